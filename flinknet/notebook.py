@@ -87,7 +87,7 @@ _MEANINGS = {
 
 _PLOTS = {
     "throughput": ("records/s", "sum(records) * 1e9 / first(width_ns)", "records taken by second"),
-    "backlog": ("backlog", "max(backlog_buffers_max)", "most buffers that waited in a window"),
+    "backlog": ("buffers", "max(backlog_buffers_max)", "most buffers that waited in a window"),
 }
 """Table -> name of the curve, value of a window over all channels, title."""
 
@@ -157,7 +157,7 @@ class Tables:
         frame = getattr(self, table).where(f"run = {run}").groupBy("from_ns")
         rows = frame.agg(f.expr(value).alias("value")).orderBy("from_ns").collect()
         series = TimeSeries(name, [row.from_ns for row in rows], [row.value for row in rows])
-        return Picture(OverTime(title, [series]), path_of(self.runs[run].path).name)
+        return Picture(OverTime(title, [series], y=name), path_of(self.runs[run].path).name)
 
 
 @dataclass(frozen=True, repr=False)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flinknet.report.charts import MessageStep
-    from flinknet.report.demos.shown import DemoRun, DemoShown
+    from flinknet.report.demos import DemoRun, DemoShown
     from flinknet.report.live import RunsView
     from flinknet.results import Progress, RunWarning
 
@@ -86,10 +86,7 @@ def _head_of_line_runs(scenario: Scenario) -> _Runs:
     return [
         (f"{mode}, {name}", replace(scenario, flow_control=mode, workload=flows))
         for mode in (TCP, CREDIT)
-        for name, flows in (
-            ("neighbour alone", alone),
-            ("neighbour with a paused consumer", paused),
-        )
+        for name, flows in (("alone", alone), ("paused", paused))
     ]
 
 
@@ -334,7 +331,7 @@ def _scenario(chosen: Demo, values: Mapping[str, Any]) -> tuple[Scenario, tuple[
 def _run(
     name: str, scenario: Scenario, executor: Executor, directory: Path | None, watcher: RunsView
 ) -> DemoRun:
-    from flinknet.report.demos.shown import DemoRun
+    from flinknet.report.demos import DemoRun
 
     from .sweep import save_result
 
@@ -376,7 +373,7 @@ def _messages(directory: Path, warmup_ns: int) -> tuple[MessageStep, ...]:
     from flinknet.core.buffers.data_type import DataType
     from flinknet.core.probe import MessageKind, TracePoint
     from flinknet.report.charts import MessageStep
-    from flinknet.report.demos.shown import words_of
+    from flinknet.report.demos import words_of
     from flinknet.trace import TraceReader, open_run
 
     try:

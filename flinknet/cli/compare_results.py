@@ -103,15 +103,15 @@ class Outputs:
         document = dump(
             comparison_document(comparison, measurement.results, measurement.discarded, trends)
         )
-        texts = {
-            "json": lambda: document,
-            "markdown": lambda: comparison_markdown(comparison, trends),
-            "junit": lambda: comparison_junit(comparison),
-            "csv": lambda: runs_csv(_csv_runs(measurement)),
-        }
         settings = by_plan(measurement.task.plans, measurement.finished)
         doubts = doubt_lines(settings, is_explained=self.is_explained)
         view = comparison_view(comparison, trends, doubts, is_explained=self.is_explained)
+        texts = {
+            "json": lambda: document,
+            "markdown": lambda: comparison_markdown(comparison, view),
+            "junit": lambda: comparison_junit(comparison, view),
+            "csv": lambda: runs_csv(_csv_runs(measurement)),
+        }
         if self.on_stdout is None:
             print_view(console_for(sys.stdout), view, has_details=self.has_details)
         else:

@@ -128,8 +128,8 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
     Exits with 1 if anything is wrong, with 2 or 4 if a RUN is missing or is not a run; the others
     are still checked.
     """
-    from flinknet.report.console import console_for
-    from flinknet.report.trace_console import print_verification
+    from flinknet.report.console import console_for, print_view
+    from flinknet.report.trace_console import verification_view
     from flinknet.trace.run import open_with_faults
     from flinknet.trace.run_directory import is_being_written
     from flinknet.trace.verify import verify_run
@@ -146,7 +146,7 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
                 runs.append({"path": str(path), "is_ok": result.is_ok, **verification})
                 exit_code = max(exit_code, int(not result.is_ok))
                 if target != STDOUT:
-                    print_verification(console_for(sys.stdout), str(path), verification)
+                    print_view(console_for(sys.stdout), verification_view(str(path), verification))
         except FlinknetError as error:
             exit_code = max(exit_code, error.exit_code)
             runs.append({"path": given, "is_ok": False, "error": str(error)})

@@ -60,7 +60,7 @@ from .charts import (
     TimeSeries,
 )
 from .live import channel_name
-from .observed_tables import buffer_facts, checkpoint_table
+from .observed_tables import TASK_PARTS, buffer_facts, checkpoint_table, share_bars
 from .page_parts import (
     STOPS,
     UNNAMED_SETTING,
@@ -90,12 +90,6 @@ _QUANTILES = {
     **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
     **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
 }
-
-TASK_PARTS = (
-    BarPart("busy", "busy", "orange", "It worked on records."),
-    BarPart("back_pressured", "back-pressured", "purple", "It waited for a free output buffer."),
-    BarPart("idle", "idle", "grey", "It waited for input."),
-)
 
 
 def bench_view(
@@ -227,17 +221,19 @@ def bench_page(
     return Page("bench", [whole, *several])
 
 
-def task_bars(title: str, metrics: Mapping[str, Mapping[str, float | str]]) -> Bars:
-    """How the tasks spent their time, by Flink's metrics of them."""
+def task_shares(result: RunResult) -> dict[str, dict[str, float]]:
+    """Shares of the time of each task in the measured part, by Flink's metrics of it."""
     names = {"busy": "busyTime", "back_pressured": "backPressuredTime", "idle": "idleTime"}
-    bars = []
-    for name, values in metrics.items():
-        shares = {
-            part: float(values.get(f"{metric}MsPerSecond", 0)) / 1000
-            for part, metric in names.items()
-        }
-        bars.append(Bar(name, shares))
-    return Bars(title, TASK_PARTS, bars, "By Flink's metrics, over the measured part.")
+    return {
+        name: {x: float(values.get(f"{key}MsPerSecond", 0)) / 1000 for x, key in names.items()}
+        for name, values in (result.metrics.tasks if result.metrics is not None else {}).items()
+    }
+
+
+def task_bars(result: RunResult) -> list[Bars]:
+    """How the tasks spent their time."""
+    meaning = "By Flink's metrics, over the measured part."
+    return share_bars(TASK_PARTS, task_shares(result), "Share of the time", meaning)
 
 
 def _sweep_charts(settings: Sequence[Setting]) -> list[Part]:
@@ -248,20 +244,19 @@ def _sweep_charts(settings: Sequence[Setting]) -> list[Part]:
         values = [typical(map(figure.read, each.results)) for each in settings]
         return Series(figure.name, values, color, figure.meaning)
 
-    latency = [series(P50), series(P99, "orange")]
+    latency, buffers = [series(P50), series(P99, "orange")], [series(BUFFERS, "purple")]
     return [
-        Curves(f"Latency by {swept}", labels, latency, unit="ns", is_log=True),
-        Curves(f"Buffers per second by {swept}", labels, [series(BUFFERS, "purple")]),
-        Curves(f"Throughput by {swept}", labels, [series(RECORDS, "green")]),
+        Curves("Latency", labels, latency, unit="ns", is_log=True, by=swept, y="latency"),
+        Curves("Buffers per second", labels, buffers, by=swept, y=BUFFERS.name),
+        Curves("Throughput", labels, [series(RECORDS, "green")], by=swept, y=RECORDS.name),
     ]
 
 
 def _run_sections(result: RunResult) -> list[Part | Section]:
-    tasks = result.metrics.tasks if result.metrics is not None else {}
     return [
         _latency_section(result.measured),
         *places_section(result),
-        *([task_bars("Share of the time", tasks)] if tasks else []),
+        *task_bars(result),
         *(debloating_section(gate.name, gate) for gate in result.debloating if gate.samples),
     ]
 
@@ -296,6 +291,7 @@ def _latency_section(measured: Measured) -> Section:
                     BarPart("event", "event", "purple", "An event or the end pushed it out."),
                 ),
                 [Bar("buffers", shares)],
+                x="the buffers",
             )
         )
     lead = (
@@ -319,6 +315,7 @@ def debloating_section(name: str, gate: DebloatedGate) -> Section:
             "Buffer size",
             [TimeSeries("buffer size", at_ns, [each.buffer_size_bytes for each in gate.samples])],
             unit="bytes",
+            y="bytes",
         ),
         OverTime(
             "Time to consume what is in flight",
@@ -332,6 +329,7 @@ def debloating_section(name: str, gate: DebloatedGate) -> Section:
                 TimeSeries("target", at_ns, [gate.target_ns] * len(at_ns), "grey"),
             ],
             unit="ns",
+            y="time",
         ),
     ]
     return Section("", f"Buffer debloating: {name}", "", charts)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Self
 
 from flinknet.results import ChannelOverTime
-from flinknet.results.figures import Unit
+from flinknet.results.figures import Figure, Unit
 
 Color = Literal["blue", "orange", "green", "gold", "purple", "grey"]
 
@@ -31,8 +31,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Curves over settings, runs or dates: one place on the horizontal axis for each label, some of
-    which have a mark such as "baseline". Bars are for labels that have nothing between them."""
+    """Curves of a quantity (`title`) by settings, runs or dates: one place on the horizontal axis
+    for each label, some of which have a mark such as "baseline". Bars are for labels that have
+    nothing between them. `by` and `y` are the titles of the axes."""
 
     title: str = ""
     labels: Sequence[str] = ()
@@ -42,6 +43,8 @@ class Curves:
     meaning: str = ""
     marks: Mapping[int, str] = field(default_factory=dict)
     is_bars: bool = False
+    by: str = ""
+    y: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,19 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Lane:
+    """Intervals (from, to, in ns) of a run, such as its checkpoints, in a row below the curves."""
+
+    name: str
+    color: Color
+    spans: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class OverTime:
     """Curves over the time of a run; with `in_rows` each in a row of its own, on the same scale.
-    The vertical axis ends at `top`, or at the largest value."""
+    The vertical axis has the title `y`, and ends at `top`, or at the largest value; `in_lanes` says
+    what the lanes show."""
 
     title: str = ""
     series: Sequence[TimeSeries] = ()
@@ -85,6 +98,9 @@ class OverTime:
     in_rows: bool = False
     top: float | None = None
     limits: Sequence[Limit] = ()
+    y: str = ""
+    lanes: Sequence[Lane] = ()
+    in_lanes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +124,7 @@ class Percentiles:
 @dataclass(frozen=True, slots=True)
 class Histogram:
     """Bars over ranges of a quantity (lower and upper end of each, in `across`), with a stack of
-    series, and marks at positions with a name."""
+    series, and marks at positions with a name; `x` and `y` are the titles of the axes."""
 
     title: str = ""
     ranges: Sequence[tuple[float, float]] = ()
@@ -118,6 +134,8 @@ class Histogram:
     marks: Sequence[tuple[float, str]] = ()
     is_log: bool = False
     meaning: str = ""
+    x: str = ""
+    y: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +158,19 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars that are split into shares."""
+    """Bars that are split into shares of `x`."""
 
     title: str = ""
     parts: Sequence[BarPart] = ()
     bars: Sequence[Bar] = ()
     meaning: str = ""
+    x: str = "the time"
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A relative change with its interval (0.1: ten percent more); None where not known. `limits`
-    are the changes at which a gate fails."""
+    """A relative change with its interval (0.1: ten percent more); None where not known. `verdict`
+    is a word for it, and `limits` are the changes at which a gate fails."""
 
     name: str
     change: float | None
@@ -160,6 +179,7 @@ class Interval:
     color: Color = "grey"
     text: str = ""
     limits: Sequence[float] = ()
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +302,11 @@ class GridFigure:
     color: Color
     meaning: str = ""
     is_log: bool = False
+
+    @classmethod
+    def of(cls, figure: Figure[Any], chart: str, color: Color, *, is_log: bool = True) -> Self:
+        """A figure of a result in a chart."""
+        return cls(figure.name, chart, figure.unit, color, figure.meaning, is_log)
 
 
 @dataclass(frozen=True, slots=True)

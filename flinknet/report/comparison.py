@@ -24,6 +24,7 @@ from .comparison_texts import (
     effect_clauses,
     effect_sentence,
     environment_of,
+    key_notes,
     load_line,
     load_notes,
     note_lines,
@@ -62,6 +63,7 @@ def comparison_view(
     has_doubts = bool(doubts or comparison.invalid)
     lines, candidates = trend_lines(trends), comparison.candidates
     base = comparison.base.name
+    notes = [*load_notes(comparison), *(x for c in candidates for x in key_notes(comparison, c))]
     return View(
         [
             Sentence("compared", _compared(comparison), "; "),
@@ -98,7 +100,7 @@ def comparison_view(
         ],
         name="compared",
         title=f"{' and '.join(each.name for each in candidates)} against {base}",
-        lead="\n".join(load_notes(comparison)),
+        lead="\n".join(dict.fromkeys(notes)),
     )
 
 
@@ -111,8 +113,9 @@ def _pictures(comparison: Comparison, candidate: Candidate) -> list[Part]:
             each.low,
             each.high,
             _COLORS.get(each.verdict, "grey"),
-            f"{each.verdict.value}. {METRICS[metric].figure.meaning}",
+            METRICS[metric].figure.meaning,
             [x.limit.ratio for x in candidate.decisions if x.limit.metric == metric],
+            each.verdict.value,
         )
         for metric, each in candidate.differences.items()
         if each.is_ratio and each.change is not None
@@ -132,20 +135,22 @@ def _pictures(comparison: Comparison, candidate: Candidate) -> list[Part]:
             values = each.values(metric)
             series.append(Series(each.name, [*values, *[None] * (count - len(values))], color))
         labels = list(map(str, range(1, count + 1)))
-        charts.append(_curves(metric, f"{label_of(metric)} of each run", labels, series))
+        charts.append(_curves(metric, "run", labels, series))
     return charts
 
 
 def _curves(
     metric: str,
-    title: str,
+    by: str,
     labels: Sequence[str],
     series: Sequence[Series],
     marks: Mapping[int, str] | None = None,
 ) -> Curves:
-    figure = METRICS[metric].figure
+    figure, name = METRICS[metric].figure, label_of(metric)
     unit = figure.unit if figure.unit in ("ns", "bytes") else "count"
-    return Curves(title, labels, series, unit, meaning=figure.meaning, marks=marks or {})
+    return Curves(
+        name, labels, series, unit, meaning=figure.meaning, marks=marks or {}, by=by, y=name
+    )
 
 
 def _history(trends: Sequence[Trend]) -> list[Part]:
@@ -164,8 +169,7 @@ def _history(trends: Sequence[Trend]) -> list[Part]:
         since = [each.measured_at for each in points]
         if trend.step is not None and trend.step.since in since:
             marks[since.index(trend.step.since)] = "step"
-        title = f"{label_of(trend.metric)} over time"
-        parts.append(_curves(trend.metric, title, dates, series, marks))
+        parts.append(_curves(trend.metric, "date", dates, series, marks))
     return parts
 
 

@@ -1,5 +1,5 @@
 """A comparison for other programs: a comment in Markdown (GitHub, GitLab), and JUnit XML, which CI
-servers show as tests.
+servers show as tests. Both have the view's order: the answer, the tables that decide, the details.
 
 With limits (--fail-if) each is a test; without, each metric is one. A broken limit or a worse
 metric is a failure; an undecided, unclear, invalid or unmeasured one is skipped, with its reason.
@@ -13,31 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from flinknet.results.comparison import Candidate, Comparison, Outcome, Trend, Verdict, label_of
+from flinknet.results.comparison import Candidate, Comparison, Outcome, Verdict, label_of
 from flinknet.units import NS_PER_S
 
-from .comparison_texts import (
-    MEASURED_STACK,
-    change_line,
-    changes_table,
-    decision_line,
-    doubt_lines,
-    effect_sentence,
-    environment_of,
-    key_notes,
-    load_line,
-    load_notes,
-    not_started_line,
-    note_lines,
-    outcome_line,
-    settings_table,
-    trend_lines,
-    trend_tables,
-)
-from .page_parts import Lines, Pairs, Section, Table, Text
+from .comparison_texts import change_line, decision_line, not_started_line, outcome_line
+from .console import text_of
+from .page_parts import Lines, Pairs, Part, Section, Table, Text, View, off_terminal
 from .plain_text import printable
-
-MarkdownPart = Lines | Pairs | Table | Text | Section
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
 
@@ -45,34 +27,17 @@ _TITLE = "### flinknet compare-configs"
 _MARKS = {Outcome.PASS: "✓", Outcome.REGRESSION: "✗", Outcome.INCONCLUSIVE: "?"}
 
 
-def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
-    """The comment."""
+def comparison_markdown(comparison: Comparison, view: View) -> str:
+    """The comment, with the details folded away."""
     line = outcome_line(comparison).rstrip(".")
-    outcome = f": {_MARKS[comparison.outcome]} {_text(line)}" if line else ""
-    head = f"{_TITLE}{outcome}\n{_text(MEASURED_STACK.capitalize())}.\n"
-    known = [each for x in comparison.candidates for each in key_notes(comparison, x)]
-    decisions = [
-        f"{_MARKS[decision.outcome]} {decision.outcome.word}: {decision_line(candidate, decision)}"
-        for candidate, decision in comparison.decisions
-    ]
-    parts: list[MarkdownPart] = [
-        Lines(doubt_lines(comparison), is_doubt=True),
-        Lines(decisions),
-        *(Text("", effect_sentence(comparison, each)) for each in comparison.candidates),
-        Lines([*dict.fromkeys((*load_notes(comparison), *known))]),
-        *(
-            part
-            for each in comparison.candidates
-            for part in (
-                settings_table(comparison, each),
-                changes_table(comparison, each, has_notes=True),
-            )
-        ),
-        Lines(note_lines(comparison) + trend_lines(trends)),
-        *(Section(title=each.title, parts=[each]) for each in trend_tables(trends)),
-        Section(title="Environment", parts=[Pairs("environment", environment_of(comparison))]),
-    ]
-    return f"{head}{_text(load_line(comparison))}\n\n{_markdown(parts)}\n"
+    head = f"{_TITLE}: {_MARKS[comparison.outcome]} {_text(line)}" if line else _TITLE
+    answer = [f"- **{_text(x.name)}**: {_text(x.text)}" for x in off_terminal(view.headline)]
+    notes = Lines(view.lead.splitlines())
+    details = Section(
+        title="Details", parts=[x for x in view.details if not isinstance(x, Section)]
+    )
+    blocks = [head, "\n".join(answer), _markdown([notes, *view.parts, details])]
+    return "\n\n".join(blocks) + "\n"
 
 
 def not_started_markdown(name: str, why: str) -> str:
@@ -82,7 +47,7 @@ def not_started_markdown(name: str, why: str) -> str:
     return f"{headline}\n\n{_markdown([Lines([f'{mark} fail: {name}: {why}'])])}\n"
 
 
-def _markdown(parts: Iterable[MarkdownPart]) -> str:
+def _markdown(parts: Iterable[Part | Section]) -> str:
     """The parts with blank lines between them: lines as a list, marked where they are doubts, and
     sections folded away under their titles."""
     return "\n\n".join(block for part in parts for block in _blocks(part) if block)
@@ -93,12 +58,11 @@ def _text(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(printable(text).split()))
 
 
-def _blocks(part: MarkdownPart) -> list[str]:
+def _blocks(part: Part | Section) -> list[str]:
     match part:
         case Section():
-            inside = _markdown(each for each in part.parts if isinstance(each, MarkdownPart))
             summary = f"<details><summary>{_text(part.title)}</summary>"
-            return [f"{summary}\n\n{inside}\n\n</details>"]
+            return [f"{summary}\n\n{_markdown(part.parts)}\n\n</details>"]
         case Lines():
             mark = "⚠ " if part.is_doubt else ""
             return ["\n".join(f"- {mark}{_text(line)}" for line in part.lines)]
@@ -118,7 +82,9 @@ def _blocks(part: MarkdownPart) -> list[str]:
             ]
             sides = ["l" if not n or each.is_text else "r" for n, each in enumerate(part.heads)]
             table = _table([_text(each.name) for each in part.heads], rows, "".join(sides))
-            return [table, *map(_text, part.notes)]
+            title = [f"**{_text(part.title)}**"] if part.title else []
+            return [*title, table, *map(_text, part.notes)]
+    return []  # only a page draws it
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> str:
@@ -133,9 +99,10 @@ _Case = tuple[str, str, str]
 """Name of a test; "failure", "skipped" or nothing; and why."""
 
 
-def comparison_junit(comparison: Comparison) -> str:
-    """The XML document, with a suite for each candidate."""
+def comparison_junit(comparison: Comparison, view: View) -> str:
+    """The XML document, with a suite for each candidate; each has the text of the view."""
     root = ElementTree.Element("testsuites", name=SUITE)
+    text = f"{text_of(view)}{view.lead}".rstrip()
     for candidate in comparison.candidates:
         name = f"{candidate.name} against {comparison.base.name}"
         suite = _suite(root, name, comparison.environment, [*_cases(comparison, candidate)])
@@ -143,21 +110,7 @@ def comparison_junit(comparison: Comparison) -> str:
         suite.set("time", f"{measured_ns / NS_PER_S:.3f}")
         if started_at := comparison.environment.get("started_at"):
             suite.set("timestamp", str(started_at).rstrip("Z"))
-        differing = settings_table(comparison, candidate)
-        settings = [*differing.lines] if isinstance(differing, Lines) else [f"{differing.title}:"]
-        if isinstance(differing, Table):
-            cells = (each.cells for each in differing.rows)
-            settings += [f"  {name}  {base} → {own}" for name, base, own in cells]
-        lines = [
-            *doubt_lines(comparison),
-            effect_sentence(comparison, candidate),
-            load_line(comparison),
-            *load_notes(comparison),
-            *key_notes(comparison, candidate),
-            *settings,
-            *note_lines(comparison),
-        ]
-        ElementTree.SubElement(suite, "system-out").text = printable("\n".join(lines))
+        ElementTree.SubElement(suite, "system-out").text = printable(text)
     return _document(root)
 
 

@@ -26,10 +26,6 @@ from flinknet.units import MISSING, human_change, human_count, human_share, sign
 
 from . import trade_words
 from .page_parts import Lines, Row, Table, Tone, heads
-from .warning_lines import warning_lines
-
-LINE_CELLS = 240
-"""So wide may a line in a file be and still name the configurations that it is about."""
 
 _SAME = "{} and {} are the same configuration: any difference is chance."
 
@@ -268,19 +264,6 @@ def note_lines(comparison: Comparison) -> list[str]:
         *comparison.few_runs_lines(),
         *comparison.disturbed_lines(),
     ]
-
-
-def doubt_lines(comparison: Comparison) -> list[str]:
-    """Why not to rely on the figures, the worst first: invalid runs, then each kind of warning with
-    the number of runs and their configurations.
-    """
-    runs = [
-        (each.name, [x for x in run.warnings if validity_by(x) is not Validity.VALID])
-        for each in comparison.measured_here
-        for run in each.runs
-    ]
-    warnings = warning_lines(runs, LINE_CELLS, numbers=comparison.numbers)
-    return [*comparison.invalid_lines(), *(line.plain for line in warnings)]
 
 
 def trend_tables(trends: Sequence[Trend]) -> list[Table]:

@@ -11,7 +11,6 @@ import io
 import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import IO, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -32,7 +31,6 @@ from .page_parts import (
     Code,
     Fact,
     Facts,
-    Folded,
     Head,
     Lines,
     Page,
@@ -139,6 +137,15 @@ def print_view(console: Console, view: View, *, has_details: bool = False) -> No
     print_parts(console, shown)
 
 
+def text_of(view: View) -> str:
+    """A view with its details, with tables as wide as they need to be."""
+    file = io.StringIO()
+    console = TerminalConsole(file=file, width=WIDTH_OFF_TERMINAL, highlight=False)
+    console.has_any_width = True
+    print_view(console, view, has_details=True)
+    return "\n".join(line.rstrip() for line in file.getvalue().split("\n"))
+
+
 def _within(part: Part | Section) -> Sequence[Part]:
     return part.parts if isinstance(part, Section) else (part,)
 
@@ -198,7 +205,7 @@ def print_parts(console: Console, parts: Iterable[Part | Section]) -> None:
 
 
 _DRAWN = (
-    *(Lines, page_parts.Text, Facts, Table, Code, Folded),
+    *(Lines, page_parts.Text, Facts, Table, Code),
     *(Bars, OverTime, Places, Histogram),
 )
 """Parts that are not for a page alone."""
@@ -224,8 +231,6 @@ def print_part(console: Console, part: Part | Section) -> None:
                 print_line(console, note, indent=2)
         case Table():
             _print_table(console, part)
-        case Folded():
-            _print_table(console, replace(part.table, title=part.title))
         case Bars():
             _print_bars(console, part)
         case OverTime():

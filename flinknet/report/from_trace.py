@@ -93,7 +93,10 @@ def again_view(document: Mapping[str, Any]) -> View:
             Series("measured", [_value("measured", name, row) for row in drawn]),
             Series("predicted", [_value("predicted", name, row) for row in drawn], "orange"),
         ]
-        charts.append(Curves(f"Latency {name}", labels, series, unit="ns", is_log=True))
+        title = f"Latency {name}"
+        charts.append(
+            Curves(title, labels, series, "ns", is_log=True, by="setting", y=title.lower())
+        )
     return View(
         [
             Sentence("sent again", [last_part(document["trace"]), counted(asked, "setting")], "; "),

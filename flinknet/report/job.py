@@ -20,12 +20,11 @@ from flinknet.results import (
     TaskManagerStatus,
     state_of,
 )
-from flinknet.results.figures import FIGURES, Figure
+from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, Figure, named
 from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
-from .bench import TASK_PARTS
-from .charts import Bar, Bars
 from .console import LivePanel, print_line
+from .observed_tables import TASK_PARTS, share_bars
 from .page_parts import (
     Column,
     Head,
@@ -75,8 +74,7 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
     trust = trust_words([x.rstrip(".") for x in warnings], good="the run has no warning")
     is_measured = result["state"] != "failed" or bool(warnings)
     markers = result["latency_markers"]
-    busy = [(x["name"], {part.key: x[part.key] for part in TASK_PARTS}) for x in vertices]
-    shares = [Bar(name, known) for name, known in busy if None not in known.values()]
+    shares = {x["name"]: {part.key: x[part.key] for part in TASK_PARTS} for x in vertices}
     keys = {key: str(to_plain(value)) for key, value in result["config"].items()}
     return View(
         [
@@ -90,7 +88,7 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
             *(marker_parts(markers) if markers is not None else []),
         ],
         [*_job_details(result), Lines(warnings, is_doubt=True), Pairs("Flink's keys", keys)],
-        [Bars("Share of the time", TASK_PARTS, shares)] if shares else [],
+        share_bars(TASK_PARTS, shares, "Share of the time"),
         name="job",
         title=heading_of(result),
         lead="Latency counts from the instant at which a record was due.",
@@ -125,24 +123,16 @@ def some(name: str) -> Callable[[Mapping[str, Any]], float | None]:
     return lambda row: row[name] or None
 
 
-_WAITED = "Share of the time in which they waited for a free output buffer."
-
-SHARES: Sequence[Figure[Any]] = (
-    Figure("", "busy", itemgetter("busy"), "share", "busy",
-           "Share of the time in which the tasks worked on records."),
-    Figure("", "idle", itemgetter("idle"), "share", "idle",
-           "Share of the time in which they waited for input."),
-    Figure("", "pressed", itemgetter("back_pressured"), "share", "back_pressured", _WAITED),
-)  # fmt: skip
+PRESSED = replace(BACK_PRESSURED, name="pressed")
+"""Back pressure under a short heading."""
 
 RECORDS_IN: Figure[Any] = Figure("", "records in", some("records_in"))
 
 RECORDS_OUT: Figure[Any] = Figure("", "records out", some("records_out"))
 
 _VERTEX = (
-    *(RECORDS_IN, RECORDS_OUT, *SHARES),
-    Figure("", "p50", lambda row: (row["latency_ns"] or {}).get("p50"), "ns"),
-    Figure("", "p99", lambda row: (row["latency_ns"] or {}).get("p99"), "ns"),
+    *(RECORDS_IN, RECORDS_OUT, BUSY, IDLE, PRESSED),
+    *(replace(FIGURES[f"latency_{each}_ns"], group="") for each in ("p50", "p99")),
 )
 
 _EDGE: Sequence[Figure[Any]] = (
@@ -150,13 +140,10 @@ _EDGE: Sequence[Figure[Any]] = (
     Figure("", "local", itemgetter("local_channels"), "count", "",
            "Channels between tasks of one TaskManager: no socket and no credit."),
     Figure("", "records", itemgetter("records")),
-    Figure("", "records/s", itemgetter("throughput_records_per_s")),
-    Figure("", "bytes/s", itemgetter("throughput_bytes_per_s"), "bytes"),
+    *named(["throughput_records_per_s", "throughput_bytes_per_s"]),
     Figure("", "buffers", some("buffers")),
-    replace(FIGURES["backlog_mean_buffers"], name="backlog", group="",
-            read=lambda row: row["backlog_buffers"]["mean"]),
-    replace(FIGURES["backlog_max_buffers"], group="",
-            read=lambda row: row["backlog_buffers"]["max"]),
+    replace(FIGURES["backlog_mean_buffers"], name="backlog", group=""),
+    replace(FIGURES["backlog_max_buffers"], group=""),
     Figure("", "no credit", itemgetter("starved_ns"), "ns", "",
            "Time with a backlog and without credit, of all channels together."),
 )  # fmt: skip
@@ -279,9 +266,7 @@ DUMPED_CHANNELS_MAX = 16
 _STATUS = (
     RECORDS_IN,
     Figure("", "/s", some("records_in_per_s")),
-    RECORDS_OUT,
-    SHARES[0],
-    SHARES[2],
+    *(RECORDS_OUT, BUSY, PRESSED),
 )
 
 

@@ -23,11 +23,20 @@ from flinknet.results import (
     validity_by,
     without_consequences,
 )
-from flinknet.results.figures import Figure, named
+from flinknet.results.figures import (
+    BACK_PRESSURED,
+    BUSY,
+    FIGURES,
+    IDLE,
+    IN_POOL,
+    OUT_POOL,
+    Figure,
+    named,
+)
 from flinknet.units import human_bytes, human_count, human_duration
 
 from .console import LivePanel
-from .page_parts import Sentence, View, figure_table
+from .page_parts import Sentence, View, figure_table, left_out
 
 LINE_EVERY_NS = 5_000_000_000
 CHANNELS_SHOWN = 12
@@ -139,8 +148,7 @@ def panel(title: str, progress: Progress) -> View:
     shown = sorted(busiest[:CHANNELS_SHOWN], key=lambda each: each.channel)
     has_edges = any(each.edge for each in progress.channels)
     channels = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
-    hidden = len(progress.channels) - CHANNELS_SHOWN
-    notes = [f"and {hidden} more channels"] if hidden > 0 else []
+    notes = left_out(progress.channels, CHANNELS_SHOWN, "and {} more channels")
     pressed = sorted(progress.tasks, key=lambda each: -each.back_pressured)[:TASKS_SHOWN]
     tasks = [(each.name, [each]) for each in progress.tasks if each in pressed]
     return View(
@@ -153,17 +161,11 @@ def panel(title: str, progress: Progress) -> View:
 
 
 _CHANNEL: Sequence[Figure[ChannelProgress]] = (
-    Figure("", "records/s", attrgetter("throughput_records_per_s")),
+    FIGURES["throughput_records_per_s"],
     Figure("", "backlog", attrgetter("backlog_buffers"), "level"),
     Figure("", "credit", attrgetter("credits_available"), "level"),
 )
-_TASK: Sequence[Figure[TaskProgress]] = (
-    Figure("", "busy", attrgetter("busy"), "share"),
-    Figure("", "idle", attrgetter("idle"), "share"),
-    Figure("", "back-pressured", attrgetter("back_pressured"), "share"),
-    Figure("", "in pool", attrgetter("in_pool_usage"), "share"),
-    Figure("", "out pool", attrgetter("out_pool_usage"), "share"),
-)
+_TASK: Sequence[Figure[TaskProgress]] = (BUSY, IDLE, BACK_PRESSURED, IN_POOL, OUT_POOL)
 
 
 def channel_name(channel: ChannelMeasured | ChannelProgress, *, has_edges: bool) -> str:
@@ -252,11 +254,9 @@ _BENCH_CHANNEL: MetricTable = (
     _BACKLOG,
     _CREDIT,
 )
-_BENCH_TASK: MetricTable = (
-    ("busy_ratio", "Share of time at work.", "busy"),
-    ("idle_ratio", "Share of time without input.", "idle"),
-    ("back_pressured_ratio", "Share of time without a buffer to write to.", "back_pressured"),
-)
+_BENCH_TASK: MetricTable = [
+    (f"{each.field}_ratio", each.meaning, each.field) for each in (BUSY, IDLE, BACK_PRESSURED)
+]
 _TAP: MetricTable = (
     ("elapsed_seconds", "Since the tap began.", "elapsed_ns"),
     ("connections", "Connections open.", "connections"),

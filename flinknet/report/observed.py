@@ -33,7 +33,7 @@ from .observed_tables import (
     flink_notes,
     flink_section,
     messages_table,
-    regime_bars,
+    share_bars,
     slowest,
     times_section,
 )
@@ -65,10 +65,12 @@ FULL = (
 
 _PANELS = [
     Panel("rate", "records/s", "blue", FIGURES["throughput_records_per_s"].meaning),
-    Panel("backlog", "backlog", "orange", f"{FIGURES['backlog_mean_buffers'].meaning} Thin: the"
-          " maximum of each window.", "backlogMax"),
-    Panel("credit", "credit", "green", "Buffers that the producer may still send after a message"
-          " changed it, on average. Thin: the minimum of each window.", "creditMin"),
+    Panel("backlog", "backlog, buffers", "orange",
+          f"{FIGURES['backlog_mean_buffers'].meaning} Thin: the maximum of each window.",
+          "backlogMax"),
+    Panel("credit", "credit, buffers", "green",
+          "Buffers that the producer may still send after a message changed it, on average. Thin:"
+          " the minimum of each window.", "creditMin"),
 ]  # fmt: skip
 
 
@@ -136,6 +138,8 @@ def _latency(answer: ReplayAnswer) -> Section:
             [Series("records", [each / total for each in found.records])] if total else [],
             across="ns",
             unit="share",
+            x="latency, log scale",
+            y="share of the records",
             marks=[(ns, f"{name} {human_duration(ns)}") for name, ns in marks if ns is not None],
             is_log=True,
             meaning="Share of the records in each range of latency.",
@@ -167,8 +171,11 @@ def _over_time(answer: ReplayAnswer) -> list[Section]:
     means = [each.backlog_buffers.mean for each in answer.over_time]
     charts: list[Part] = []
     if at_ns:
-        charts.append(OverTime("Throughput", [TimeSeries("records/s", at_ns, rates)]))
-        charts.append(OverTime("Backlog", [TimeSeries("mean backlog", at_ns, means, "orange")]))
+        rate, backlog = FIGURES["throughput_records_per_s"], FIGURES["backlog_mean_buffers"]
+        series = [TimeSeries(rate.name, at_ns, rates)]
+        charts.append(OverTime("Throughput", series, meaning=rate.meaning, y=rate.name))
+        series = [TimeSeries("mean backlog", at_ns, means, "orange")]
+        charts.append(OverTime("Backlog", series, meaning=backlog.meaning, y="buffers"))
     details = answer.details
     if details is None or not details.channels:
         return [Section("over-time", "Over time", "", charts)] if charts else []
@@ -207,8 +214,8 @@ def _regimes(answer: ReplayAnswer, shown: Sequence[ReplayedChannel]) -> list[Sec
             "At any instant, a channel's time counts for the place where its oldest record is that"
             " has not been consumed yet."
         )
-        parts += regime_bars({"": shares}, "All channels")
-        parts += regime_bars({channel_name(each): each.regimes for each in shown}, "Channels")
+        parts += share_bars(REGIMES, {"": shares}, "All channels")
+        parts += share_bars(REGIMES, {channel_name(x): x.regimes for x in shown}, "Channels")
     return [Section("regimes", "Where the time went", lead, parts)] if parts else []
 
 
@@ -228,7 +235,9 @@ def _fill(answer: ReplayAnswer) -> list[Section]:
                "An event, or the end of the data, pushed it out."),
     ]  # fmt: skip
     ranges = [(place / fill.bins, (place + 1) / fill.bins) for place in range(fill.bins)]
-    chart = Histogram("Fill ratio", ranges, series, across="share")
+    chart = Histogram(
+        "Fill ratio", ranges, series, "share", x="share of the segment that is filled", y="buffers"
+    )
     return [Section("fill", "How full the buffers were", f"{lead}.", [chart])]
 
 

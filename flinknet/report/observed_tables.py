@@ -22,7 +22,17 @@ from flinknet.results import (
     TaskMetrics,
     VertexMetrics,
 )
-from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, Figure, Unit, named
+from flinknet.results.figures import (
+    BACK_PRESSURED,
+    BUSY,
+    CHANNEL_FIGURES,
+    FIGURES,
+    IDLE,
+    IN_POOL,
+    OUT_POOL,
+    Figure,
+    named,
+)
 from flinknet.units import (
     MISSING,
     counted,
@@ -32,12 +42,11 @@ from flinknet.units import (
     human_share,
 )
 
-from .charts import Bar, BarPart, Bars, OverTime, TimeSeries
+from .charts import Bar, BarPart, Bars, Color, OverTime, TimeSeries
 from .page_parts import (
     UNNAMED_SETTING,
     Column,
     Fact,
-    Folded,
     Part,
     Row,
     Section,
@@ -78,10 +87,26 @@ REGIMES = (
 """Parts of a channel's time."""
 
 
-def regime_bars(shares: Mapping[str, Mapping[str, float] | None], title: str = "") -> list[Bars]:
-    """A bar for each name that has shares of time; nothing without any."""
-    known = [Bar(name, each) for name, each in shares.items() if each and any(each.values())]
-    return [Bars(title, REGIMES, known)] if known else []
+_TASK_COLORS: Mapping[Figure[Any], Color] = {BUSY: "orange", BACK_PRESSURED: "purple", IDLE: "grey"}
+TASK_PARTS = [BarPart(x.field, x.name, color, x.meaning) for x, color in _TASK_COLORS.items()]
+"""Parts of a task's time."""
+
+
+def share_bars(
+    parts: Sequence[BarPart],
+    shares: Mapping[str, Mapping[str, float | None] | None],
+    title: str = "",
+    meaning: str = "",
+) -> list[Bars]:
+    """A bar for each name whose shares of time are known; nothing without any."""
+    known = [
+        Bar(name, own)
+        for name, each in shares.items()
+        if (own := {key: share for key, share in (each or {}).items() if share is not None})
+        and len(own) == len(each or {})
+        and any(own.values())
+    ]
+    return [Bars(title, parts, known, meaning)] if known else []
 
 
 def buffer_facts(measured: Measured) -> list[Fact]:
@@ -188,7 +213,7 @@ def times_section(
             TimeSeries("age p50", at_ns, [each.p50 for each in times.over_time]),
             TimeSeries("age p99", at_ns, [each.p99 for each in times.over_time], "orange"),
         ]
-        parts.append(OverTime("Age of records over time", series, "ns"))
+        parts.append(OverTime("Age of records over time", series, "ns", y="age"))
     return [Section("times", "Times that records carry", "", parts)]
 
 
@@ -332,9 +357,14 @@ def flink_section(vertices: Iterable[VertexMetrics], notes: Sequence[str] = ()) 
         rows.append(Row(cells, is_strong=True))
         for task in vertex.tasks:
             rows.append(Row([task.name, "", *(each.text(task) for each in _FLINK)]))
-    table = Table([*heads("vertex", "tasks"), *heads_of(_FLINK)], rows, notes=notes)
-    folded = Folded("Mean over tasks (highest task)", table, is_open=len(rows) <= ROWS_OPEN)
-    return Section("flink", "Flink's own metrics", "", [folded])
+    table = Table(
+        [*heads("vertex", "tasks"), *heads_of(_FLINK)],
+        rows,
+        "Mean over tasks (highest task)",
+        notes,
+        fold="open" if len(rows) <= ROWS_OPEN else "closed",
+    )
+    return Section("flink", "Flink's own metrics", "", [table])
 
 
 def flink_notes(flink: FlinkMetrics) -> list[str]:
@@ -349,20 +379,14 @@ def flink_notes(flink: FlinkMetrics) -> list[str]:
     return notes
 
 
-def _flink_figure(name: str, field: str, unit: Unit, meaning: str = "") -> Figure[Any]:
-    return Figure("", name, attrgetter(field), unit, field, meaning)
-
-
 _FLINK = (
-    _flink_figure("busy", "busy", "share", "Share of the time, by Flink's accumulateBusyTimeMs."),
-    _flink_figure("idle", "idle", "share"),
-    _flink_figure("back-pressured", "back_pressured", "share",
-                  "Share of the time in which the task waited for its output."),
-    _flink_figure("in/s", "records_in_per_s", "count", "Records that it read per second."),
-    _flink_figure("out/s", "records_out_per_s", "count", "Records that it wrote per second."),
-    _flink_figure("in pool", "in_pool_usage", "share", "Mean usage of its input pools."),
-    _flink_figure("out pool", "out_pool_usage", "share", "Mean usage of its output pools."),
-)  # fmt: skip
+    *(BUSY, IDLE, BACK_PRESSURED),
+    Figure("", "in/s", attrgetter("records_in_per_s"), meaning="Records that it read per second."),
+    Figure(
+        "", "out/s", attrgetter("records_out_per_s"), meaning="Records that it wrote per second."
+    ),
+    *(IN_POOL, OUT_POOL),
+)
 
 
 def _share_cell(vertex: VertexMetrics, name: str) -> str:

@@ -21,7 +21,19 @@ from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 from .charts import AnyChart, Chart
-from .page_parts import Code, Lines, Page, Pairs, Part, Section, Sentence, Table, Text, View
+from .page_parts import (
+    Code,
+    Lines,
+    Page,
+    Pairs,
+    Part,
+    Section,
+    Sentence,
+    Table,
+    Text,
+    View,
+    off_terminal,
+)
 from .plot import draw, write_chart
 
 _SCRIPTS = (
@@ -111,12 +123,8 @@ def _in_order(view: View) -> Iterator[Part | Section]:
 
 
 def _answer(sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
-    """The headline as a part, without what only a terminal can do; nothing without one."""
-    own = [
-        replace(each, clauses=[x for x in each.clauses if not x.startswith("--")])
-        for each in sentences
-    ]
-    known = [(each.name, each.text) for each in own if each.clauses]
+    """The headline as a part; nothing without one."""
+    known = [(each.name, each.text) for each in off_terminal(sentences)]
     return [{"kind": "headline", "sentences": known}] if known else []
 
 

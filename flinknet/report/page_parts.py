@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
@@ -129,13 +129,14 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows under headings; the first `keys` columns hold names, which stand next to every part of a
-    table that is too wide for a terminal."""
+    table that is too wide for a terminal. A page may fold it away under its title."""
 
     heads: Sequence[Head] = ()
     rows: Sequence[Row] = ()
     title: str = ""
     notes: Sequence[str] = ()
     keys: int = 1
+    fold: Literal["", "open", "closed"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +155,7 @@ class Pairs:
     pairs: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """A table under a summary that opens it."""
-
-    title: str = ""
-    table: Table = field(default_factory=Table)
-    is_open: bool = False
-
-
-Part = Lines | Text | Facts | Table | Code | Pairs | Folded | AnyChart
+Part = Lines | Text | Facts | Table | Code | Pairs | AnyChart
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +363,15 @@ def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
         lines_of[each.name] = _fitted(each, width, 1 + spare)
         spare -= min(len(lines_of[each.name]) - 1, spare)
     return [line for each in known for line in lines_of[each.name]]
+
+
+def off_terminal(sentences: Iterable[Sentence]) -> list[Sentence]:
+    """An answer without what only a terminal can do."""
+    own = [
+        replace(each, clauses=[x for x in each.clauses if not x.startswith("--")])
+        for each in sentences
+    ]
+    return [each for each in own if each.clauses]
 
 
 def last_part(path: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
 from flinknet.results import Buffering, ChannelLevels, FillSample, RunResult
@@ -21,6 +21,13 @@ PLACES = (
 )
 """Names and meanings of the places, in the order in which a record passes them."""
 
+BLOCKED = (
+    "A socket is not read: its receiver has no buffer.",
+    "A socket is full.",
+    "A writer waits for a buffer: its channel holds max-buffers-per-channel, or its pool is empty.",
+)
+"""States of sockets and writers that wait."""
+
 CHANNEL_COLORS: Sequence[Color] = ("green", "purple", "gold", "blue")
 
 
@@ -31,15 +38,10 @@ def places_section(result: RunResult) -> list[Section]:
         return []
     split = result.channels if any(each.channels for each in buffering.samples) else ()
     has_edges = any(each.edge for each in split)
-    colored = [
-        PlacesChannel(channel_name(each, has_edges=has_edges), color)
-        for each, color in zip(split, CHANNEL_COLORS, strict=False)
-    ]
-    curve = OverTime(
-        "Bytes between the tasks", [total_over_time("all six places", buffering)], "bytes"
-    )
-    numbers = [each.channel for each in split]
-    places = places_of({"All connections": buffering}, curve, numbers, colored)
+    channels = {each.channel: channel_name(each, has_edges=has_edges) for each in split}
+    total = total_over_time("all six places", buffering)
+    curve = OverTime("Bytes between the tasks", [total], "bytes", y="bytes")
+    places = places_of({"All connections": buffering}, curve, channels)
     lead = "The six places between producers and consumers; move the slider through the run."
     return [Section("places", "Where the data waited", lead, [places])]
 
@@ -53,48 +55,77 @@ def total_over_time(
     return TimeSeries(name, [each.at_ns for each in known], totals, color)
 
 
+def blocked_lines(sample: FillSample, texts: Sequence[str] = BLOCKED) -> list[str]:
+    """Sentences about sockets and writers that wait."""
+    free = (sample.is_reading, sample.is_writable, sample.is_writing)
+    return [text for text, is_free in zip(texts, free, strict=True) if not is_free]
+
+
 def places_of(
     runs: Mapping[str, Buffering],
     curve: OverTime,
-    numbers: Sequence[int] = (),
-    colored: Sequence[PlacesChannel] = (),
+    channels: Mapping[int, str] | None = None,
+    *,
+    ends: Sequence[Sequence[str]] = (),
+    lines: Callable[[str, FillSample], list[str]] = lambda _, sample: blocked_lines(sample),
+    notes: Sequence[str] = (),
 ) -> Places:
-    """The six places of some runs by name, step by step, below a curve. The first and the last
-    place are split by the channels with these numbers and colours."""
-    names, meanings = zip(*PLACES, strict=True)
-    found = [
-        PlacesRun(
-            name,
-            astuple(buffering.bounds),
-            [
-                PlacesStep(
-                    each.at_ns, astuple(each.levels), _state_of(each), _by_channel(each, numbers)
-                )
-                for each in buffering.samples
-            ],
-        )
-        for name, buffering in runs.items()
-    ]
-    return Places(names, meanings, found, curve, channels=colored)
+    """The six places of some runs by name, step by step, below a curve.
+
+    Args:
+        channels: numbers and names of channels, each of which has a colour in the first and in the
+            last place.
+        ends: names of the writers and of the readers of these channels: the first and the last
+            place are apart for each of them.
+        lines: sentences about a run at the instant of a sample.
+    """
+    colors = zip((channels or {}).values(), CHANNEL_COLORS, strict=False)
+    numbers = list(channels or ())[: len(CHANNEL_COLORS)]
+    writers, readers = ends or ((), ())
+    places = [*_apart(PLACES[0], writers), *PLACES[1:-1], *_apart(PLACES[-1], readers)]
+    found = []
+    for name, buffering in runs.items():
+        steps = []
+        for each in buffering.samples:
+            levels, split = _levels_of(each, numbers, is_apart=bool(ends))
+            steps.append(PlacesStep(each.at_ns, levels, lines(name, each), split))
+        first, *between, last = astuple(buffering.bounds)
+        count = len(writers) or 1
+        bounds = [*[first // count] * count, *between, *[last // count] * count]
+        found.append(PlacesRun(name, bounds, steps))
+    return Places(
+        [name for name, _ in places],
+        [meaning for _, meaning in places],
+        found,
+        curve,
+        notes,
+        (", ".join(writers), ", ".join(readers)) if ends else ("producers", "consumers"),
+        [PlacesChannel(*each) for each in colors],
+    )
 
 
-def _state_of(sample: FillSample) -> list[str]:
-    """Sentences about sockets and writers that wait."""
-    free = {
-        "A socket is not read: its receiver has no buffer.": sample.is_reading,
-        "A socket is full.": sample.is_writable,
-        "A writer waits for a buffer.": sample.is_writing,
-    }
-    return [text for text, is_free in free.items() if not is_free]
+def _apart(place: tuple[str, str], names: Sequence[str]) -> list[tuple[str, str]]:
+    """A place for each of some names; the place itself without any."""
+    return [(f"{place[0]}, {each}", place[1]) for each in names] or [place]
 
 
-def _by_channel(sample: FillSample, numbers: Sequence[int]) -> list[list[int]]:
-    """Bytes of each channel in each place; only the first and the last place have any."""
+def _levels_of(
+    sample: FillSample, numbers: Sequence[int], *, is_apart: bool
+) -> tuple[list[int], list[list[int]]]:
+    """Bytes in each place, and those of each channel there; only the first and the last place know
+    the channel."""
     known = {each.channel: each for each in sample.channels}
     own = [known.get(number, ChannelLevels(number)) for number in numbers]
-    if not sample.channels or not own:
-        return []
-    written, queued = zip(
-        *((x.subpartition_bytes, x.input_channel_bytes) for x in own), strict=True
-    )
-    return [[*written], *([] for _ in PLACES[1:-1]), [*queued]]
+    written, queued = ([getattr(x, f"{place}_bytes") for x in own] for place in _OF_CHANNEL)
+    first, *between, last = astuple(sample.levels)
+    unknown: list[list[int]] = [[] for _ in between]
+    if is_apart:
+        alone = [[[x if n == at else 0 for n in range(len(own))] for at, x in enumerate(levels)]
+                 for levels in (written, queued)]  # fmt: skip
+        return [*written, *between, *queued], [*alone[0], *unknown, *alone[1]]
+    is_split = bool(sample.channels and own)
+    return [first, *between, last], [written, *unknown, queued] if is_split else []
+
+
+_OF_CHANNEL = ("subpartition", "input_channel")
+"""Places that a channel has for itself, as its fields name them."""

@@ -42,6 +42,9 @@ _BYTE_TICKS = 6
 _STEPS = tuple(factor * 10**power for power in range(-1, 3) for factor in (1, 2, 5))
 """Between the ticks of an axis of bytes, in its unit."""
 
+SINCE = "time since the start"
+"""Title of an axis of time."""
+
 _REACH = 2.5
 """Width of a drawn interval at most, relative to the largest change."""
 
@@ -88,12 +91,14 @@ def curves_of(grid: Grid) -> Curves:
             values = [each.values[place] for each in line]
             series.append(Series(figure.name, values, figure.color, low=low, high=high))
     return Curves(
-        f"{first.chart} by {slider.name}",
+        first.chart,
         [slider.labels[each.at[grid.along]] for each in line],
         series,
         unit=first.unit,
         is_log=first.is_log,
         marks={place: each.mark for place, each in enumerate(line) if each.mark},
+        by=slider.name,
+        y=first.chart.lower() if len(series) > 1 else first.name,
     )
 
 
@@ -112,7 +117,8 @@ def draw(chart: Chart, file_format: str, title: str) -> bytes:
     axes = figure.subplots()
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.set_title(f"{title}: {chart.title}", loc="left", fontsize=10)
+    by = f" by {chart.by}" if isinstance(chart, Curves) and chart.by else ""
+    axes.set_title(f"{title}: {chart.title}{by}", loc="left", fontsize=10)
     if isinstance(chart, Curves):
         _draw_curves(axes, chart)
     elif isinstance(chart, OverTime):
@@ -163,7 +169,6 @@ def _draw_curves(axes: Any, chart: Curves) -> None:
         if chart.is_bars:
             wide = _BARS_WIDTH / len(chart.series)
             left = [place + (number + 0.5) * wide - _BARS_WIDTH / 2 for place in places]
-            axes.set_ylabel("log scale" if chart.is_log else "", fontsize=8)
             axes.bar(left, _drawn(each.values), wide, color=_COLORS[each.color], label=each.name)
             continue
         axes.plot(places, _drawn(each.values), "o-", color=_COLORS[each.color], label=each.name)
@@ -179,19 +184,21 @@ def _draw_curves(axes: Any, chart: Curves) -> None:
     )
     _set_log(axes, is_log=chart.is_log)
     _scale(axes.yaxis, chart.unit)
+    _name_axes(axes, chart.by, chart.y, is_log=chart.is_log)
 
 
 def _draw_over_time(axes: Any, chart: OverTime) -> None:
     for span in chart.spans:
         axes.axvspan(span.from_ns, span.to_ns, color=_COLORS["grey"], alpha=0.15, label=span.name)
     _scale(axes.xaxis, "ns")
+    _name_axes(axes, SINCE, chart.y)
     if chart.in_rows:
         top = max((value or 0.0 for each in chart.series for value in each.values), default=0.0)
         for place, each in enumerate(reversed(chart.series)):
             heights = [place + 0.9 * (value or 0.0) / (top or 1.0) for value in each.values]
             axes.fill_between(each.at_ns, place, heights, color=_COLORS[each.color], alpha=0.8)
         axes.set_yticks(range(len(chart.series)), [each.name for each in reversed(chart.series)])
-        axes.set_ylabel(f"each row from 0 to {_tick(top, chart.unit)}", fontsize=8)
+        _name_axes(axes, SINCE, f"{chart.y}, each row from 0 to {_tick(top, chart.unit)}")
         return
     for each in chart.series:
         axes.plot(each.at_ns, _drawn(each.values), color=_COLORS[each.color], label=each.name)
@@ -211,6 +218,7 @@ def _draw_percentiles(axes: Any, chart: Percentiles) -> None:
     axes.set_xticks([-math.log10(1 - each) for each in quantiles], names)
     _set_log(axes, is_log=True)
     _scale(axes.yaxis, "ns")
+    _name_axes(axes, "percentile of the records", "latency", is_log=True)
 
 
 def _draw_intervals(axes: Any, chart: Intervals) -> None:
@@ -230,17 +238,24 @@ def _draw_intervals(axes: Any, chart: Intervals) -> None:
             axes.plot([at, at], [place - 0.4, place + 0.4], color=_COLORS["orange"])
     axes.axvline(0, color=_COLORS["grey"], linestyle=":")
     low, high = axes.get_xlim()
-    names = {0.0: "0"}
+    ticks = {0.0: "0"}
     for changes in _CHANGES:
         last = 0.0
         for change in changes:
             at = _log_ratio(change)
             if low <= at <= high and abs(at - last) > (high - low) / _TICKS:
-                names[at] = signed(change, "{:.0%}".format)
+                ticks[at] = signed(change, "{:.0%}".format)
                 last = at
-    axes.set_xticks(list(names), list(names.values()))
-    axes.set_yticks(range(len(chart.intervals)), [each.name for each in chart.intervals])
+    axes.set_xticks(list(ticks), list(ticks.values()))
+    names = [f"{each.name}\n{each.verdict}".rstrip() for each in chart.intervals]
+    axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
+    _name_axes(axes, "change", "")
+
+
+def _name_axes(axes: Any, x: str, y: str, *, is_log: bool = False) -> None:
+    axes.set_xlabel(x, fontsize=8)
+    axes.set_ylabel(f"{y}, log scale" if is_log else y, fontsize=8)
 
 
 def _log_ratio(change: float) -> float:

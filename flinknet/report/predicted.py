@@ -29,8 +29,8 @@ from .advice import (
     marks_of,
     model_error_banner,
 )
-from .charts import Bar, BarPart, Grid, GridFigure, GridPoint, Slider
-from .page_parts import Folded, Head, Lines, Row, Table
+from .charts import Bar, BarPart, Color, Grid, GridFigure, GridPoint, Slider
+from .page_parts import Head, Lines, Row, Table
 from .trade_words import (
     BUFFER_TIMEOUT,
     PRICE_MEANINGS,
@@ -127,7 +127,7 @@ def _around(places: Sequence[int | None], points: Sequence[TradeOffPoint]) -> li
     return sorted(found & set(range(len(points))))
 
 
-def all_settings(whole: ReplayAnswer | JobAnswer) -> Folded:
+def all_settings(whole: ReplayAnswer | JobAnswer) -> Table:
     """All figures of all settings, and the assumptions behind them."""
     predicted = predicted_of(whole)
     notes = [PRICE_NOTE] if any(each.point.price for each in predicted) else []
@@ -138,7 +138,7 @@ def all_settings(whole: ReplayAnswer | JobAnswer) -> Folded:
     else:
         notes += notes_of(whole.trade_offs)
     table = settings_table(predicted, hidden=_hidden_columns(whole.model_error), notes=notes)
-    return Folded(f"All {len(predicted)} settings", table)
+    return replace(table, title=f"All {len(predicted)} settings", fold="closed")
 
 
 def settings_table(
@@ -312,17 +312,20 @@ def setting_of(answer: JobAnswer, point: JobPoint) -> str:
     return ", ".join([timeout[1], *(f"{name} {value}" for name, value in others)])
 
 
-_GRID_FIGURES = (
-    ("latency_p50_ns", GridFigure("p50", "Latency", "ns", "blue", is_log=True)),
-    ("latency_p99_ns", GridFigure("p99", "Latency", "ns", "orange", is_log=True)),
-    ("throughput_records_per_s", GridFigure("records/s", "Throughput", "count", "green")),
-    (
-        "buffers_per_s",
-        GridFigure("buffers/s", "Buffers per second", "count", "purple", is_log=True),
-    ),
-    ("", GridFigure("memory", "Memory", "bytes", "gold", MEMORY)),
+_CHARTS: Sequence[tuple[str, str, Color, bool]] = (
+    ("latency_p50_ns", "Latency", "blue", True),
+    ("latency_p99_ns", "Latency", "orange", True),
+    ("throughput_records_per_s", "Throughput", "green", False),
+    ("buffers_per_s", "Buffers per second", "purple", True),
 )
-"""Figures of a predicted setting, with their fields among FIGURES."""
+_GRID_FIGURES: Mapping[str, GridFigure] = {
+    **{
+        name: GridFigure.of(FIGURES[name], chart, color, is_log=is_log)
+        for name, chart, color, is_log in _CHARTS
+    },
+    "": GridFigure("memory", "Memory", "bytes", "gold", MEMORY),
+}
+"""Figures of a predicted setting, by their fields among FIGURES."""
 
 _WORK = (
     BarPart("busy", "busy", "orange", "It works on records."),
@@ -347,11 +350,7 @@ def grid_of(
     base = predicted[first or 0]
     memory = {each.point.memory_bytes for each in predicted}
     hidden = _hidden_columns(error) | ({"memory"} if len(memory) < 2 else set())
-    shown = [
-        (field, replace(x, meaning=FIGURES[field].meaning if field else x.meaning))
-        for field, x in _GRID_FIGURES
-        if x.name not in hidden
-    ]
+    shown = [(field, each) for field, each in _GRID_FIGURES.items() if each.name not in hidden]
     points = []
     for each in predicted:
         point = each.point

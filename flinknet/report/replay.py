@@ -11,14 +11,14 @@ from flinknet.options.what_if import ALIGNMENT, CHECKPOINTS
 from flinknet.results import TAKEN_ALONE, JobAnswer, ReplayAnswer, TaskMetrics
 
 from .advice import Recommendation, doubts_of, job_recommendation, model_error_part, recommendations
-from .bench import TASK_PARTS
-from .charts import Bar, Bars
 from .observed import environment, observed_sections, replayed_checkpoints
 from .observed_tables import (
+    TASK_PARTS,
     diagnosis_table,
     edges_table,
     flink_section,
     runs_table,
+    share_bars,
     times_section,
 )
 from .page import capital, table_html
@@ -200,16 +200,13 @@ def _tasks(own: Sequence[ReplayAnswer]) -> list[tuple[TaskMetrics, bool]]:
 
 def _job_tasks(own: Sequence[ReplayAnswer]) -> list[Section]:
     """Flink's metrics of all tasks in the recording."""
-    bars = [
-        Bar(
-            each.name, {"busy": each.busy, "back_pressured": each.back_pressured, "idle": each.idle}
-        )
-        for each, _ in _tasks(own)
-        if each.busy is not None and each.back_pressured is not None and each.idle is not None
-    ]
+    shares = {
+        each.name: {x.key: getattr(each, x.key) for x in TASK_PARTS} for each, _ in _tasks(own)
+    }
+    bars = share_bars(TASK_PARTS, shares, "Tasks")
     title = "Where the time of the tasks went"
     lead = "By Flink's own metrics, in the part of the recording that was used."
-    return [Section("tasks", title, lead, [Bars("Tasks", TASK_PARTS, bars)])] if bars else []
+    return [Section("tasks", title, lead, bars)] if bars else []
 
 
 def answers_html(answers: Sequence[ReplayAnswer]) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from flinknet.results import LatencyBounds, WatchedEdge, WatchLook, state_of
 from flinknet.units import MISSING, counted, human_duration, human_share
 
 from .console import LivePanel, print_view
-from .observed_tables import regime_bars
+from .observed_tables import REGIMES, share_bars
 from .page_parts import (
     Column,
     Lines,
@@ -101,8 +100,8 @@ def _about(description: Plain) -> tuple[list[str], list[str]]:
     return lines, [NOT_SEALED] if description.get("is_sealed") is False else []
 
 
-def print_verification(console: Console, path: str, verification: Plain) -> None:
-    """Print OK with the counts, or every finding in a sentence; no line is folded."""
+def verification_view(path: str, verification: Plain) -> View:
+    """OK with the counts in a line, or every finding in a sentence."""
     sent, received = verification["messages_sent"], verification["messages_received"]
     messages = f"{counted(sent, 'message')} sent, {received:,} received"
     if verification["is_from_between"]:
@@ -116,13 +115,12 @@ def print_verification(console: Console, path: str, verification: Plain) -> None
         messages += "; still being written, checked up to here"
     counts = [counted(verification[f"{each}s"], each) for each in ("file", "block", "event")]
     counts[-1] += f" on {counted(verification['channels'], 'channel')}"
-    findings = verification["findings"]
-    mark = ("DAMAGED", "red") if findings else ("OK", "green")
-    lines = [Text.assemble(mark, f" {path}: {', '.join([*counts, messages])}")]
-    if verification.get("is_sealed") is False:
-        lines.append(Text(f"  {NOT_SEALED}", "yellow"))
-    for line in [*lines, *(Text(f"  {_place(each)}{each['text']}") for each in findings)]:
-        console.print(line, soft_wrap=True)
+    findings = [f"{_place(each)}{each['text']}" for each in verification["findings"]]
+    doubts = [NOT_SEALED] if verification.get("is_sealed") is False else []
+    line = f"{'DAMAGED' if findings else 'OK'} {path}: {', '.join([*counts, messages])}"
+    return View(
+        parts=[Lines([line], is_headed=True), Lines([*doubts, *findings], is_doubt=True)],
+    )
 
 
 def _place(finding: Plain) -> str:
@@ -260,7 +258,7 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
     waiting = [f"{name}: {text}" for name, text in look.waiting.items()]
     if not look.edges and not look.waiting:
         waiting = ["no trace file there or in a directory directly below it yet"]
-    bars = regime_bars({_name(each): each.regimes for each in edges}, "time of channels")
+    bars = share_bars(REGIMES, {_name(each): each.regimes for each in edges}, "time of channels")
     return View(
         [
             Sentence("watching", [path, f"{look.events:,} events read", *newest, *since], "; "),

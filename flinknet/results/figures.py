@@ -1,14 +1,13 @@
 """Every figure of a run or a channel, once, for tables, CSV files, comparison and notebook.
 
 A figure reads from whatever has the fields: a measurement (`Measured`), a predicted setting
-(`TradeOffPoint`), a channel (`ChannelMeasured`).
+(`TradeOffPoint`), a channel (`ChannelMeasured`), or their plain data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from operator import attrgetter
 from statistics import median
 from typing import Any, Generic, Literal, TypeVar
 
@@ -74,6 +73,21 @@ class Figure(Generic[_T]):
         return self.show(self.read(row))
 
 
+def _reader(path: str) -> Callable[[Any], float | None]:
+    """Reads a field, such as "latency_ns.p50", of an object or of plain data; None where a part of
+    the path is unknown."""
+    names = path.split(".")
+
+    def read(row: Any) -> Any:
+        for name in names:
+            if row is None:
+                return None
+            row = row[name] if isinstance(row, Mapping) else getattr(row, name)
+        return row
+
+    return read
+
+
 def _of_latency(
     prefix: str, group: str, read: str, meanings: Mapping[str, str]
 ) -> list[Figure[Any]]:
@@ -87,7 +101,7 @@ def _of_latency(
         Figure(
             group,
             each.name.replace("_", "."),
-            attrgetter(f"{read}.{each.name}"),
+            _reader(f"{read}.{each.name}"),
             "ns",
             f"{prefix}_{each.name}_ns",
             meanings.get(each.name, ""),
@@ -101,7 +115,7 @@ def _of_latency(
 def _figure(
     group: str, name: str, read: str, field: str, unit: Unit, meaning: str = "", better: int = 0
 ) -> Figure[Any]:
-    return Figure(group, name, attrgetter(read), unit, field, meaning, better)
+    return Figure(group, name, _reader(read), unit, field, meaning, better)
 
 
 _DUE = "records were consumed within this time after they were due."
@@ -161,6 +175,21 @@ LINK_LIMIT: Figure[RunResult] = Figure(
     "Records per second that the emulated link allows: its bandwidth, or the buffers of credit"
     " times their size over its round trip, if credit never waits for an announced backlog.",
 )  # fmt: skip
+
+
+def _of_task(name: str, field: str, meaning: str) -> Figure[Any]:
+    return _figure("", name, field, field, "share", meaning)
+
+
+BUSY, IDLE, BACK_PRESSURED, IN_POOL, OUT_POOL = (
+    _of_task("busy", "busy", "Share of the time in which a task worked on records."),
+    _of_task("idle", "idle", "Share of the time in which a task waited for input."),
+    _of_task("back-pressured", "back_pressured",
+             "Share of the time in which a task waited for a free output buffer."),
+    _of_task("in pool", "in_pool_usage", "Usage of a task's pools of input buffers."),
+    _of_task("out pool", "out_pool_usage", "Usage of a task's pools of output buffers."),
+)  # fmt: skip
+"""Figures of a task."""
 
 
 def typical(values: Iterable[float | None]) -> float | None:

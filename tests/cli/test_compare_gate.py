@@ -303,10 +303,11 @@ def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run:
     assert "not counted: 2 of 2 runs invalid" in result.stdout
     blocks = Path("c.md").read_text().split("\n\n")
     warning = "Invalid in all 4 runs (base, x): rate not reached"
-    assert blocks[1] == f"- ⚠ {line}.\n- ⚠ {warning}"
-    text = ElementTree.parse("j.xml").findtext(".//system-out")
-    assert text is not None
-    assert text.startswith(f"{line}.\n{warning}\n")
+    assert f"- **trust**: poor: {lowered(line)}" in blocks[1]
+    assert f"- ⚠ {warning}" in blocks
+    text = ElementTree.parse("j.xml").findtext(".//system-out") or ""
+    assert lowered(line) in text.partition("\n\n")[0]
+    assert text.endswith(f"! {warning}")
     skipped = ElementTree.parse("j.xml").findall(".//skipped")
     assert len(skipped) == 9
     assert skipped[0].attrib["message"].startswith("invalid: 2 of 2 runs of base, 2 of 2 runs of x")
@@ -358,15 +359,15 @@ def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) 
 def test_markdown_is_a_comment_that_no_name_can_break(gate: Callable[..., Result]) -> None:
     arguments = ("base", "a|b<b>:buffer-timeout=500ms", "--runs", "3", "--markdown", "-")
     text = gate(*arguments, "--fail-if", "p99>+10%", "--history", "h").stdout
-    assert text.startswith(
-        "### flinknet compare-configs: ✗ Failed: the limit is broken\n"
-        "Measured in flinknet's own network stack with synthetic records, not in your job.\n"
-    )
-    assert "- ✗ fail: a" in text
+    head, answer, *_ = text.split("\n\n")
+    assert head == "### flinknet compare-configs: ✗ Failed: the limit is broken"
+    assert "measured in flinknet's own network stack with synthetic records" in answer
+    assert "- **verdict**: fail: p99" in answer
+    assert "\n- fail: a" in text
     assert "| execution.buffer-timeout.interval | 100 ms | 500 ms |" in text
     assert "| p99 | +400.0% | +396.1…+403.9 | **worse** | 99.8 ms | 499 ms |" in text
     assert "a|b<b>" not in text
-    assert "over time</summary>" in text
+    assert "over time**" in text
 
 
 def test_the_page_has_charts_for_each_candidate(gate: Callable[..., Result]) -> None:

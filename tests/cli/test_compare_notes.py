@@ -33,10 +33,10 @@ def test_every_output_says_below_the_verdict_what_the_load_hardly_shows(compare:
     load = "Load: 1 producer, 1 consumer, 1 k/s each, records of 100 b; 3 runs each of 3 s."
     assert load in result.stdout
     comment = Path("c.md").read_text()
-    assert comment.splitlines()[2] == load
-    assert comment.index("pass: x") < comment.index(note) < comment.index(fixed)
-    assert comment.index(fixed) < comment.index("| setting |")
+    places = ["**verdict**: pass", note, fixed, "| setting |", "<details>", load, "| Environment |"]
+    assert [comment.index(each) for each in places] == sorted(map(comment.index, places))
     output = ElementTree.parse("j.xml").findtext(".//system-out") or ""
+    assert output.startswith("compared   x against base; 3 runs each of 3 s")
     assert 0 < output.index(load) < output.index(note) < output.index(fixed)
     (view,) = embedded(Path("p.html").read_text())["views"]
     assert note in view["lead"]

@@ -88,7 +88,7 @@ def test_each_mode_runs_the_neighbour_alone_and_next_to_a_paused_consumer(
     assert (paused.index, paused.delay_ns_per_record, paused.slow_ns) == (1, -1, 2000 * MS)
     assert scenarios[0].workload.slow_consumers == ()
     assert "keeps 1% of its rate" in result.stdout
-    assert "neighbour alone: finished\n" in result.stderr
+    assert "tcp, alone: finished\n" in result.stderr
     assert all(not trace and out is None for _, out, trace in run.asked)
     assert not list(Path().iterdir())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import json
 import os
 import re
@@ -12,18 +11,18 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from rich.console import Console
 
 from flinknet.cli import main
-from flinknet.report.trace_console import print_verification
+from flinknet.report.trace_console import verification_view
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.edited_manifest import edit_manifest
+from tests.report.printing import printed
 from tests.synthetic_trace import write_run
 
 
 def run_cli(*args: str | Path) -> Result:
-    return CliRunner().invoke(main, ["trace", *map(str, args)], env={"COLUMNS": "120"})
+    return CliRunner().invoke(main, ["trace", *map(str, args)], env={"COLUMNS": "400"})
 
 
 @pytest.fixture
@@ -133,19 +132,17 @@ def test_a_run_that_is_being_written_is_not_called_damaged(run: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"messages_in_flight": 2}, "9 messages sent, 7 received; 2 were under way at the end\n"),
+        ({"messages_in_flight": 2}, "9 messages sent, 7 received; 2 were under way at the end"),
         ({"is_from_between": True}, "9 messages from producers, 7 from consumers, each recorded"),
     ],
 )
 def test_verify_says_why_numbers_that_differ_are_whole(
     run: Path, changes: dict[str, Any], text: str
 ) -> None:
-    console = Console(file=io.StringIO(), width=200)
     found = verify_run(open_run(run))
     counts = {"messages_sent": 9, "messages_received": 7}
-    print_verification(console, "x", found.to_dict() | counts | changes)
-    assert isinstance(console.file, io.StringIO)
-    assert text in console.file.getvalue()
+    shown = verification_view("x", found.to_dict() | counts | changes)
+    assert text in printed(shown, width=200)
 
 
 def test_verify_of_a_damaged_run_exits_with_1_and_a_sentence(run: Path) -> None:
@@ -155,7 +152,7 @@ def test_verify_of_a_damaged_run_exits_with_1_and_a_sentence(run: Path) -> None:
     assert result.exit_code == 1
     first, second = result.output.splitlines()
     assert first.startswith("DAMAGED")
-    assert second.startswith("  tm-0.fnt: there is no trailer")
+    assert second.startswith("! tm-0.fnt: there is no trailer")
 
 
 def test_verify_as_json_carries_the_findings(run: Path) -> None:
@@ -185,7 +182,7 @@ def test_verify_shows_every_run_and_exits_with_the_worst_code(tmp_path: Path) ->
     paths = (runs[1], tmp_path / "notes.txt", tmp_path / "nowhere", runs[0])
     result = run_cli("verify", *paths)
     assert result.exit_code == 4
-    assert [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "] == [
+    assert [line.split()[0] for line in result.stdout.splitlines() if line[0] != "!"] == [
         "DAMAGED",
         "OK",
     ]

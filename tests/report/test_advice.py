@@ -15,6 +15,7 @@ from flinknet.report.advice import (
     recommendations,
 )
 from flinknet.results.trades import advised_points
+from tests import page_answer
 from tests.page_answer import typed
 from tests.report.printing import printed
 
@@ -30,19 +31,7 @@ CHOICE = {
 
 
 def situation(rate: float = 1.0, **changes: Any) -> dict[str, Any]:
-    given = {
-        "rate_factor": rate,
-        "consumer_speed": 1.0,
-        "round_trip_ns": 0,
-        "flow_control": "credit",
-        "knee": 1,
-        "knee_patch": "a.key: 5",
-        "why_no_knee": None,
-        "is_alike": False,
-        "choice": None,
-        "beyond_keys": [],
-    }
-    return given | changes
+    return page_answer.situation(rate_factor=rate, knee=1, knee_patch="a.key: 5") | changes
 
 
 def answer(*situations: dict[str, Any], rates: tuple[float, ...] = (1.0,), **changes: Any) -> Any:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from flinknet.config import CREDIT, TCP, WorkloadConfig
+from flinknet.report.demos import DemoRun, DemoShown
 from flinknet.report.demos.links import head_of_line
-from flinknet.report.demos.shown import DemoRun, DemoShown
 from flinknet.report.plain_text import sparkline
 from flinknet.results import (
     BacklogSummary,

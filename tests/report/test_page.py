@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinknet.plain_values import from_plain
-from flinknet.report.page import page_of
+from flinknet.report.page import capital, page_of
 from flinknet.report.replay import replay_page
 from flinknet.results import JobAnswer
 from tests.chromium import PROGRAM, WHY_NOT, Chromium
@@ -49,15 +49,15 @@ def replayed(*answers: dict[str, Any]) -> str:
     return page_of(replay_page([typed(each) for each in answers]))
 
 
-def part_of(page: str, kind: str) -> Any:
+def part_of(page: str, kind: str, *, is_folded: bool = False) -> Any:
     """The first part of a kind within the sections of the first view."""
     parts = [each for part in embedded(page)["views"][0]["parts"] for each in part.get("parts", ())]
-    return next(each for each in parts if each["kind"] == kind)
+    return next(x for x in parts if x["kind"] == kind and (x.get("fold") or not is_folded))
 
 
 def test_the_page_has_a_slider_for_each_setting_that_varies() -> None:
     page = replayed(answer((0, 10, -1), (2, 8)))
-    grid, folded = part_of(page, "grid"), part_of(page, "folded")
+    grid, settings = part_of(page, "grid"), part_of(page, "table", is_folded=True)
     assert [(each["name"], each["labels"]) for each in grid["sliders"]] == [
         ("buffer timeout", ["0", "10ms", "-1"]),
         ("floating", ["2", "8"]),
@@ -67,7 +67,7 @@ def test_the_page_has_a_slider_for_each_setting_that_varies() -> None:
         *("p50", "p99", "records/s", "buffers/s", "memory"),
     ]
     assert grid["points"][grid["recorded"]]["values"] == [5e6, 9e6, 10_008.0, 400.0, 8 << 16]
-    assert folded["table"]["notes"][-2:] == [
+    assert settings["notes"][-2:] == [
         "assumed: something",
         "buffer timeout 0: just this one",
     ]
@@ -102,7 +102,7 @@ def test_figures_that_may_not_be_relied_on_are_not_shown(
         assert "predictions are not shown" in page
         return
     assert [each["name"] for each in part_of(page, "grid")["figures"]] == shown
-    heads = [each["name"] for each in part_of(page, "folded")["table"]["heads"]]
+    heads = [each["name"] for each in part_of(page, "table", is_folded=True)["heads"]]
     assert ("buffers/s" in heads) == ("buffers/s" in shown)
     assert "packets/s" not in heads  # no price is known
 
@@ -122,6 +122,25 @@ def test_a_name_with_markup_stays_a_name() -> None:
     assert embedded(page)["views"][0]["meaning"] == "runs/<one> & </script>"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("disturbed for 19%", "Disturbed for 19%"),
+        ("a.fnt is cut off", "a.fnt is cut off"),
+        ("p99<=20ms is met", "p99<=20ms is met"),
+    ],
+)
+def test_a_paragraph_begins_with_a_capital_letter_unless_with_a_name(text: str, shown: str) -> None:
+    assert capital(text) == shown
+
+
+def test_full_buffers_with_few_bytes_are_explained() -> None:
+    why, without = "may still carry few bytes", answer()
+    without["observed"]["flushes"]["full"] = 0
+    assert why in replayed(answer())
+    assert why not in replayed(without)
+
+
 @pytest.fixture
 def show(show_page: Callable[..., Chromium]) -> Callable[..., Chromium]:
     """Open the page of some answers."""
@@ -134,6 +153,18 @@ def show(show_page: Callable[..., Chromium]) -> Callable[..., Chromium]:
 
 def text_of(browser: Chromium, selector: str) -> str:
     return str(browser.run(f"document.querySelector({selector!r}).innerText"))
+
+
+def texts_of(browser: Chromium, selector: str) -> list[str]:
+    """The texts of all elements that a selector finds."""
+    found = f"[...document.querySelectorAll({selector!r})].map((each) => each.textContent)"
+    texts: list[str] = browser.run(found)
+    return texts
+
+
+def sections_of(browser: Chromium) -> tuple[str, ...]:
+    """The ids of all sections; those without one are empty."""
+    return tuple(browser.run("[...document.querySelectorAll('section')].map((each) => each.id)"))
 
 
 def tooltip(browser: Chromium) -> str:
@@ -163,8 +194,7 @@ def test_every_section_has_its_plot_and_nothing_runs_over(
     show: Callable[..., Chromium], width: int, scheme: str, floating: tuple[int, ...]
 ) -> None:
     browser = show(answer(floating=floating), width=width, scheme=scheme)
-    shown = browser.run("[...document.querySelectorAll('section')].map((each) => each.id)")
-    assert tuple(shown) == SECTIONS
+    assert sections_of(browser) == SECTIONS
     plots = browser.run(
         "Object.fromEntries([...document.querySelectorAll('section')].map((each) => [each.id,"
         " [...each.querySelectorAll('svg')].map((svg) =>"
@@ -207,7 +237,8 @@ def test_labels_of_a_plot_do_not_lie_on_each_other(
 def test_names_of_marks_that_stand_close_do_not_run_together(show: Callable[..., Chromium]) -> None:
     gaps = show(answer()).run(
         "Array.from({length: 120}, (_, index) => {"
-        " const svg = histogram({edges: [[0, 300], [300, 600]], xFormat: String, yFormat: String,"
+        " const svg = histogram({edges: [[0, 300], [300, 600]], x: 'a', y: 'b',"
+        "  xFormat: String, yFormat: String,"
         "  series: [{name: 'a', color: 'red', values: [1, 1]}], label: 'a', tip: String,"
         "  marks: [[200, 'p50 4.41 ms'], [200 + index, 'p99 12.2 ms']]}, 560);"
         " document.querySelector('section').append(svg);"
@@ -239,15 +270,6 @@ def test_the_error_of_the_model_is_green_only_where_it_is_small(
 
 
 @browser_test
-def test_full_buffers_with_few_bytes_are_explained(show: Callable[..., Chromium]) -> None:
-    why = "may still carry few bytes"
-    assert why in text_of(show(answer()), "#observed")
-    without = answer()
-    without["observed"]["flushes"]["full"] = 0
-    assert why not in text_of(show(without), "#observed")
-
-
-@browser_test
 def test_a_value_below_one_is_within_its_plot(show: Callable[..., Chromium]) -> None:
     given = answer((0, 10, 100))
     given["trade_offs"][2]["buffers_per_s"] = 0.02
@@ -267,35 +289,10 @@ def test_the_answer_comes_first_and_then_the_error_of_the_model(
     show: Callable[..., Chromium],
 ) -> None:
     browser = show(answer())
-    names = browser.run("[...document.querySelectorAll('.headline b')].map((b) => b.innerText)")
-    assert names[0] == "recorded"
-    assert names[-1] == "next"
+    names = texts_of(browser, ".headline b")
+    assert (names[0], names[-1]) == ("recorded", "next")
     first = text_of(browser, "#model-error")
-    assert first.startswith(
-        "Model error on the recorded setting: records/s +1.0%, p50 −5.2%, p99 +20.0%"
-    )
-    off = show(answer(model_error={"throughput": 2.8, "p50": None, "p99": None}))
-    assert "predictions are not shown" in text_of(off, "#model-error.doubt")
-    unknown = show(answer(model_error=dict.fromkeys(("throughput", "p50", "p99"))))
-    assert "unknown" in text_of(unknown, "#model-error.doubt")
-    spread = {"records": 500, "window_ns": 10**9, "is_whole": False, "windows": 8}
-    part = "From 500 records, 8 windows, 1.00 s of the measured part's 3.00 s, compared with all"
-    assert part in text_of(show(answer(simulated=spread)), "#model-error")
-
-
-@browser_test
-def test_doubts_stand_before_the_numbers(show: Callable[..., Chromium]) -> None:
-    given = answer()
-    given["trace"] |= {"damaged_files": ["a.fnt"], "warnings": ["disturbed for 19%"]}
-    browser = show(given | {"remarks": ["the run was interrupted"]})
-    actual = "document.querySelector('#doubts').innerText.split('\\n').filter(Boolean)"
-    assert browser.run(actual) == [
-        "a.fnt is cut off; its whole blocks are used",
-        "Disturbed for 19%",
-        "The run was interrupted",
-    ]
-    sound = show(answer())
-    assert sound.run("document.querySelector('#doubts')") is None
+    assert first.startswith("Model error on the recorded setting: records/s +1.0%, p50 −5.2%")
 
 
 CHOICE = {
@@ -323,28 +320,6 @@ def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chr
     )
     assert text_of(browser, "main button") in ("copied", "selected")
     assert browser.run("getSelection().toString()").strip() == CHOICE["patch"]
-    of_rate = CHOICE | {"targets": ["throughput >= 1k/s"]}
-    actual = text_of(show(advised(situation(choice=of_rate))), "#answer")
-    assert "throughput >= 1k/s is met with" in actual
-
-
-@browser_test
-def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., Chromium]) -> None:
-    off = text_of(show(advised(frontier=[], withheld="the model is off")), "#answer")
-    assert "No frontier, knee or setting is advised: the model is off" in off
-    missed = CHOICE | {"point": None, "nearest": 0, "margin": -0.5}
-    unmet = text_of(show(advised(situation(choice=missed))), "#answer")
-    assert "No predicted setting meets p99<=20ms" in unmet
-    assert "Closest: buffer timeout 0: 900 us, 50% past the limit" in unmet
-    alike = text_of(show(advised(situation(why_no_knee="all are alike"))), "#answer")
-    assert "No knee: all are alike" in alike
-    same = text_of(show(advised(situation(choice=CHOICE | {"patch": ""}))), "#answer")
-    assert "Nothing to change" in same
-    tcp = text_of(
-        show(advised(situation(knee=1, knee_patch="", beyond_keys=["tcp is old"]))), "#answer"
-    )
-    assert "Tcp is old" in tcp
-    assert "Nothing to change" not in tcp
 
 
 @browser_test
@@ -382,8 +357,7 @@ def slide(browser: Chromium, number: int, value: int) -> str:
         f" slider.value = {value}; slider.dispatchEvent(new Event('input'));"
         " return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50))); })()"
     )
-    outputs = "[...document.querySelectorAll('.sliders output')].map((each) => each.textContent)"
-    return ", ".join(browser.run(outputs))
+    return ", ".join(texts_of(browser, ".sliders output"))
 
 
 @browser_test
@@ -460,8 +434,7 @@ def test_what_passed_between_processes_is_drawn_without_what_nobody_saw(
     observed["windows"]["records"] = [0] * len(observed["windows"]["records"])
     observed["regimes"] = {name: [] for name in observed["regimes"]}
     browser = show(given)
-    titles = "[...document.querySelectorAll('#over-time svg .strong')].map((t) => t.textContent)"
-    assert browser.run(titles) == ["backlog", "credit"]
+    assert texts_of(browser, "#over-time svg .strong") == ["backlog, buffers", "credit, buffers"]
     assert "is not observed" in text_of(browser, "#latency")
     assert "records/s 0.0%, buffers/s +1.0%" in text_of(browser, "#model-error")
 
@@ -491,16 +464,13 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
         for given in [answer((5, 10, 100))]
     ]
     chromium = show_page(replay_page(replays, [job]), width)
-    shown = chromium.run("[...document.querySelectorAll('section')].map((each) => each.id)")
-    assert shown == ["headline", "", *SECTIONS[2:5], "edges", "environment"]
+    assert sections_of(chromium) == ("headline", "", *SECTIONS[2:5], "edges", "environment")
     assert "p99<=20ms is met by the job as a whole" in text_of(chromium, "#answer")
-    marks = "[...document.querySelectorAll('#trade-offs svg .strong')].map((t) => t.textContent)"
-    assert chromium.run(marks) == ["choice"] * 3
-    words = "[...document.querySelectorAll('#trade-offs svg .of-mark')].map((t) => t.textContent)"
-    assert chromium.run(words) == ["choice", "recorded"] * 3
+    assert texts_of(chromium, "#trade-offs svg .strong") == ["choice"] * 3
+    assert texts_of(chromium, "#trade-offs svg .of-mark") == ["choice", "recorded"] * 3
     slide(chromium, 0, 0)
     assert "2.08 ms … 3.13 ms" in text_of(chromium, ".grid .facts")
-    tabs = chromium.run("[...document.querySelectorAll('#runs button')].map((t) => t.textContent)")
+    tabs = texts_of(chromium, "#runs button")
     assert tabs == ["the job", *(f"{n} {edge}" for n, edge in enumerate(edges, 1))]
     assert chromium.run("document.documentElement.scrollWidth") == width
 
@@ -569,11 +539,8 @@ def test_time_is_zoomed_by_dragging_and_reset_by_a_double_click(
     show: Callable[..., Chromium],
 ) -> None:
     browser = show(answer())
-    ticks = (
-        "[...document.querySelectorAll('#over-time svg.zoomable text')]"
-        ".map((each) => each.textContent)"
-    )
-    whole = browser.run(ticks)
+    ticks = "#over-time svg.zoomable text"
+    whole = texts_of(browser, ticks)
     assert "3 s" in whole
     start = place_of(browser, "#over-time svg.zoomable", 0.4)
     end = place_of(browser, "#over-time svg.zoomable", 0.6)
@@ -582,7 +549,7 @@ def test_time_is_zoomed_by_dragging_and_reset_by_a_double_click(
     browser.mouse("mouseMoved", *end)
     assert browser.run("document.querySelector('.brush').getAttribute('width') > 50")
     browser.mouse("mouseReleased", *end, clicks=1)
-    zoomed = browser.run(ticks)
+    zoomed = texts_of(browser, ticks)
     assert "3 s" not in zoomed
     assert "500 ms" not in zoomed
     range_shown = text_of(browser, "#over-time .controls")
@@ -593,7 +560,7 @@ def test_time_is_zoomed_by_dragging_and_reset_by_a_double_click(
     for clicks in (1, 2):
         browser.mouse("mousePressed", *place, clicks=clicks)
         browser.mouse("mouseReleased", *place, clicks=clicks)
-    assert browser.run(ticks) == whole
+    assert texts_of(browser, ticks) == whole
     assert browser.run("document.querySelector('#over-time button').disabled")
 
 
@@ -654,12 +621,10 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
     given["details"]["fill"] |= {name: [0] * 20 for name in ("full", "timeout", "event")}
     given["details"]["fill"]["mean"] = None
     browser = show(given, width=390)
-    shown = browser.run("[...document.querySelectorAll('section')].map((each) => each.id)")
-    assert shown == [name for name in SECTIONS if name not in ("", "settings", "over-time")]
-    texts = browser.run(
-        "[...document.querySelectorAll('svg text')].map((each) => each.textContent)"
-    )
-    assert texts.count("no values") == 3  # two of the latency, the fill ratio
+    missing = ("", "settings", "over-time")
+    assert sections_of(browser) == tuple(name for name in SECTIONS if name not in missing)
+    # two of the latency, the fill ratio
+    assert texts_of(browser, "svg text").count("no values") == 3
     assert text_of(browser, "#trade-offs").endswith("Not predicted: nothing to go by.")
 
 

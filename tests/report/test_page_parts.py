@@ -17,6 +17,7 @@ from flinknet.report.charts import (
     Curves,
     Interval,
     Intervals,
+    Lane,
     Limit,
     Messages,
     MessageStep,
@@ -54,7 +55,15 @@ from tests.chromium import Chromium
 from tests.page_answer import answer, typed
 from tests.report.test_demo_console import mode, shown
 from tests.report.test_demos import LOAD, chain, checkpointed, debloated, timed
-from tests.report.test_page import browser_test, embedded, place_of, slide, text_of, tooltip
+from tests.report.test_page import (
+    browser_test,
+    embedded,
+    place_of,
+    slide,
+    text_of,
+    texts_of,
+    tooltip,
+)
 
 MS = 1_000_000
 
@@ -65,6 +74,8 @@ CURVES = Curves(
     unit="ns",
     is_log=True,
     marks={1: "baseline"},
+    by="buffer timeout",
+    y="latency",
 )
 OVER_TIME = OverTime(
     "Buffers in use",
@@ -72,6 +83,9 @@ OVER_TIME = OverTime(
     unit="share",
     limits=[Limit(0.8, "target")],
     spans=[Span("slow", 40 * MS, 90 * MS)],
+    y="share of the pool",
+    lanes=[Lane("aligned", "blue", [(10 * MS, 30 * MS)])],
+    in_lanes="checkpoints",
 )
 PERCENTILES = Percentiles("By percentile", [PercentileSeries("all", [(0.5, 1e6), (0.99, 5e6)])])
 INTERVALS = Intervals(
@@ -286,8 +300,7 @@ def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
     assert "Buffer #2 2100 B" in text_of(browser, ".message.last")
     browser.run("document.querySelector('[aria-label=\"one message back\"]').click()")
     assert text_of(browser, ".credits") == "Credit of A.1: 1 ■"
-    texts = "[...document.querySelectorAll('.arrow')].map((each) => each.textContent)"
-    assert browser.run(texts) == ["PartitionRequest 2", "Buffer #1 2100 B"]
+    assert texts_of(browser, ".arrow") == ["PartitionRequest 2", "Buffer #1 2100 B"]
 
 
 @browser_test
@@ -324,24 +337,25 @@ def test_the_timeouts_of_a_demo_are_moved_by_hand(show_page: Callable[..., Chrom
 
 
 @browser_test
-def test_limits_are_drawn_into_the_charts(show_page: Callable[..., Chromium]) -> None:
+def test_charts_have_their_limits_titles_of_axes_and_lanes(
+    show_page: Callable[..., Chromium],
+) -> None:
     browser = show_page(EVERYTHING)
     assert browser.run("document.querySelectorAll('#all svg .limit').length") == 1
-    texts = "[...document.querySelectorAll('#all svg .of-mark')].map((each) => each.textContent)"
-    assert "target" in browser.run(texts)
-
-
-@browser_test
-def test_values_over_time_show_where_one_points(show_page: Callable[..., Chromium]) -> None:
-    browser = show_page(EVERYTHING)
-    browser.mouse("mouseMoved", *place_of(browser, "#all .pair svg:nth-of-type(1)", 0.5))
-    assert tooltip(browser)
+    assert "target" in texts_of(browser, "#all svg .of-mark")
+    assert texts_of(browser, "#all .pair svg .axis-title") == [
+        *("↑ latency, log scale", "buffer timeout →"),
+        *("↑ share of the pool", "time since the start →"),
+        *("↑ latency, log scale", "percentile of the records →"),
+    ]
+    assert texts_of(browser, "#all .pair svg .lane") == ["aligned"]
+    assert "▬ checkpoints" in text_of(browser, "#all .pair .legend")
 
 
 def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> None:
     chart = main_chart(replay_page([typed(answer((0, 10, 100, -1), (2, 8)))]))
-    assert chart is not None
-    assert chart.title == "Latency by buffer timeout"
+    assert isinstance(chart, Curves)
+    assert (chart.title, chart.by) == ("Latency", "buffer timeout")
     assert list(chart.labels) == ["0", "10ms", "100ms", "-1"]
     assert chart.marks == {1: "recorded"}
     assert [each.name for each in chart.series] == ["p50", "p99"]

@@ -23,90 +23,35 @@ from flinknet.report.page_parts import (
 )
 from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.units import human_duration
-from tests.page_answer import print_replays, typed
+from tests import page_answer
+from tests.page_answer import latency, print_replays, typed
 
-LATENCY = {
-    "count": 1000,
-    "min": 100_000,
-    "mean": 5e6,
-    "p50": 5e6,
-    "p75": 7.5e6,
-    "p90": 9e6,
-    "p95": 9.5e6,
-    "p99": 9.9e6,
-    "p99_9": None,
-    "max": 10_000_000,
-}
+LATENCY = latency()
 
 
 def point(timeout: str, *, is_recorded: bool = False, **changes: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "config": {
-            "execution.buffer-timeout.interval": timeout,
-            "execution.buffer-timeout.enabled": "true",
-        },
-        "throughput_records_per_s": 1000.0,
-        "latency_ns": LATENCY,
-        "backlog_buffers": {"mean": 0.5, "max": 3},
-        "buffers_per_s": 100.0,
-        "memory_bytes": 1 << 20,
-        "is_recorded": is_recorded,
-        "notes": ["assumed: something"],
-    }
-    return given | changes
+    return page_answer.point(int(timeout.split()[0]), is_recorded=is_recorded) | changes
 
 
 def answer(**changes: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "trace": {
-            "path": "runs/one",
-            "config": {"execution.buffer-timeout.interval": "10 ms"},
-            "damaged_files": [],
-        },
-        "model_error": {"throughput": 0.01, "p50": -0.052, "p99": None},
-        "simulated": {"records": 1000, "window_ns": 10**9, "is_whole": True},
-        "observed": {
-            "records": 1000,
-            "duration_ns": 10**9,
-            "buffers": 100,
-            "events": 2,
-            "throughput_records_per_s": 1000.0,
-            "throughput_bytes_per_s": 102_400.0,
-            "latency_ns": LATENCY,
-            "backlog_buffers": {"mean": 0.5, "max": 3},
-            "credits": {"announced": 100, "messages": 90, "starved_ns": 1_000_000},
-            "flushes": {"full": 10, "timeout": 88, "event": 2},
-        },
-        "over_time": [
-            {
-                "from_ns": start * 10**8,
-                "width_ns": 10**8,
-                "throughput_records_per_s": 1000.0 * start,
-                "backlog_buffers": {"mean": None if start == 1 else 0.5, "max": 1},
-            }
-            for start in range(3)
-        ],
-        "messages": [{"kind": "DATA_BUFFER", "messages": 100, "payload_bytes": 102_400}],
-        "channels": [
-            {
-                "channel": number,
-                "producer": 0,
-                "consumer": number,
-                "throughput_records_per_s": 500.0,
-                "latency_ns": LATENCY | {"p99": 1e6 * number},
-                "backlog_buffers": {"mean": None, "max": None},
-                "starved_ns": 0,
-                "regimes": {},
-                "messages": {"DATA_BUFFER": 50},
-            }
-            for number in range(20)
-        ],
-        "trade_offs": [
-            point("0 ms", notes=["assumed: something", "shorter than recorded: spread"]),
-            point("10 ms", is_recorded=True),
-            point("100 ms", throughput_records_per_s=None, latency_ns=dict.fromkeys(LATENCY)),
-        ],
+    """The answer of a run with 20 channels, recorded with 10 ms, without advice."""
+    given = page_answer.answer((0, 10, 100), channels=20)
+    given["trace"] |= {"path": "runs/one"}
+    given["trade_offs"][2] |= {
+        "throughput_records_per_s": None,
+        "latency_ns": dict.fromkeys(LATENCY),
     }
+    given["over_time"] = [
+        {
+            "from_ns": start * 10**8,
+            "width_ns": 10**8,
+            "throughput_records_per_s": 1000.0 * start,
+            "backlog_buffers": {"mean": None if start == 1 else 0.5, "max": 1},
+        }
+        for start in range(3)
+    ]
+    given["model_error"] = {"throughput": 0.01, "p50": -0.052, "p99": None}
+    del given["advice"]
     return given | changes
 
 
@@ -198,7 +143,7 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
 def test_where_bench_cannot_check_it_is_not_sent_there() -> None:
     edge = answer()
     edge["trace"]["edge"] = "map → sink"
-    assert printed(edge)[2] == "from 1.00 k records; other settings may be further off"
+    assert printed(edge)[2] == "from 30.0 k records; other settings may be further off"
 
 
 def test_a_model_that_is_far_off_says_so_in_words() -> None:
@@ -230,9 +175,9 @@ def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_
     lines = printed(answer())
     start = lines.index("All 3 settings")
     assert [re.split("  +", line.strip()) for line in lines[start + 3 : start + 6]] == [
-        ["0", "1.00 k", "5.00 ms", "9.90 ms", "100", "0.50", "3", "1.00 MiB"],
-        ["10ms", "← recorded", "1.00 k", "5.00 ms", "9.90 ms", "100", "0.50", "3", "1.00 MiB"],
-        ["100ms", "–", "–", "–", "100", "0.50", "3", "1.00 MiB"],
+        ["0", "10.0 k", "500 us", "900 us", "4.00 k", "0.50", "3", "512 KiB"],
+        ["10ms", "← recorded", "10.0 k", "5.00 ms", "9.00 ms", "400", "0.50", "3", "512 KiB"],
+        ["100ms", "–", "–", "–", "40", "0.50", "3", "512 KiB"],
     ]
 
 
@@ -377,7 +322,7 @@ def test_where_nothing_is_predicted_one_line_says_so() -> None:
     ]
     lines = printed_first(answer(trade_offs=silent), details=True)
     assert "trade-off  not predicted: its records come from another task" in lines
-    assert not any(line.startswith("All ") for line in lines)
+    assert "All 2 settings" not in lines
 
 
 def test_off_a_terminal_columns_are_honoured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from flinknet.histogram import LogLinearHistogram
 from flinknet.replay.observe.latency import distribution
 from flinknet.replay.observe.regimes import REGIMES
-from flinknet.report.observed_tables import regime_bars
+from flinknet.report.observed_tables import REGIMES as PARTS
+from flinknet.report.observed_tables import share_bars
 from flinknet.report.plain_text import MARKS, distribution_line
 from tests.report.printing import printed
 
@@ -19,7 +20,7 @@ def test_every_regime_has_a_mark_of_its_own() -> None:
 
 
 def bar_of(shares: dict[str, float]) -> list[str]:
-    return printed(*regime_bars({"": shares}), width=80).splitlines()
+    return printed(*share_bars(PARTS, {"": shares}), width=80).splitlines()
 
 
 @given(st.lists(st.integers(0, 1000), min_size=6, max_size=6).filter(any))

@@ -5,15 +5,15 @@ emulated links with longer and longer round trips, with little credit and with m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from itertools import combinations
 from operator import itemgetter
 from typing import Any
 
 from flinknet.config import CREDIT, TCP, WorkloadConfig
 from flinknet.options import SEGMENT_SIZE
-from flinknet.results import ChannelLevels, FillSample, Progress, RunResult, Validity
-from flinknet.results.figures import FIGURES, LINK_LIMIT, Figure, Unit, of_run
+from flinknet.results import FillSample, Progress, RunResult, Validity
+from flinknet.results.figures import FIGURES, LINK_LIMIT, Figure, of_run
 from flinknet.results.trades import ratio_of
 from flinknet.units import (
     counted,
@@ -36,17 +36,14 @@ from ..charts import (
     GridPoint,
     OverTime,
     Places,
-    PlacesChannel,
-    PlacesRun,
-    PlacesStep,
     Series,
     Slider,
     Span,
     TimeSeries,
 )
 from ..page_parts import figure_table
-from ..places import PLACES
-from .shown import COLORS, UNEXPECTED, DemoRun, DemoShown, asked_rate
+from ..places import blocked_lines, places_of
+from . import COLORS, UNEXPECTED, DemoRun, DemoShown, asked_rate
 
 NEIGHBOUR, PAUSED = 0, 1
 """Channels of head-of-line, and their consumers."""
@@ -77,7 +74,7 @@ _BLOCKED = (
     "A producer waits for a buffer: its channel holds max-buffers-per-channel of them, and gets no"
     " more, even if some are not full or the pool has others.",
 )
-QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
+_QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 AXIS_HEADROOM = 1.5
 """Top of the axis of rates, as a multiple of the neighbour's rate alone."""
 
@@ -106,12 +103,9 @@ _MODES_NOTE = (
 
 def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from two runs in each mode: the neighbour alone, and with a paused one."""
-    named, paused, modes = [], {}, {}
-    for name, solo, shared in zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True):
-        named.append(replace(solo, name=f"{name}, alone", messages=()))
-        named.append(replace(shared, name=f"{name}, paused"))
-        paused[name] = shared.result
-        modes[name] = _mode(solo.result, shared)
+    paused = dict(zip((TCP, CREDIT), runs[1::2], strict=True))
+    pairs = zip(runs[::2], paused.items(), strict=True)
+    modes = {name: _mode(solo.result, shared) for solo, (name, shared) in pairs}
     pause_ns = workload.duration_ns or 0
     pause = Span("B.4 is paused", workload.warmup_ns, workload.warmup_ns + pause_ns)
     return DemoShown(
@@ -128,10 +122,10 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
             [(TITLES[name], [each]) for name, each in modes.items()],
             notes=[_MODES_NOTE],
         ),
-        [_kept(modes), *_fullest(paused)],
-        named,
+        [_kept(modes), *_fullest([each.result for each in paused.values()])],
+        [x if number % 2 else replace(x, messages=()) for number, x in enumerate(runs)],
         {"modes": modes},
-        [_places(modes, paused, pause)],
+        [_places(modes, {name: each.result for name, each in paused.items()}, pause)],
         unaffected="the rates that are kept show the effect all the same",
         explained=EXPLAINED,
         channels=(("A.1", "B.3"), ("A.2", "B.4")),
@@ -188,11 +182,10 @@ def _kept(modes: Mapping[str, _Mode]) -> str:
     )
 
 
-def _fullest(paused: Mapping[str, RunResult]) -> list[str]:
-    """How much lay between the tasks at most, with and without credit; and without it, for whom
-    the data at the front was.
-    """
-    samples = [each.buffering.samples for each in paused.values() if each.buffering is not None]
+def _fullest(paused: Sequence[RunResult]) -> list[str]:
+    """How much lay between the tasks at most, without credit and with it; and without it, for whom
+    the data at the front was."""
+    samples = [each.buffering.samples for each in paused if each.buffering is not None]
     if len(samples) < len(paused) or not all(samples):
         return []
     tcp, credit = (max(each, key=lambda one: one.levels.total_bytes) for each in samples)
@@ -210,71 +203,44 @@ def _fullest(paused: Mapping[str, RunResult]) -> list[str]:
 
 
 def _places(modes: Mapping[str, _Mode], paused: Mapping[str, RunResult], pause: Span) -> Places:
-    """The places under one slider; the first and the last one apart for each consumer."""
+    """The places under one slider; the first and the last one apart for each consumer. The bound of
+    a channel in the first place is its quota, which is below the size of the pool."""
     alone = max((each["solo_records_per_s"] or 0.0 for each in modes.values()), default=0.0)
-    colors: Sequence[Color] = ("orange", "blue")
+    drawn = zip(modes.items(), COLORS, strict=False)
+    rates = {
+        TITLES[name]: ([each["at_ns"] for each in mode["rates"]],
+                       [each["neighbour_per_s"] for each in mode["rates"]], color)
+        for (name, mode), color in drawn
+    }  # fmt: skip
     curve = OverTime(
         "Throughput of the neighbour B.3",
-        [
-            TimeSeries(
-                TITLES[name],
-                [each["at_ns"] for each in mode["rates"]],
-                [each["neighbour_per_s"] for each in mode["rates"]],
-                color,
-            )
-            for (name, mode), color in zip(modes.items(), colors, strict=True)
-        ],
+        [TimeSeries(name, *each) for name, each in rates.items()],
         meaning="Records per second. Click to go to an instant. While it catches up after the"
         " pause, B.3 may go beyond the axis. The curve ends with the last record; records are due"
         f" until {pause.to_ns / 1e9:.2f} s.",
         top=AXIS_HEADROOM * alone or None,
         spans=[pause],
+        y=FIGURES["throughput_records_per_s"].name,
     )
-    (first, of_first), *between, (last, of_last) = PLACES
-    names = [
-        *((f"{first}, {each}", of_first) for each in ("A.1", "A.2")),
-        *between,
-        *((f"{last}, {each}", of_last) for each in ("B.3", "B.4")),
-    ]
-    return Places(
-        [name for name, _ in names],
-        [meaning for _, meaning in names],
-        [
-            _places_run(TITLES[name], modes[name]["rates"], each, pause)
-            for name, each in paused.items()
-            if each.buffering is not None and each.buffering.samples
-        ],
+    by_title = {TITLES[name]: mode["rates"] for name, mode in modes.items()}
+    sampled = {TITLES[name]: each for name, each in paused.items() if each.buffering is not None}
+    places = places_of(
+        {title: x.buffering for title, x in sampled.items() if x.buffering},
         curve,
+        {NEIGHBOUR: "for B.3", PAUSED: "for B.4"},
+        ends=(("A.1", "A.2"), ("B.3", "B.4")),
+        lines=lambda title, sample: _state_at(by_title[title], sample, pause),
         notes=PLACES_NOTES,
-        ends=("A.1, A.2", "B.3, B.4"),
-        channels=[PlacesChannel("for B.3", "green"), PlacesChannel("for B.4", "purple")],
     )
-
-
-def _places_run(
-    title: str, rates: Sequence[Mapping[str, Any]], run: RunResult, pause: Span
-) -> PlacesRun:
-    """One mode; the bound of a channel in the first place is its quota, which is below the size of
-    the pool."""
-    buffering, config = run.buffering, run.config
-    assert buffering is not None
-    steps = []
-    for each in buffering.samples:
-        by_number = {channel.channel: channel for channel in each.channels}
-        own = [by_number.get(x, ChannelLevels(x)) for x in (NEIGHBOUR, PAUSED)]
-        written = [x.subpartition_bytes for x in own]
-        queued = [x.input_channel_bytes for x in own]
-        levels = [*written, *astuple(each.levels)[1:-1], *queued]
-        split = [[written[0], 0], [0, written[1]], [], [], [], [], [queued[0], 0], [0, queued[1]]]
-        steps.append(PlacesStep(each.at_ns, levels, _state_at(rates, each, pause), split))
-    first, *between, last = astuple(buffering.bounds)
-    quota = first
-    if QUOTA in config:
-        quota = int(config[QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
-    fullest = max(max(each.levels[:2]) for each in steps)
-    own_room = min(max(quota, fullest), first // 2)
-    bounds = [own_room, own_room, *between, last // 2, last // 2]
-    return PlacesRun(title, bounds, steps)
+    found = []
+    for run in places.runs:
+        room, config = run.bounds[0], sampled[run.name].config
+        if _QUOTA in config:
+            quota = int(config[_QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
+            fullest = max((max(each.levels[:2]) for each in run.steps), default=0)
+            room = min(max(quota, fullest), room)
+        found.append(replace(run, bounds=[room, room, *run.bounds[2:]]))
+    return replace(places, runs=found)
 
 
 def _state_at(rates: Sequence[Mapping[str, Any]], sample: FillSample, pause: Span) -> list[str]:
@@ -301,8 +267,7 @@ def _state_at(rates: Sequence[Mapping[str, Any]], sample: FillSample, pause: Spa
                 f" {human_number(now['neighbour_credit'])}, with"
                 f" {counted(now['neighbour_backlog'] or 0, 'buffer')} queued."
             )
-    free = (sample.is_reading, sample.is_writable, sample.is_writing)
-    return lines + [text for is_free, text in zip(free, _BLOCKED, strict=True) if not is_free]
+    return lines + blocked_lines(sample, _BLOCKED)
 
 
 HIGHER = 1.25
@@ -313,62 +278,58 @@ _FLUSHED = (
     " or for the socket still share a buffer."
 )
 _LATENCIES = [replace(FIGURES[f"latency_{each}_ns"], group="") for each in ("p50", "p99")]
-_TIMEOUT: Sequence[Figure[Any]] = (
-    *(*_LATENCIES, FIGURES["buffers_per_s"]),
-    Figure("", "records per buffer", lambda x: x.records / x.buffers if x.buffers else None),
-)
-_TIMEOUT_CHARTS: Sequence[tuple[str, Unit, Color]] = (
-    ("Latency", "ns", "blue"),
-    ("Latency", "ns", "orange"),
-    ("Buffers per second", "count", "purple"),
+_TIMEOUT: Mapping[Figure[Any], tuple[str, Color]] = {
+    _LATENCIES[0]: ("Latency", "blue"),
+    _LATENCIES[1]: ("Latency", "orange"),
+    FIGURES["buffers_per_s"]: ("Buffers per second", "purple"),
+}
+"""Figures of the timeout demo, each with the title of its chart and its colour there."""
+
+_FILL: Figure[Any] = Figure(
+    "", "records per buffer", lambda x: x.records / x.buffers if x.buffers else None
 )
 
 
 def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from one run for each timeout, the shortest first."""
-    names = [each.name for each in runs]
-    measured = [each.result.measured for each in runs]
-    unsure = [each.name for each in runs if each.result.validity is not Validity.VALID]
-    figures = [
-        GridFigure(each.name, chart, unit, color, each.meaning, is_log=True)
-        for each, (chart, unit, color) in zip(_TIMEOUT, _TIMEOUT_CHARTS, strict=False)
-    ]
-    values = [[each.read(one) for each in _TIMEOUT[: len(figures)]] for one in measured]
+    measured = {each.name: each.result.measured for each in runs}
+    unsure = {each.name for each in runs if each.result.validity is not Validity.VALID}
+    (first, shortest), *_, (longest, last) = measured.items()
+    values = {name: {x.field: x.read(of) for x in _TIMEOUT} for name, of in measured.items()}
     points = [
-        GridPoint([place], own, [None] * len(own), "!" if names[place] in unsure else "")
-        for place, own in enumerate(values)
+        GridPoint([place], [*own.values()], [None] * len(own), "!" if name in unsure else "")
+        for place, (name, own) in enumerate(values.items())
     ]
-    longest, last = len(names) - 1, measured[-1]
     notes = [_FLUSHED]
     if last.flushes.full:
         notes.append(
-            f"At {names[-1]}, {last.flushes.full} of {counted(last.buffers, 'buffer')} left because"
+            f"At {longest}, {last.flushes.full} of {counted(last.buffers, 'buffer')} left because"
             " their segment was full, so more leave than one each timeout, and records wait less"
             " than half of it."
         )
-    p50 = [each.latency_ns.p50 for each in measured]
-    most, least = measured[0].buffers_per_s, last.buffers_per_s
-    short, long = p50[0], p50[-1]
+    short, long = shortest.latency_ns.p50, last.latency_ns.p50
+    most, least = shortest.buffers_per_s, last.buffers_per_s
     if short is None or long is None or short >= long or most <= least:
         lesson = [
             f"{UNEXPECTED}: a shorter timeout should give a lower latency and more buffers. Try a"
             " quiet machine or a lower --rate."
         ]
     else:
-        end = " (doubtful)" if names[0] in unsure or names[-1] in unsure else ""
+        end = " (doubtful)" if unsure & {first, longest} else ""
         lesson = [
-            f"A buffer timeout of {names[0]} instead of {names[-1]}: p50 falls from"
+            f"A buffer timeout of {first} instead of {longest}: p50 falls from"
             f" {human_duration(long)} to {human_duration(short)}, and the network carries"
             f" {most / least:.0f} times as many buffers.{end}"
         ]
-    known = [(name, ns) for name, ns in zip(names, p50, strict=True) if ns is not None]
+    known = [(name, of.latency_ns.p50) for name, of in measured.items()]
     for (name, ns), (longer, longer_ns) in combinations(known, 2):
-        if ns > HIGHER * longer_ns and len(lesson) == 1:
+        if ns and longer_ns is not None and ns > HIGHER * longer_ns and len(lesson) == 1:
             lesson.append(
                 f"{UNEXPECTED}: at {name} p50 is {human_duration(ns)}, higher than the"
                 f" {human_duration(longer_ns)} at {longer}. Try a quiet machine."
             )
-    columns = ("p50_ns", "p99_ns", "buffers_per_s")
+    figures = [GridFigure.of(each, *drawn) for each, drawn in _TIMEOUT.items()]
+    at = len(points) - 1
     return DemoShown(
         "timeout",
         "Latency against messages",
@@ -378,20 +339,17 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         ],
         figure_table(
             "buffer timeout",
-            _TIMEOUT,
+            [*_TIMEOUT, _FILL],
             [(MARKS[each.result.validity] + each.name, [each.result.measured]) for each in runs],
             notes=notes,
         ),
         lesson,
         runs,
-        {
-            "runs": {
-                x: dict(zip(columns, y, strict=True)) for x, y in zip(names, values, strict=True)
-            }
-        },
-        [Grid([Slider("buffer timeout", names, longest)], figures, points, 0, longest, "longest")],
+        {"runs": {name: {x.removeprefix("latency_"): y for x, y in own.items()}
+                  for name, own in values.items()}},
+        [Grid([Slider("buffer timeout", [*measured], at)], figures, points, 0, at, "longest")],
         codes=(),
-    )
+    )  # fmt: skip
 
 
 ROUND_TRIPS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 10, 50))
@@ -407,7 +365,6 @@ ALLOWED_COLORS: Sequence[Color] = ("grey", "green")
 """Colours of the rates that the credit allows, for each amount of credit."""
 
 _RATE = of_run(FIGURES["throughput_records_per_s"])
-
 
 _WAN: Sequence[Figure[RunResult]] = (
     _RATE,
@@ -454,6 +411,7 @@ def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             " buffers are lent late (only for an announced backlog), or if the tasks are slower.",
         ]
     columns = {"throughput_records_per_s": _RATE, "link_records_per_s": LINK_LIMIT}
+    meaning = "Measured, and as the credit allows."
     return DemoShown(
         "wan",
         "Credit over a long network",
@@ -466,12 +424,7 @@ def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         runs,
         {"runs": {x.name: {k: f.read(x.result) for k, f in columns.items()} for x in runs}},
         pictures=[
-            Curves(
-                "Records per second by round trip",
-                labels,
-                series,
-                is_log=True,
-                meaning="Measured, and as the credit allows.",
-            )
+            Curves("Records per second", labels, series, is_log=True, meaning=meaning,
+                   by="round trip", y=_RATE.name)
         ],
-    )
+    )  # fmt: skip

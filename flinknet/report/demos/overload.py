@@ -7,7 +7,7 @@ target time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 from statistics import median
@@ -15,7 +15,7 @@ from typing import Any
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, CheckpointSummary
-from flinknet.results.figures import Figure
+from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, Figure
 from flinknet.units import (
     MISSING,
     format_duration_ns,
@@ -25,7 +25,7 @@ from flinknet.units import (
     human_share,
 )
 
-from ..bench import task_bars
+from ..bench import task_bars, task_shares
 from ..charts import (
     Color,
     Curves,
@@ -38,7 +38,7 @@ from ..charts import (
     TimeSeries,
 )
 from ..page_parts import figure_table
-from .shown import COLORS, UNEXPECTED, DemoRun, DemoShown, asked_rate, six_places
+from . import UNEXPECTED, DemoRun, DemoShown, asked_rate, in_flight, six_places
 
 OFTEN = 0.3
 """Share of the time between two samples; above it, a task counts as waiting from then on."""
@@ -46,15 +46,12 @@ OFTEN = 0.3
 SINK_SLOWER = 4
 """Time of the sink of back-pressure for a record, as a multiple of the source's."""
 
-BUSY, WAITING = 0.8, 0.2
+BUSY_SHARE, WAITING_SHARE = 0.8, 0.2
 """Least shares of time (the sink busy, the source waiting) at which the effect has been shown."""
 
-_PARTS = {"busy": "busyTime", "back_pressured": "backPressuredTime", "idle": "idleTime"}
-_TASKS: Sequence[Figure[Mapping[str, Any]]] = (
-    Figure("", "busy", itemgetter("busy"), "share"),
-    Figure("", "back-pressured", itemgetter("back_pressured"), "share"),
-    Figure("", "idle", itemgetter("idle"), "share"),
-    Figure("", "back-pressured after", lambda row: row["after_ns"], "ns", "",
+_TASKS: Sequence[Figure[Any]] = (
+    *(BUSY, BACK_PRESSURED, IDLE),
+    Figure("", "back-pressured after", itemgetter("after_ns"), "ns", "",
            "Since the sink slowed down."),
 )  # fmt: skip
 
@@ -62,13 +59,8 @@ _TASKS: Sequence[Figure[Mapping[str, Any]]] = (
 def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from the only run, that of the chain."""
     (run,) = runs
-    metrics = run.result.metrics
-    tasks = metrics.tasks if metrics is not None else {}
-    names = list(tasks)
-    shares = {
-        name: {x: float(values[f"{key}MsPerSecond"]) / 1000 for x, key in _PARTS.items()}
-        for name, values in tasks.items()
-    }
+    shares = task_shares(run.result)
+    names = list(shares)
     spans = [run.measured_span("sink slowed down")]
     waits = OverTime(
         "Back-pressured",
@@ -77,6 +69,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         "Share of the time in which a task waited for a free output buffer.",
         spans,
         in_rows=True,
+        y="share of the time",
     )
     pools = OverTime(
         "Buffers in use",
@@ -86,6 +79,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         " if its pool has more.",
         spans,
         in_rows=True,
+        y="share of the pool",
     )
     after_ns = {each.name: _waits_after_ns(each, run.measured_from_ns) for each in waits.series}
     taken = run.result.channels[-1].taken_records_per_s if run.result.channels else None
@@ -113,7 +107,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         runs,
         {"runs": {"tasks": shares, "waits_after_ns": after_ns, "sink_records_per_s": taken}},
         _filled(run, pools.series, waits),
-        [pools, *([task_bars("Share of the time", tasks)] if tasks else [])],
+        [pools, *task_bars(run.result)],
         [waits, pools],
         # without CORES_SHARED: the chain has four tasks
         codes=(DISTURBED, DISTURBED_BY_STRANGERS),
@@ -123,28 +117,25 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
 
 def _filled(run: DemoRun, pools: Sequence[TimeSeries], waits: OverTime) -> list[Places]:
     """The pools from the source to the sink under a slider over time."""
-    if not pools:
-        return []
 
-    def usage_at(pool: TimeSeries, at_ns: int) -> float:
-        known = [x for x, at in zip(pool.values, pool.at_ns, strict=True) if at <= at_ns]
+    def at(series: TimeSeries, at_ns: int) -> float:
+        known = [x for x, at in zip(series.values, series.at_ns, strict=True) if at <= at_ns]
         return (known[-1] if known else 0.0) or 0.0
 
-    def state_at(at_ns: int) -> list[str]:
+    steps = []
+    for at_ns in sorted({at_ns for each in pools for at_ns in each.at_ns}):
         since_ns = at_ns - run.measured_from_ns
-        if since_ns < 0:
-            return ["Before the sink slows down."]
-        names = [each.name for each in waits.series if usage_at(each, at_ns) > OFTEN]
-        line = f"{human_duration(since_ns)} after the sink slowed down; back-pressured:"
-        return [f"{line} {', '.join(names) or 'no task'}."]
-
-    steps = [
-        PlacesStep(at_ns, [usage_at(each, at_ns) for each in pools], state_at(at_ns))
-        for at_ns in sorted({at for each in pools for at in each.at_ns})
-    ]
+        names = [each.name for each in waits.series if at(each, at_ns) > OFTEN]
+        line = (
+            f"{human_duration(since_ns)} after the sink slowed down; back-pressured:"
+            f" {', '.join(names) or 'no task'}."
+        )
+        lines = [line if since_ns >= 0 else "Before the sink slows down."]
+        steps.append(PlacesStep(at_ns, [at(each, at_ns) for each in pools], lines))
     names = [each.name for each in pools]
     shown = [PlacesRun("Pools of buffers", [1.0] * len(pools), steps)]
-    return [Places(names, [""] * len(pools), shown, waits, ends=("source", "sink"), unit="share")]
+    places = Places(names, [""] * len(pools), shown, waits, ends=("source", "sink"), unit="share")
+    return [places] if pools else []
 
 
 def _waiting(run: DemoRun, name: str) -> TimeSeries:
@@ -155,9 +146,9 @@ def _waiting(run: DemoRun, name: str) -> TimeSeries:
     before = None
     for sample in run.samples:
         task = next((each for each in sample.tasks if each.name == name), None)
-        is_new = task is not None and task != before  # else its TaskManager has not reported anew
-        if is_new and task is not None and sample.elapsed_ns > run.measured_from_ns:
-            elapsed_ns = sample.elapsed_ns - run.measured_from_ns
+        elapsed_ns = sample.elapsed_ns - run.measured_from_ns
+        # a task that is as before is of a TaskManager that has not reported anew
+        if task is not None and task != before and elapsed_ns > 0:
             waited.append((sample.elapsed_ns, task.back_pressured * elapsed_ns))
         before = task
     shares = [
@@ -171,8 +162,7 @@ def _waiting(run: DemoRun, name: str) -> TimeSeries:
 def _waits_after_ns(waiting: TimeSeries, from_ns: int) -> int | None:
     """Time from an instant until a task waits (see OFTEN), in ns; None if it never does."""
     pairs = zip(waiting.at_ns, waiting.values, strict=True)
-    first = next((at for at, share in pairs if share is not None and share > OFTEN), None)
-    return None if first is None else first - from_ns
+    return next((at - from_ns for at, share in pairs if (share or 0.0) > OFTEN), None)
 
 
 def _pools(run: DemoRun, tasks: Sequence[str]) -> list[TimeSeries]:
@@ -201,24 +191,22 @@ def _order(
     workload: WorkloadConfig,
 ) -> list[str]:
     """The order in which the tasks began to wait, and the bottleneck."""
-    names = list(shares)
-    waited = "back_pressured"
-    if not names or shares[names[-1]]["busy"] < BUSY or shares[names[0]][waited] < WAITING:
-        return [
-            f"{UNEXPECTED}: the sink should be busy and the source back-pressured. Try a quiet"
-            " machine or a higher --rate."
-        ]
-    source, last_relay, sink = names[0], names[-2], names[-1]
-    first_ns, last_ns = after_ns[last_relay], after_ns[source]
-    if first_ns is None or last_ns is None or first_ns > last_ns:
-        return [
-            f"{UNEXPECTED}: {last_relay}, next to the sink, should wait before {source} does. Try a"
-            " quiet machine: a sample that comes late hides the order."
-        ]
-    upstream = [after_ns[name] for name in reversed(names[:-1])]
-    is_in_order = all(
-        near is not None and far is not None and near <= far for near, far in pairwise(upstream)
+    *upstream, sink = shares or ("source", "sink")
+    source, last_relay = upstream[0], upstream[-1]
+    busy, waits = (shares.get(x, {}) for x in (sink, source))
+    is_shown = (
+        waits.get("back_pressured", 0.0) >= WAITING_SHARE and busy.get("busy", 0.0) >= BUSY_SHARE
     )
+    first_ns, last_ns = after_ns.get(last_relay), after_ns.get(source)
+    if not is_shown or first_ns is None or last_ns is None or first_ns > last_ns:
+        return [
+            f"{UNEXPECTED}: {sink} should be busy, and {last_relay}, next to it, back-pressured"
+            f" before {source} is. Try a quiet machine or a higher --rate: a sample that comes late"
+            " hides the order."
+        ]
+    instants = [after_ns[name] for name in reversed(upstream)]
+    known = [each for each in instants if each is not None]
+    is_in_order = len(known) == len(instants) and known == sorted(known)
     end = (
         "the buffers next to the sink fill up first"
         if is_in_order
@@ -228,9 +216,9 @@ def _order(
         f"{last_relay} was back-pressured {human_duration(first_ns)} after the sink slowed down,"
         f" {source} after {human_duration(last_ns)}: {end}.",
         f"The sink consumes {human_count(taken_per_s)} of {asked_rate(workload)}.",
-        f"{source} was back-pressured {human_share(shares[source][waited])} of the time, and"
-        f" {sink} busy {human_share(shares[sink]['busy'])}: the bottleneck is the busy task"
-        " directly downstream of the back-pressured ones.",
+        f"{source} was back-pressured {human_share(waits['back_pressured'])} of the time, and"
+        f" {sink} busy {human_share(busy['busy'])}: the bottleneck is the busy task directly"
+        " downstream of the back-pressured ones.",
     ]
 
 
@@ -270,10 +258,12 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         notes.append(
             "Fewer aligned checkpoints were started: the next one waits until the last is complete."
         )
-    durations_ns = [None if each is None else each.duration_ns.mean for each in found.values()]
-    travels_ns = [None if each is None else each.travel_ns.mean for each in found.values()]
-    series = [Series("duration", durations_ns), Series("barrier travel", travels_ns, "orange")]
-    slow_ns, fast_ns = durations_ns
+    colors: Sequence[Color] = ("blue", "orange")
+    series = [
+        Series(each.name, [None if x is None else each.read(x) for x in found.values()], color)
+        for each, color in zip(_CHECKPOINTS[2:4], colors, strict=True)
+    ]
+    slow_ns, fast_ns = series[0].values
     lesson = [
         f"{UNEXPECTED}: unaligned checkpoints should be much faster here. Try a quiet machine or a"
         " longer --duration."
@@ -286,6 +276,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             "Aligned, a barrier waits until all data ahead of it is processed; unaligned, it"
             " overtakes that data, which each checkpoint then has to store.",
         ]
+    curve = in_flight(runs, "Between the tasks", [runs[0].measured_span("slow consumer")])
     return DemoShown(
         "unaligned",
         "A barrier overtakes",
@@ -303,15 +294,17 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         lesson,
         runs,
         {"runs": {name: None if each is None else asdict(each) for name, each in found.items()}},
-        six_places(runs, [runs[0].measured_span("slow consumer")]),
-        [Curves("How long a checkpoint takes", list(found), series, unit="ns", is_bars=True)],
+        six_places(runs, curve),
+        [
+            Curves("Time of a checkpoint", list(found), series, "ns", is_bars=True,
+                   by="alignment", y="time")
+        ],
         channels=[(f"producer {number}", "consumer") for number in range(workload.producers)],
-    )
+    )  # fmt: skip
 
 
 _DEBLOATING: Sequence[Figure[Mapping[str, Any]]] = (
-    Figure("", "records/s", itemgetter("taken_records_per_s"), "count", "",
-           "Records that the consumer read per second."),
+    replace(FIGURES["throughput_records_per_s"], read=itemgetter("taken_records_per_s")),
     Figure("", "in flight", itemgetter("in_flight_bytes"), "bytes", "",
            "Median of the second half of the run, over the six places."),
     Figure("", "time to consume", itemgetter("in_flight_ns"), "ns", "",
@@ -334,16 +327,13 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     if target_ns and on["in_flight_bytes"] and on["in_flight_ns"]:
         allowed = on["in_flight_bytes"] / on["in_flight_ns"] * target_ns
         limits.append(Limit(allowed, f"target: {target} of work"))
-    drawn = zip(runs, COLORS, strict=False)
-    series = [run.in_flight(color, run.measured_to_ns) for run, color in drawn]
-    meaning = "Bytes in the six places between producer and consumer."
-    curves = [OverTime("In flight", series, "bytes", meaning, spans, limits=limits)]
+    curves = [replace(in_flight(runs, "In flight", spans, end_ns), limits=limits)]
     for gate in gates:
         known = [each for each in gate.samples if each.at_ns < end_ns]
         sizes = [each.buffer_size_bytes for each in known]
         series = [TimeSeries(gate.name, [each.at_ns for each in known], sizes, "green")]
         meaning = "What the consumer asks its producers for."
-        curves.append(OverTime("Buffer size", series, "bytes", meaning, spans))
+        curves.append(OverTime("Buffer size", series, "bytes", meaning, spans, y="bytes"))
     needed = human_duration(CONSUMER_SLOWER * 1e9 / workload.rate_per_s)
     return DemoShown(
         "debloating",
@@ -354,10 +344,10 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             f"buffer debloating off, and on with a target of {target}",
         ],
         figure_table("debloating", _DEBLOATING, [("off", [off]), ("on", [on])]),
-        _lesson_of_sizes(off, on, target_ns, target, runs[1].result.config.get(THRESHOLD)),
+        _lesson_of_sizes(off, on, target_ns, runs[1].result.config.get(THRESHOLD)),
         runs,
         {"runs": {"off": off, "on": on}},
-        [*six_places(runs, spans, curves[0]), *curves[1:]],
+        [*six_places(runs, curves[0]), *curves[1:]],
         curves=curves,
         explained="With buffer debloating the consumer requests smaller buffers, so that it can"
         f" consume the data in flight within {target}.",
@@ -397,17 +387,16 @@ def _figures_of(run: DemoRun, workload: WorkloadConfig) -> dict[str, Any]:
 
 
 def _lesson_of_sizes(
-    off: Mapping[str, Any],
-    on: Mapping[str, Any],
-    target_ns: int | None,
-    target: str,
-    threshold: str | None,
+    off: Mapping[str, Any], on: Mapping[str, Any], target_ns: int | None, threshold: str | None
 ) -> list[str]:
+    """What debloating saves, and whether its target is met."""
     before, after = off["in_flight_bytes"], on["in_flight_bytes"]
-    if target_ns and off["in_flight_ns"] and target_ns > LESS * off["in_flight_ns"]:
+    needed_ns, needs_ns = off["in_flight_ns"], on["in_flight_ns"]
+    target = MISSING if target_ns is None else format_duration_ns(target_ns, separator=" ")
+    if target_ns and needed_ns and target_ns > LESS * needed_ns:
         return [
             f"{UNEXPECTED}: nothing to shrink. The target ({target}) is not far below the"
-            f" {human_duration(off['in_flight_ns'])} of work that are in flight without debloating."
+            f" {human_duration(needed_ns)} of work that are in flight without debloating."
             f" Try -D {TARGET}=50ms."
         ]
     if not before or after is None or after > LESS * before:
@@ -421,11 +410,11 @@ def _lesson_of_sizes(
         checkpoints = (
             f", checkpoints {human_duration(fast_ns)} instead of {human_duration(slow_ns)}"
         )
-    is_missed = bool(target_ns and on["in_flight_ns"] and on["in_flight_ns"] > MISSED * target_ns)
+    is_missed = bool(target_ns and needs_ns and needs_ns > MISSED * target_ns)
     lines = [
-        f"With debloating {human_bytes(after)} ({human_duration(on['in_flight_ns'])} of work) are"
-        f" in flight instead of {human_bytes(before)} ({human_duration(off['in_flight_ns'])})"
-        f"{checkpoints}; the target of {target} is {'missed' if is_missed else 'met'}.",
+        f"With debloating {human_bytes(after)} ({human_duration(needs_ns)} of work) are in flight"
+        f" instead of {human_bytes(before)} ({human_duration(needed_ns)}){checkpoints}; the target"
+        f" of {target} is {'missed' if is_missed else 'met'}.",
         f"With debloating, buffers have {human_bytes(on['buffer_size_first_bytes'])} at first and"
         f" {human_bytes(on['buffer_size_bytes'])} at the end.",
     ]

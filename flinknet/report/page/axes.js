@@ -1,7 +1,7 @@
 // Scales and their ticks. A scale maps a value to a place in pixels and knows where its labels go.
 
-// Room for a letter: somewhat more than most take in the fonts of the page, and of the bold ones.
-const CHAR_PX = 7, STRONG_CHAR_PX = 8;
+// Room for a letter: somewhat more than most take in the fonts of the page, of bold ones, and of small ones.
+const CHAR_PX = 7, STRONG_CHAR_PX = 8, SMALL_CHAR_PX = 6;
 
 function linearTicks(low, high, wanted) {
   const rough = (high - low) / Math.max(1, wanted);
@@ -72,14 +72,15 @@ function yAxis(svg, scale, ticks, format, left, right) {
   }
 }
 
-function xAxis(svg, scale, ticks, format, top, bottom, width) {
+function xAxis(svg, scale, ticks, format, room) {
+  const {bottom, width} = room;
   for (const value of ticks) {
     const x = scale(value), text = tickText(value, format);
     const half = text.length * CHAR_PX / 2;
     svg.append(s("line", {class: "axis", x1: x, x2: x, y1: bottom, y2: bottom + 4}),
       s("text", {x: Math.min(x, width - half), y: bottom + 19, "text-anchor": "middle"}, text));
   }
-  svg.append(s("line", {class: "axis", x1: scale.left, x2: scale.right, y1: bottom, y2: bottom}));
+  svg.append(base(room));
 }
 
 const SLANTED_PX = 18;

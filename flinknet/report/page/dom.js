@@ -85,7 +85,7 @@ function table(heads, rows) {
 
 function legend(items) {
   return h("div", {class: "legend"}, items.map(([name, color, meaning, thin]) => h("span", meaning ? {"data-tip": meaning, tabindex: 0} : {},
-    h("i", {style: `background: ${color}`, class: thin ? "thin" : null}), name)));
+    color ? h("i", {style: `background: ${color}`, class: thin ? "thin" : null}) : null, name)));
 }
 
 function select(label, options, value, onChange) {

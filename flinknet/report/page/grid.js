@@ -38,7 +38,7 @@ function gridPart({sliders, figures, points, parts, recorded, base: baseName, al
     const marks = shown.flatMap((point, index) => point.mark ? [[index, point.mark]] : []);
     return [...new Set(figures.map((figure) => figure.chart))].map((title) => {
       const own = figures.flatMap((figure, index) => figure.chart === title ? [[figure, index]] : []), [{unit, is_log: isLog}] = own[0];
-      return PARTS.curves({title: `${title} by ${sliders[along].name}`, labels, unit, is_log: isLog, marks, now: line.indexOf(now[along]), recorded: shown.indexOf(base),
+      return PARTS.curves({title, by: sliders[along].name, y: own.length > 1 ? title.toLowerCase() : own[0][0].name, labels, unit, is_log: isLog, marks, now: line.indexOf(now[along]), recorded: shown.indexOf(base),
         meaning: own.some(([, index]) => shown.some((point) => point.ranges[index])) ? meaning : own[0][0].meaning,
         series: own.map(([figure, index]) => ({...figure, values: shown.map((point) => point.values[index]),
           ...bandOf(shown.map((point) => point.ranges[index]))}))});

@@ -1,42 +1,47 @@
 // Lines over the time of a run, and changes with their intervals.
 
-// spec: {series: [{name, color, at_ns, values}], spans: [{name, from_ns, to_ns}], format, label, at: ns of a marker or null}
-function linesOverTime(spec, width, height = 210) {
-  const left = 58, right = width - 14, top = spec.spans.length ? 26 : 12, bottom = height - 26;
-  const svg = canvas(width, height), most = largest(spec.series) === null ? null : spec.top ?? Math.max(largest(spec.series), ...(spec.limits || []).map(({value}) => value));
-  if (most === null) return empty(svg, width, height);
-  const y = linearScale([0, most * 1.08 || 1], [bottom, top]);
-  const x = timeAxis(svg, spec, {left, right, top, bottom, width});
-  yAxis(svg, y, ticksOf(most * 1.08 || 1, spec.format), spec.format, left, right);
-  for (const one of spec.series) {
-    const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, most * 1.08))]);
-    svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
-  }
-  for (const {value, name} of spec.limits || []) {
-    const at = y(Math.min(value, most * 1.08));
+const SINCE = "time since the start", LANE_PX = 13, LANES_GAP_PX = 6;
+
+// spec: {series: [{name, color, at_ns, values}], spans: [{name, from_ns, to_ns}], lanes: [{name, color, spans}], y, format, label, at: ns of a marker or null}
+function linesOverTime(spec, width, height = 226) {
+  const {limits = [], lanes = []} = spec, lanesPx = lanes.length && LANES_GAP_PX + lanes.length * LANE_PX;
+  const [svg, room] = frame(width, height + lanesPx, {x: SINCE, y: spec.y, above: spec.spans.length ? 20 : 6, below: 24 + lanesPx});
+  const {left, right, top, bottom} = room, most = largest(spec.series) === null ? null : spec.top ?? Math.max(largest(spec.series), ...limits.map(({value}) => value));
+  if (most === null) return empty(svg, room);
+  const end = most * 1.08 || 1, y = linearScale([0, end], [bottom, top]);
+  const x = timeAxis(svg, spec, room, lanesPx);
+  yAxis(svg, y, ticksOf(end, spec.format), spec.format, left, right);
+  for (const one of spec.series) svg.append(line(one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, end))]), one.color));
+  for (const {value, name} of limits) {
+    const at = y(Math.min(value, end));
     svg.append(s("line", {class: "mark", x1: left, x2: right, y1: at, y2: at}),
       s("text", {class: "strong of-mark", x: left + 4, y: at - 5}, name));
   }
+  lanes.forEach(({name, color, spans}, index) => {
+    const low = bottom + LANES_GAP_PX + (index + 1) * LANE_PX;
+    svg.append(s("text", {class: "lane", x: left - 4, y: low - 1, "text-anchor": "end"}, name),
+      ...spans.map(([from, to]) => s("rect", {x: x(from), y: low - LANE_PX + 4, width: Math.max(Math.min(x(to), right) - x(from) - 1.5, 1.5), height: LANE_PX - 4, fill: color})));
+  });
   // What goes beyond the axis is named where it does.
   let above = 0;
   for (const one of spec.top ? spec.series : []) {
     const highest = Math.max(...one.values.filter((value) => value !== null));
-    if (!(highest > most * 1.08)) continue;
-    const text = `▲ up to ${spec.format(highest)}`, at = x(one.at_ns[one.values.indexOf(highest)]);
-    svg.append(s("text", {class: "strong of-mark", x: at > (left + right) / 2 ? at - 8 : at + 8, y: top + 12 + 15 * above++, "text-anchor": at > (left + right) / 2 ? "end" : "start", style: `fill: ${one.color}`}, text));
+    if (!(highest > end)) continue;
+    const at = x(one.at_ns[one.values.indexOf(highest)]), isLate = at > (left + right) / 2;
+    svg.append(s("text", {class: "strong of-mark", x: isLate ? at - 8 : at + 8, y: top + 12 + 15 * above++, "text-anchor": isLate ? "end" : "start",
+      style: `fill: ${one.color}`}, `▲ up to ${spec.format(highest)}`));
   }
-  return withTimeCursor(svg, x, spec, {left, right, top, bottom});
+  return withTimeCursor(svg, x, spec, room);
 }
 
 // The same, each in a row of its own: what rises and falls one after the other stays apart.
 function rowsOverTime(spec, width) {
-  const rowPx = width < 560 ? 40 : 30, widest = Math.max(...spec.series.map((one) => one.name.length));
-  const isNarrow = width < 560, left = isNarrow ? 4 : Math.min(widest * CHAR_PX + 10, width * 0.3), right = width - 14;
-  const top = spec.spans.length ? 42 : 26, bottom = top + spec.series.length * rowPx, height = bottom + 26;
-  const svg = canvas(width, height), most = largest(spec.series);
-  if (most === null) return empty(svg, width, height);
-  const x = timeAxis(svg, spec, {left, right, top, bottom, width}), scale = `each row: 0 to ${tickText(most, spec.format)}`;
-  svg.append(s("text", {x: left, y: 12}, scale));
+  const isNarrow = width < 560, rowPx = isNarrow ? 40 : 30, widest = Math.max(0, ...spec.series.map((one) => one.name.length)), most = largest(spec.series);
+  const [svg, room] = frame(width, spec.series.length * rowPx + (spec.spans.length ? 60 : 46) + TITLE_PX, {x: SINCE, above: spec.spans.length ? 20 : 6,
+    y: `${spec.y}, each row from 0 to ${tickText(most || 0, spec.format)}`, left: isNarrow ? 4 : Math.min(widest * CHAR_PX + 10, width * 0.3)});
+  const {left, right, top} = room;
+  if (most === null) return empty(svg, room);
+  const x = timeAxis(svg, spec, room);
   spec.series.forEach((one, index) => {
     const low = top + (index + 1) * rowPx - 2, y = linearScale([0, most || 1], [low, top + index * rowPx + (isNarrow ? 17 : 4)]);
     const points = steps(one.values.map((value, at) => [x(one.at_ns[at]), y(value ?? 0)]));
@@ -45,7 +50,7 @@ function rowsOverTime(spec, width) {
       s("text", isNarrow ? {x: left, y: low - rowPx + 14} : {x: left - 8, y: low - rowPx / 2 + 6, "text-anchor": "end"}, one.name));
     if (points.length) svg.append(s("path", {d: `${path([[first[0], low], ...points, [last[0], low]])}Z`, fill: one.color, opacity: 0.8}));
   });
-  return withTimeCursor(svg, x, spec, {left, right, top, bottom});
+  return withTimeCursor(svg, x, spec, room);
 }
 
 // A value holds until the next one.
@@ -56,35 +61,31 @@ function largest(series) {
   return values.length ? Math.max(...values) : null;
 }
 
-// The axis of the time from 0 to the last instant, and the spans; gives its scale.
-function timeAxis(svg, spec, {left, right, top, bottom, width}) {
-  const ends = spec.series.flatMap((one) => [one.at_ns[0], one.at_ns[one.at_ns.length - 1]]).filter((at) => at !== undefined);
+// The axis of the time from 0 to the last instant, some way below the room, and the spans; gives its scale.
+function timeAxis(svg, spec, room, belowPx = 0) {
+  const {left, right, top, bottom} = room, ends = spec.series.flatMap((one) => [one.at_ns[0], one.at_ns[one.at_ns.length - 1]]).filter((at) => at !== undefined);
   const fromNs = Math.min(0, ...ends), toNs = Math.max(...ends, 1), x = linearScale([fromNs, toNs], [left, right]);
-  [x.left, x.right] = [left, right];
   for (const {name, from_ns: from, to_ns: to} of spec.spans) {
-    const start = x(Math.max(from, fromNs)), end = x(Math.min(to, toNs));
-    svg.append(s("rect", {class: "span", x: start, width: Math.max(end - start, 1), y: top, height: bottom - top}),
-      s("text", {x: Math.min((start + end) / 2, right - name.length * CHAR_PX / 2), y: top - 8, "text-anchor": "middle"}, name));
+    const start = x(Math.max(from, fromNs)), end = x(Math.min(to, toNs)), half = name.length * CHAR_PX / 2;
+    svg.append(s("rect", {class: "span", x: start, width: Math.max(end - start, 1), y: top, height: bottom - top + belowPx}),
+      s("text", {x: Math.max(Math.min((start + end) / 2, right - half), left + half), y: top - 6, "text-anchor": "middle"}, name));
   }
-  xAxis(svg, x, x.ticks(Math.floor((right - left) / 80)), timeFormat(toNs - fromNs), top, bottom, width);
+  if (belowPx) svg.append(base(room));
+  xAxis(svg, x, x.ticks(Math.floor((right - left) / 80)), timeFormat(toNs - fromNs), {...room, bottom: bottom + belowPx});
+  svg.timeAt = x.invert;
   return x;
 }
 
 // A marker where the slider stands, and the values of all series at the instant that one points at.
-function withTimeCursor(svg, x, spec, {left, right, top, bottom}) {
+function withTimeCursor(svg, x, spec, room) {
   if (spec.at !== null && spec.at !== undefined) {
-    const at = Math.min(Math.max(x(spec.at), left), right);
-    svg.append(s("line", {class: "now", x1: at, x2: at, y1: top, y2: bottom}));
+    const at = Math.min(Math.max(x(spec.at), room.left), room.right);
+    svg.append(s("line", {class: "now", x1: at, x2: at, y1: room.top, y2: room.bottom}));
   }
-  const cursor = s("line", {class: "cursor", y1: top, y2: bottom, visibility: "hidden"});
-  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}), cursor);
   const longest = spec.series.reduce((most, one) => one.at_ns.length > most.at_ns.length ? one : most);
-  const items = longest.at_ns.map((at) => ({x: x(at), y: top + 20, at, tip: () => ({title: timeFormat(1e9)(+(at / 1e9).toFixed(2) * 1e9),
+  const items = longest.at_ns.map((at) => ({x: x(at), y: room.top + 20, at, tip: () => ({title: timeFormat(1e9)(+(at / 1e9).toFixed(2) * 1e9),
     rows: spec.series.map((one) => [one.name, spec.format(valueAt(one, at))])})}));
-  return withCursor(svg, items, spec.label, (item) => {
-    cursor.setAttribute("visibility", item ? "visible" : "hidden");
-    if (item) { cursor.setAttribute("x1", item.x); cursor.setAttribute("x2", item.x); }
-  });
+  return withLine(svg, room, items, spec.label);
 }
 
 // Index of the last instant that is not after `ns`; the first one before all.
@@ -132,22 +133,21 @@ const ratioText = (value) => !value ? "0" : value >= 9 ? `×${count(Math.round(v
 
 // spec: {intervals: [{name, change, low, high, color, text}], label}
 function changeIntervals(spec, width) {
-  const rowPx = 30, top = 6, rows = spec.intervals;
-  const widest = Math.max(...rows.map((row) => row.name.length));
-  const left = Math.min(widest * CHAR_PX + 12, width * 0.34), right = width - 26;
-  const bottom = top + rows.length * rowPx, height = bottom + 26;
-  const svg = canvas(width, height);
+  const rowPx = 30, rows = spec.intervals;
+  const widest = Math.max(0, ...rows.map(({name, verdict}) => Math.max(name.length * CHAR_PX, verdict.length * SMALL_CHAR_PX)));
+  const [svg, room] = frame(width, 30 + rows.length * rowPx + TITLE_PX, {x: "change, with its interval", left: Math.min(widest + 12, width * 0.34), right: width - 26});
+  const {left, right, top, bottom} = room;
   const measured = rows.filter((row) => row.change !== null);
-  if (!measured.length) return empty(svg, width, height);
+  if (!measured.length) return empty(svg, room);
   const [low, high] = ratioRange(measured), scale = linearScale([low, high], [left + 12, right]); // room for an arrow
   const x = (value) => scale(Math.min(Math.max(logRatio(value), low), high));
-  [x.left, x.right] = [left, right];
-  xAxis(svg, x, ratioTicks(x, low, high), ratioText, top, bottom, width);
+  xAxis(svg, x, ratioTicks(x, low, high), ratioText, room);
   svg.append(s("line", {class: "recorded", x1: x(0), x2: x(0), y1: top, y2: bottom}));
   const items = [];
   rows.forEach((row, index) => {
     const y = top + (index + 0.5) * rowPx;
-    svg.append(s("text", {x: left - 8, y: y + 4, "text-anchor": "end"}, row.name));
+    svg.append(s("text", {x: left - 8, y: row.verdict ? y : y + 4, "text-anchor": "end"}, row.name),
+      s("text", {class: "lane", x: left - 8, y: y + 11, "text-anchor": "end"}, row.verdict));
     if (row.change === null) { svg.append(s("text", {x: x(0) + 8, y: y + 4}, "not measured")); return; }
     if (row.low !== null && row.high !== null) {
       svg.append(s("line", {x1: x(row.low), x2: x(row.high), y1: y, y2: y, stroke: row.color, "stroke-width": 3, "stroke-linecap": "round"}));
@@ -162,8 +162,8 @@ function changeIntervals(spec, width) {
     }
     svg.append(s("circle", {cx: x(row.change), cy: y, r: 5, fill: row.color, stroke: "var(--card)", "stroke-width": 1.5}));
     items.push({x: x(row.change), y, isFree: true, tip: () => ({title: row.name, rows: [["change", change(row.change)],
-      ...row.low === null ? [] : [["interval", `${change(row.low)} … ${change(row.high)}`]]], text: row.text})});
+      ...row.low === null ? [] : [["interval", `${change(row.low)} … ${change(row.high)}`]], ...row.verdict ? [["verdict", row.verdict]] : []], text: row.text})});
   });
-  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}));
+  svg.append(hit(room));
   return items.length ? withCursor(svg, items, spec.label, () => {}) : svg;
 }

@@ -25,10 +25,12 @@ function inRows(parts) {
 
 // One series needs no legend: the title names it.
 const figureOf = ({title, meaning, series}, items, draw) => chart(title, meaning || series.length === 1 && series[0].meaning, items, draw);
-const legendOf = (series) => series.length > 1 ? series.map((one) => [one.name, colorOf(one.color), one.meaning, true]) : null;
+const legendOf = (series, inLanes) => series.length > 1 || inLanes
+  ? [...series.map((one) => [one.name, colorOf(one.color), one.meaning, true]), ...inLanes ? [[`▬ ${inLanes}`]] : []] : null;
 
-const overTimeChart = ({series, spans, unit, title, top, limits, in_rows: inRows}, width, height, at) => (inRows ? rowsOverTime : linesOverTime)({
-  spans, at, top, limits, label: title, format: FORMATS[unit], series: series.map((one) => ({...one, color: colorOf(one.color)}))}, width, height);
+const colored = (rows) => rows.map((one) => ({...one, color: colorOf(one.color)}));
+const overTimeChart = (part, width, height, at) => (part.in_rows ? rowsOverTime : linesOverTime)({
+  ...part, at, label: part.title, format: FORMATS[part.unit], series: colored(part.series), lanes: colored(part.lanes)}, width, height);
 
 const PARTS = {
   headline: ({sentences}) => h("section", {id: "headline", class: "headline"}, sentences.map(([name, text]) => h("p", {}, h("b", {}, name), text))),
@@ -39,46 +41,47 @@ const PARTS = {
     name ? h("b", {}, term(name, meaning)) : null, text), notes.map((note) => h("p", {class: "note"}, note))),
   facts: ({facts}) => h("dl", {class: facts.length % 5 === 1 ? "facts six" : "facts"}, facts.map(({name, value, meaning}) =>
     h("div", {class: "fact"}, h("dt", {}, term(name, meaning)), h("dd", {}, value)))),
-  table: ({heads, rows, title, notes}) => h("div", {}, title ? h("h3", {}, title) : null,
+  table: ({heads, rows, title, notes, fold}) => fold ? h("details", {open: fold === "open" ? "" : null}, h("summary", {}, title), PARTS.table({heads, rows, notes}))
+    : h("div", {}, title ? h("h3", {}, title) : null,
     table(heads.map(({name, meaning, group}) => [group ? `${group} ${name}` : name, meaning]), rows.map(({cells, is_strong: recorded}) => ({cells, recorded}))),
     notes.map((note) => h("p", {class: "note small"}, note))),
-  curves: (part) => figureOf({...part, title: part.is_log ? `${part.title} (log scale)` : part.title}, legendOf(part.series), (width) => curves({
-    labels: part.labels, recorded: part.recorded ?? -1, isLog: part.is_log, isBars: part.is_bars, format: FORMATS[part.unit], label: part.title,
-    marks: Array.isArray(part.marks) ? part.marks : Object.entries(part.marks).map(([index, name]) => [Number(index), name]), now: part.now,
+  curves: (part) => figureOf({...part, title: part.by ? `${part.title} by ${part.by}` : part.title}, legendOf(part.series), (width) => curves({
+    ...part, recorded: part.recorded ?? -1, isLog: part.is_log, isBars: part.is_bars, format: FORMATS[part.unit], label: part.title,
+    marks: Array.isArray(part.marks) ? part.marks : Object.entries(part.marks).map(([index, name]) => [Number(index), name]),
     series: part.series.map((one) => ({name: one.name, color: colorOf(one.color), values: one.values,
       band: one.low.length ? one.low.map((low, index) => low === null || one.high[index] === null ? null : [low, one.high[index]]) : null})),
     tip: (index) => ({title: part.labels[index], rows: part.series.map((one) => [one.name, FORMATS[part.unit](one.values[index])
       + ((one.low[index] ?? null) === null ? "" : ` (${FORMATS[part.unit](one.low[index])} … ${FORMATS[part.unit](one.high[index])})`)])}),
   }, width)),
-  over_time: (part) => figureOf(part, part.in_rows ? null : legendOf(part.series), (width) => overTimeChart(part, width)),
+  over_time: (part) => figureOf(part, part.in_rows ? null : legendOf(part.series, part.in_lanes), (width) => overTimeChart(part, width)),
   percentiles: (part) => {
-    const [first, ...others] = part.series.map((one) => ({...one, color: colorOf(one.color)}));
-    return figureOf(part, legendOf(part.series), (width) => percentiles({points: first.points, color: first.color, others, format: duration, label: part.title,
+    const [first, ...others] = part.series;
+    return figureOf(part, legendOf(part.series), (width) => percentiles({series: colored(part.series), format: duration, label: part.title,
       tip: (q, value) => ({title: `${+(q * 100).toFixed(4)}% of the records`, rows: [[`${first.name}, at most`, duration(value)],
         ...others.flatMap((one) => one.points.filter(([other]) => Math.abs(other - q) < 1e-9).map(([, other]) => [`${one.name}, at most`, duration(other)]))]}),
     }, width));
   },
-  histogram: ({title, meaning, ranges, series, across, unit, marks, is_log: isLog}) => {
+  histogram: ({title, meaning, ranges, series, across, unit, marks, x, y, is_log: isLog}) => {
     const [formatOf, format] = [FORMATS[across], unit === "share" ? percent : FORMATS[unit]], total = (index) => series.reduce((sum, one) => sum + one.values[index], 0);
     const all = ranges.reduce((sum, _, index) => sum + (series.length ? total(index) : 0), 0);
     return chart(title, meaning, series.length > 1 ? series.map((one) => [one.name, colorOf(one.color), one.meaning]) : null, (width) => histogram({
-      edges: ranges, isLog, xFormat: formatOf, yFormat: format, label: title, marks, series: series.map((one) => ({...one, color: colorOf(one.color)})),
+      edges: ranges, x, y, isLog, xFormat: formatOf, yFormat: format, label: title, marks, series: colored(series),
       tip: (index) => ({title: `${formatOf(ranges[index][0])} to ${formatOf(ranges[index][1])}`, rows: [
         ...series.filter((one) => one.values[index]).map((one) => [one.name, format(one.values[index])]),
         ["share", percent(all ? total(index) / all : 0, 2)],
         ["this or less", percent(all ? ranges.slice(0, index + 1).reduce((sum, _, other) => sum + total(other), 0) / all : 0, 2)]]}),
     }, width));
   },
-  bars: ({title, parts, bars, meaning}) => h("figure", {}, h("figcaption", {}, h("h3", {}, term(title, meaning)),
+  bars: ({title, parts, bars, meaning, x}) => h("figure", {}, h("figcaption", {}, h("h3", {}, term(title, meaning)),
     legend(parts.map((part) => [part.name, colorOf(part.color), part.meaning]))),
-  responsive((width) => stackedBars({rows: bars, label: title,
+  responsive((width) => stackedBars({rows: bars, label: title, x,
     parts: parts.map((part) => [part.key, part.name, colorOf(part.color), ON_LIGHT[part.color] || "var(--card)"]),
     tip: (row, key) => {
       const part = parts.find((each) => each.key === key);
       return {title: `${row.name}, ${part.name}: ${percent(row.shares[key])}`, text: part.meaning};
     }}, width))),
   intervals: (part) => h("figure", {}, h("figcaption", {}, h("h3", {}, term(part.title, part.meaning))),
-    responsive((width) => changeIntervals({label: part.title, intervals: part.intervals.map((one) => ({...one, color: colorOf(one.color)}))}, width))),
+    responsive((width) => changeIntervals({label: part.title, intervals: colored(part.intervals)}, width))),
   code: ({title, text}) => {
     const shown = h("pre", {tabindex: 0, "aria-label": title || "text"}, text);
     const copy = h("button", {type: "button", onclick: async () => {
@@ -88,7 +91,6 @@ const PARTS = {
     }}, "copy");
     return h("div", {class: "patch"}, h("div", {class: "small"}, `${title} `, copy), shown);
   },
-  folded: ({title, table: own, is_open: isOpen}) => h("details", {open: isOpen ? "" : null}, h("summary", {}, title), PARTS.table(own)),
   pairs: ({title, pairs}) => h("details", {}, h("summary", {}, title), h("dl", {class: "pairs"}, Object.entries(pairs).map(([name, value]) =>
     h("div", {}, h("dt", {}, name), h("dd", {}, value))))),
   places: placesPart,

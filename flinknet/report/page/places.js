@@ -13,13 +13,11 @@ function placesPart({names, meanings, runs, curve, notes, ends, channels, unit})
   const play = h("button", {type: "button", class: "play", onclick: () => timer ? stop() : start()});
   let timer = null, now = 0, isMoved = false;
   const curvePlace = curve ? responsive((width) => {
-    const svg = overTimeChart(curve, width, innerHeight > 800 ? 170 : 120, instants[now]);
+    const svg = overTimeChart(curve, width, innerHeight > 800 ? 190 : 140, instants[now]);
     svg.addEventListener("click", (event) => {
-      const box = svg.getBoundingClientRect(), left = 58, right = width - 14;
-      const share = ((event.clientX - box.left) * width / box.width - left) / (right - left);
-      const last = Math.max(...curve.series.flatMap((one) => one.at_ns));
+      const box = svg.getBoundingClientRect();
       stop();
-      go(indexAt(instants, share * last));
+      if (svg.timeAt) go(indexAt(instants, svg.timeAt((event.clientX - box.left) * width / box.width)));
     });
     return svg;
   }) : null;
@@ -45,7 +43,7 @@ function placesPart({names, meanings, runs, curve, notes, ends, channels, unit})
   const part = h("div", {class: "places"},
     h("div", {class: "controls steps"}, play, step(-1, "◂", "one step back"), slider, step(1, "▸", "one step on"), clock),
     curvePlace ? h("figure", {}, h("figcaption", {}, h("h3", {}, term(curve.title, curve.meaning)),
-      legend(curve.series.map((one) => [one.name, colorOf(one.color), one.meaning, true]))), curvePlace) : null,
+      legend((!curve.in_rows && legendOf(curve.series, curve.in_lanes)) || [])), curvePlace) : null,
     channels.length ? legend([...channels.map(({name, color}) => [name, colorOf(color)]), [`one queue of ${channels.length > 2 ? "all" : "both"}, in the order of sending`, stripes(channels)]]) : null,
     h("div", {class: "side-by-side"}, tanks.map((one) => one.element)),
     notes.map((note) => h("p", {class: "note small"}, note)));

@@ -58,14 +58,11 @@ function joined(channel, fromNs, toNs, durationNs, points) {
 }
 
 function drawTimeline(channel, durationNs, zoom, onZoom, width) {
-  const left = 58, right = width - 14, panelPx = 92, gapPx = 26, stripPx = 18;
-  const {panels, parts, regimes} = channel, hasStrip = parts.length > 0;
-  const stripTop = panels.length * (panelPx + gapPx) + 14;
-  const bottom = hasStrip ? stripTop + stripPx + 6 : stripTop - gapPx + 8, height = bottom + 24;
-  const svg = canvas(width, height, {class: "zoomable"});
+  const panelPx = 92, gapPx = 26, stripPx = 18, {panels, parts, regimes} = channel, hasStrip = parts.length > 0;
+  const stripTop = panels.length * (panelPx + gapPx) + 14, below = hasStrip ? stripTop + stripPx + 6 : stripTop - gapPx + 8;
+  const [svg, room] = frame(width, below + 24 + TITLE_PX, {x: SINCE, above: 18, class: "zoomable"}), {left, right, bottom} = room;
   const [fromNs, toNs] = zoom.range || [0, durationNs];
   const x = linearScale([fromNs, toNs], [left, right]);
-  [x.left, x.right] = [left, right];
   const shown = joined(channel, fromNs, toNs, durationNs, (right - left) / POINT_PX);
   const clip = `clip-${channel.channel}`;
   svg.append(s("clipPath", {id: clip}, s("rect", {x: left, y: 0, width: Math.max(right - left, 1), height: bottom})));
@@ -102,19 +99,13 @@ function drawTimeline(channel, durationNs, zoom, onZoom, width) {
     }
     if (x(start + wide) - x(start) > 6) strip.append(s("line", {x1: x(start), x2: x(start), y1: stripTop, y2: stripTop + stripPx, stroke: "var(--card)"}));
   });
-  xAxis(svg, x, x.ticks(Math.floor((right - left) / 80)), timeFormat(toNs - fromNs), 0, bottom, width);
+  xAxis(svg, x, x.ticks(Math.floor((right - left) / 80)), timeFormat(toNs - fromNs), room);
 
   const brush = s("rect", {class: "brush", y: 18, height: bottom - 18, visibility: "hidden"});
-  const cursor = s("line", {class: "cursor", y1: 18, y2: bottom, visibility: "hidden"});
-  svg.append(brush, cursor, s("rect", {class: "hit", x: left, y: 0, width: Math.max(right - left, 1), height: bottom}));
-
-  const items = shown.map((one) => ({
+  svg.append(brush);
+  withLine(svg, room, shown.map((one) => ({
     x: Math.min(Math.max(x(one.from + one.width / 2), left), right), y: 60, tip: () => timelineTip(channel, one),
-  }));
-  withCursor(svg, items, `channel ${channel.channel} over time`, (item) => {
-    cursor.setAttribute("visibility", item ? "visible" : "hidden");
-    if (item) { cursor.setAttribute("x1", item.x); cursor.setAttribute("x2", item.x); }
-  });
+  })), `channel ${channel.channel} over time`);
   addZoom(svg, x, brush, [left, right], [fromNs, toNs], durationNs, channel.window_ns, onZoom);
   return svg;
 }

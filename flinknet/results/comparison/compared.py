@@ -170,12 +170,6 @@ class Comparison:
         return self.configurations[self.baseline is not None :]
 
     @property
-    def numbers(self) -> list[int]:
-        """Numbers of all runs of this call that count, in the order of the configurations."""
-        runs = [run for each in self.measured_here for run in each.runs]
-        return [run.number for run in runs if run.number is not None]
-
-    @property
     def repeated(self) -> int:
         """Number of disturbed or invalid tries of this call that were repeated."""
         return sum(each.tries - len(each.runs) for each in self.measured_here)
