@@ -287,9 +287,11 @@ def _divided(buffers: Seen, place: IntArray, came_ns: IntArray) -> Seen:
     Args:
         place: buffer of each of these records.
     """
-    order = np.lexsort((came_ns, place))
-    place, came_ns = place[order], came_ns[order]
     sampled = np.bincount(place, minlength=len(buffers.records))
+    sampled[(sampled == 1) & (buffers.records > 1)] = 0  # one does not show how far apart all came
+    order = np.lexsort((came_ns, place))
+    order = order[sampled[place[order]] > 0]
+    place, came_ns = place[order], came_ns[order]
     others = np.flatnonzero(sampled == 0)
     # A record lies within its millisecond; one of a sample reaches half-way to its neighbors.
     is_alone = (sampled == buffers.records)[place]

@@ -273,10 +273,7 @@ class RecordCounter:
         """
         times = self.times if not tag and self.times is not None and not self.times.passes else None
         read, last, count, due = _read, end - _PREFIX_AND_TAG, 0, -1
-        if times is not None:  # later ones may be longer
-            times.expect(
-                (end - position) // (LENGTH_PREFIX_BYTES + read(payload, position)[0]) // 2
-            )
+        if times is not None:
             due = times.until
         while position <= last:
             length, other = read(payload, position)

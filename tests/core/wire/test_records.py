@@ -269,7 +269,7 @@ def test_the_times_of_a_buffer_are_those_of_the_elements_that_end_in_it(
         assert len(expected[2]) > SAMPLES or sample == expected[2]
 
 
-@pytest.mark.parametrize("sizes", [(20,), (5, 9, 14, 6)], ids=["equal", "different"])
+@pytest.mark.parametrize("sizes", [(20,), (5, 9, 14, 6), (900, 450, 1, 700)])
 @pytest.mark.parametrize("count", [9, 100, 1000])
 def test_a_sample_stands_for_all_records(sizes: tuple[int, ...], count: int) -> None:
     """Every n-th one, n so large that there is room, from a start that changes."""
