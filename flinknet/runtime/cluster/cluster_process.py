@@ -38,6 +38,8 @@ def log(text: str) -> None:
     print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)
 
 
+SAMPLE_INTERVAL_NS = 200_000_000
+
 JOB_MANAGER, TASK_MANAGER = "jobmanager", "taskmanager"
 
 
@@ -80,13 +82,16 @@ class JobManagerSpec:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerProcessSpec:
-    """The specification of a TaskManager.
+    """The specification of a TaskManager: up to `sample_interval_ns` that of all in a cluster, the
+    rest its own.
 
     Attributes:
-        control_port: port of the JobManager.
-        silence_max_ns: the JobManager is lost if it sends nothing for this long.
-        has_own_core: there is a CPU core for each TaskManager.
+        token: the secret of the cluster.
+        silence_max_ns: the JobManager is lost if it sends nothing for this long, and the
+            TaskManager if it does not answer for as long.
         sample_interval_ns: how often it sends statistics.
+        control_port: port of the JobManager.
+        has_own_core: there is a CPU core for each TaskManager.
         module_path: its `sys.path`.
         control_host: address of the JobManager, as a worker reaches it; empty: loopback.
         work_dir: directory of its traces on a worker; None: those of its jobs.
@@ -96,16 +101,16 @@ class TaskManagerProcessSpec:
     """
 
     token: str
-    index: int
-    control_port: int
     task_managers: int
     slots: int
     network: NetworkConfig
     flow_control: str
     silence_max_ns: int
-    has_own_core: bool
-    sample_interval_ns: int
-    module_path: tuple[str, ...]
+    sample_interval_ns: int = SAMPLE_INTERVAL_NS
+    index: int = 0
+    control_port: int = 0
+    has_own_core: bool = False
+    module_path: tuple[str, ...] = ()
     control_host: str = ""
     work_dir: str | None = None
     takes_code: bool = True

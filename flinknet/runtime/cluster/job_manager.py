@@ -165,22 +165,22 @@ class JobManager:
         without one of its workers.
         """
         temporary_base()  # TaskManagers spill long records there
-        self._loop = EventLoop(may_spin=False)
+        self._loop, common = EventLoop(may_spin=False), spec.task_manager
         self.workers: Workers | None = None
         if spec.workers is not None:
             from .workers import Workers
 
             self.workers = Workers(
-                self._loop, spec.workers, spec.network, spec.heartbeat_timeout_ns
+                self._loop, spec.workers, common.network, common.silence_max_ns
             )
-        self._server = ControlServer(self._loop, spec.token)
+        self._server = ControlServer(self._loop, common.token)
         self._servers = [self._server]
         if self.workers is not None:
             self._servers += self.workers.servers.values()
         self.port = self._server.port
         self.task_managers = ResourceManager(spec, self.workers)
         self.jobs: dict[ExecutionGraphID, JobLead] = {}
-        self.shared = SharedCluster(spec.slots)
+        self.shared = SharedCluster(common.slots)
         self.clients: list[ControlConnection] = []
         self.dumps: list[TaskManagerDump] = []
         self.lost: list[tuple[TaskManagerProcess, str]] = []

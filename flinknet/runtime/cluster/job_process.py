@@ -24,7 +24,7 @@ from flinknet.results import ClusterStatus, JobDump
 
 from ..clock import monotonic_ns
 from . import control_messages as messages
-from .cluster_process import JobManagerSpec, TaskManagerProcess, log
+from .cluster_process import JobManagerSpec, TaskManagerProcess, TaskManagerProcessSpec, log
 from .control_connection import ControlConnection
 from .dumps import DumpRound
 from .job_files import CONTACT_NAME, Contact, joined_settings
@@ -54,13 +54,15 @@ class JobManagerProcess:
         config, _ = job_config(spec.settings)
         self._manager = JobManager(
             ClusterSpec(
-                spec.token,
-                spec.task_managers,
-                spec.slots,
-                config.network,
-                config.flow_control,
+                TaskManagerProcessSpec(
+                    spec.token,
+                    spec.task_managers,
+                    spec.slots,
+                    config.network,
+                    config.flow_control,
+                    config.heartbeat_timeout_ns,
+                ),
                 config.heartbeat_interval_ns,
-                config.heartbeat_timeout_ns,
                 self._run_dir,
                 workers=spec.workers,
             )

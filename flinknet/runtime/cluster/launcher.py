@@ -28,7 +28,15 @@ from ..metrics_log import MetricsLog
 from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
 from . import control_messages as messages
-from .cluster_process import Ending, TaskManagerProcess, WorkersSpec, error_of, log
+from .cluster_process import (
+    SAMPLE_INTERVAL_NS,
+    Ending,
+    TaskManagerProcess,
+    TaskManagerProcessSpec,
+    WorkersSpec,
+    error_of,
+    log,
+)
 from .collected import Collected, ProgressMeter, manifest_of
 from .host_clock import ClockOfHost, error_between_ns, known_within
 from .job_manager import JobLead, JobManager, take_all
@@ -36,7 +44,7 @@ from .job_master import JobMaster
 from .job_measurements import first_deployed_ns, times_of
 from .placement import Deployment, FixedPlan, SharedCluster
 from .reports import Report, Statistics
-from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
+from .resource_manager import ClusterSpec, trace_name
 from .run_result import assemble, check_records, with_stages
 
 START_DELAY_NS = 50_000_000
@@ -178,15 +186,17 @@ class _Bench(JobLead):
         scenario, silence_max_ns = self._scenario, self._silence_max_ns
         self._manager = manager = JobManager(
             ClusterSpec(
-                secrets.token_hex(32),
-                scenario.task_managers,
-                self._plan.plan.slots_per_task_manager,
-                scenario.network,
-                scenario.flow_control,
+                TaskManagerProcessSpec(
+                    secrets.token_hex(32),
+                    scenario.task_managers,
+                    self._plan.plan.slots_per_task_manager,
+                    scenario.network,
+                    scenario.flow_control,
+                    silence_max_ns,
+                    self._sample_interval_ns,
+                ),
                 max(1, silence_max_ns // HEARTBEATS),
-                silence_max_ns,
                 None,
-                self._sample_interval_ns,
                 scenario.link,
                 scenario.seed,
                 workers,

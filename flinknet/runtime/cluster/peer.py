@@ -167,7 +167,17 @@ class Peer:
         self._create_counts(None)  # until there is a trace
         self._stack = ExitStack()
         self._control = LocalControl()
-        self._executor = TaskExecutor(self._spec(), self._environment, self._control)
+        spec = TaskManagerProcessSpec(
+            "",
+            TASK_MANAGERS,
+            len(self._tasks),
+            network,
+            load.scenario.flow_control,
+            sys.maxsize,
+            SAMPLE_INTERVAL_NS,
+            self.index,
+        )
+        self._executor = TaskExecutor(spec, self._environment, self._control)
         self._states: dict[ExecutionAttemptID, ExecutionState] = {}
         self._failure: Exception | None = None
         self._is_over = False
@@ -301,21 +311,6 @@ class Peer:
             None if self._directory is None else str(self._directory),
             spill_dir,
             None,
-        )
-
-    def _spec(self) -> TaskManagerProcessSpec:
-        return TaskManagerProcessSpec(
-            token="",
-            index=self.index,
-            control_port=0,
-            task_managers=TASK_MANAGERS,
-            slots=len(self._tasks),
-            network=self._network,
-            flow_control=self._load.scenario.flow_control,
-            silence_max_ns=sys.maxsize,
-            has_own_core=False,
-            sample_interval_ns=SAMPLE_INTERVAL_NS,
-            module_path=(),
         )
 
     def _create_protocol(self, *arguments: Any, **named: Any) -> PeerProtocol:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flinknet.config import Link, NetworkConfig
+from flinknet.config import Link
 from flinknet.results import TaskManagerStatus
 
 from ..host import available_cores
@@ -34,30 +34,22 @@ if TYPE_CHECKING:
 
 EXIT_WAIT_S = 5.0
 
-SAMPLE_INTERVAL_NS = 200_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """The specification of a cluster's TaskManagers.
+    """The specification of a cluster.
 
     Attributes:
-        token: the secret of the cluster.
+        task_manager: what its TaskManagers have in common.
         log_dir: directory of the processes' logs; None: they inherit this process's output.
         link: emulated link between each two TaskManagers; None: plain sockets.
         workers: the hosts of the TaskManagers; None: this one.
         place_of: number of the worker of each TaskManager; if empty, they take turns.
     """
 
-    token: str
-    task_managers: int
-    slots: int
-    network: NetworkConfig
-    flow_control: str
+    task_manager: TaskManagerProcessSpec
     heartbeat_interval_ns: int
-    heartbeat_timeout_ns: int
     log_dir: Path | None
-    sample_interval_ns: int = SAMPLE_INTERVAL_NS
     link: Link | None = None
     seed: int = 0
     workers: WorkersSpec | None = None
@@ -91,25 +83,19 @@ class ResourceManager:
 
     def start(self, control_port: int) -> None:
         """Start all TaskManagers."""
-        spec = self._spec
-        processes = spec.task_managers
-        if spec.link is not None and spec.task_managers > 1:
-            self._emulator = LinkEmulator(spec.link, spec.task_managers, spec.seed)
+        spec, count = self._spec, self._spec.task_manager.task_managers
+        processes = count
+        if spec.link is not None and count > 1:
+            self._emulator = LinkEmulator(spec.link, count, spec.seed)
             processes += 1
-        for index in range(spec.task_managers):
+        for index in range(count):
             raise_dropped_termination()
-            child = TaskManagerProcessSpec(
-                spec.token,
-                index,
-                control_port,
-                spec.task_managers,
-                spec.slots,
-                spec.network,
-                spec.flow_control,
-                spec.heartbeat_timeout_ns,
-                available_cores() >= processes,
-                spec.sample_interval_ns,
-                tuple(sys.path),
+            child = replace(
+                spec.task_manager,
+                index=index,
+                control_port=control_port,
+                has_own_core=available_cores() >= processes,
+                module_path=tuple(sys.path),
                 core=index,
             )
             if self._workers is not None:
@@ -125,7 +111,8 @@ class ResourceManager:
         """Number of the worker of each TaskManager."""
         assert self._workers is not None
         count = len(self._workers.each)
-        return self._spec.place_of or [at % count for at in range(self._spec.task_managers)]
+        task_managers = range(self._spec.task_manager.task_managers)
+        return self._spec.place_of or [at % count for at in task_managers]
 
     def on_worker(self, worker: Worker) -> Iterable[TaskManagerProcess]:
         return (self._known[index] for index in worker.processes)
@@ -180,7 +167,7 @@ class ResourceManager:
 
     def next_deadline_ns(self) -> int | None:
         """When to call `advance`, None for never."""
-        timeout_ns = self._spec.heartbeat_timeout_ns
+        timeout_ns = self._spec.task_manager.silence_max_ns
         due = [each.heard_ns + timeout_ns for each in self._known if each.is_registered]
         if due and self._next_heartbeat_ns is not None:
             due.append(self._next_heartbeat_ns)
@@ -202,7 +189,7 @@ class ResourceManager:
             for each in watched:
                 each.send(messages.Heartbeat(self._heartbeats))
         lost = [(each, death) for each in self._known if (death := each.death()) is not None]
-        timeout_ns = self._spec.heartbeat_timeout_ns
+        timeout_ns = self._spec.task_manager.silence_max_ns
         for each in watched:
             if now_ns - each.heard_ns >= timeout_ns:
                 text = f"{each.process_name} has not answered heartbeats for"
@@ -228,7 +215,7 @@ class ResourceManager:
                 each.index,
                 each.process.pid,
                 each.state.value,
-                self._spec.slots,
+                self._spec.task_manager.slots,
                 slots_in_use(each.index),
                 each.heartbeats,
                 max(0, now_ns - each.heard_ns) if each.is_registered else 0,

@@ -17,7 +17,7 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.job.scheduling import RequestPartitionState
 from flinknet.runtime.cluster import control_messages as messages
-from flinknet.runtime.cluster.cluster_process import TaskManagerProcess
+from flinknet.runtime.cluster.cluster_process import TaskManagerProcess, TaskManagerProcessSpec
 from flinknet.runtime.cluster.control_connection import ControlConnection
 from flinknet.runtime.cluster.control_messages import ExpectReaders
 from flinknet.runtime.cluster.job_manager import Outbox
@@ -523,9 +523,8 @@ def test_channels_of_a_later_attempt_have_numbers_of_their_own() -> None:
 
 @pytest.mark.row("S151")
 def test_who_does_not_answer_is_lost_after_the_timeout() -> None:
-    network = Scenario().network
-    spec = ClusterSpec("secret", 2, 1, network, "credit", 10, 50, None)
-    manager = ResourceManager(spec)
+    common = TaskManagerProcessSpec("secret", 2, 1, Scenario().network, "credit", 50)
+    manager = ResourceManager(ClusterSpec(common, 10, None))
     for index in range(2):
         started = TaskManagerProcess(index, Child())  # type: ignore[arg-type]
         manager._known.append(started)

@@ -40,8 +40,8 @@ class Leader:
         self.loop = EventLoop(may_spin=False)
         self.server = ControlServer(self.loop, "secret")
         spec = TaskManagerProcessSpec(
-            *("secret", 1, self.server.port, 2, 1, Scenario().network, "credit", PATIENCE_NS),
-            *(False, 10_000_000_000, tuple(sys.path)),
+            *("secret", 2, 1, Scenario().network, "credit", PATIENCE_NS, 10_000_000_000),
+            *(1, self.server.port, False, tuple(sys.path)),
         )
         self.process = start_child(TASK_MANAGER, spec, None, "tm-1")
 

@@ -57,7 +57,7 @@ pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes of several ho
 
 MS = 1_000_000
 SPEC = TaskManagerProcessSpec(
-    *("", 0, 0, 2, 1, NetworkConfig(), "credit", 0, False, 0, ()), control_host="127.0.0.1"
+    *("", 2, 1, NetworkConfig(), "credit", 0), control_host="127.0.0.1"
 )
 SILENCE_S = 10.0
 END_S = 30.0
