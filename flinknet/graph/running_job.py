@@ -147,7 +147,6 @@ class RunningTaskManager:
     host: str
     data_port: int
     slots: int
-    free_slots: int
     network_memory_bytes: int | None = None
     network_segments: int | None = None
     network_segments_used: int | None = None

@@ -133,7 +133,6 @@ def read_task_managers(
                 host=_host_of(str(each.get("path", ""))),
                 data_port=int(each["dataPort"]),
                 slots=int(each["slotsNumber"]),
-                free_slots=int(each["freeSlots"]),
             )
         except NOT_AS_FLINK as error:
             raise _strange(answers, path, error) from None

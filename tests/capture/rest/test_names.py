@@ -234,9 +234,9 @@ def test_memory_that_is_not_described_as_flink_does_is_unknown() -> None:
     assert (found.network_memory_bytes, found.network_segments) == (None, None)
 
 
-X = RunningTaskManager("x", "host", 7001, 4, 0, addresses=("10.0.0.1",))
-Y = RunningTaskManager("y", "host", 7002, 4, 0, addresses=("10.0.0.2",))
-Z = RunningTaskManager("z", "host", 7003, 4, 0, addresses=("10.0.0.2",))
+X = RunningTaskManager("x", "host", 7001, 4, addresses=("10.0.0.1",))
+Y = RunningTaskManager("y", "host", 7002, 4, addresses=("10.0.0.2",))
+Z = RunningTaskManager("z", "host", 7003, 4, addresses=("10.0.0.2",))
 X_TO_Y, Y_TO_X = (Ends("10.0.0.1:7001", "10.0.0.2:40000"), Ends("10.0.0.2:7002", "10.0.0.1:40000"))
 
 MS = 1_000_000
