@@ -64,7 +64,7 @@ class Node:
             partition_request_timeout_ns=partition_request_timeout_ns,
             segment_size_bytes=segment_bytes,
         )
-        self.manager = ConnectionManager(network, self.loop, protocol, time.monotonic_ns)
+        self.manager = ConnectionManager(network, self.loop, protocol)
         self.factory = self.manager.client_factory
         self.port = self.manager.start()
 

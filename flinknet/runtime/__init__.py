@@ -5,8 +5,8 @@ with one event loop, and a thread for each task that calls functions of a progra
                             task
     shuffle_environment     the network state of a TaskManager, independent of its tasks, and
                             bytes in files: of blocking partitions, of long records
-    connection_manager      its connections: server, client, shared clients, and those that have
-                            not requested anything yet
+    connection_manager      its connections: server, client, shared clients
+    visitors                accepted connections that have not shown yet that they belong here
     transport               between a socket and a Connection; sockets: with Flink's options, and
                             how the loop waits for them
     protocol                the handlers of the data port, also for peers that are not flinknet's,

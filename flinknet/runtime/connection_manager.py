@@ -9,7 +9,7 @@ do ("Flink Netty Server (PORT) …").
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,104 +26,14 @@ from flinknet.errors import (
 )
 from flinknet.results import Strangers
 
-from .clock import monotonic_ns
 from .event_loop import EventLoop
 from .protocol import ConnectionID, DataProtocol, PartitionRequestClientFactory
-from .sockets import Listener, accept, listed_ports, listen
+from .sockets import listed_ports, listen
 from .transport import TcpTransport
-
-VISITORS_MAX = 128
-"""The most visitors at once; another one closes the oldest."""
-
-SILENCE_NS = 10_000_000_000
-"""How long a visitor may be silent while none of its requests waits."""
-
-
-@dataclass(slots=True)
-class _Visitor:
-    connection: ProducerConnection
-    received_bytes: int
-    received_ns: int
-
-
-class Visitors:
-    """Bounds the connections of a data port until they request something of the run, and counts
-    those that end before they do (Flink has no such bounds).
-    """
-
-    def __init__(self) -> None:
-        self._visitors: dict[TcpTransport, _Visitor] = {}
-        self._gone = Strangers()
-
-    def __len__(self) -> int:
-        return len(self._visitors)
-
-    def add(self, transport: TcpTransport, connection: ProducerConnection, *, now_ns: int) -> None:
-        """Add an accepted connection; the oldest visitor is closed if there are too many."""
-        if len(self._visitors) >= VISITORS_MAX:
-            self._forget_consumers()
-        if len(self._visitors) >= VISITORS_MAX:
-            self.close_oldest()
-        self._visitors[transport] = _Visitor(connection, 0, now_ns)
-
-    def handle_closed(self, transport: TcpTransport, connection: ProducerConnection) -> None:
-        """Count a closed connection if it was a stranger's, and its requests that were not of the
-        run.
-        """
-        self._visitors.pop(transport, None)
-        self._gone += _strangeness(transport, connection)
-
-    def close_oldest(self) -> bool:
-        """Close the oldest visitor. Returns: whether there was one."""
-        self._forget_consumers()
-        for transport in self._visitors:
-            transport.close()
-            return True
-        return False
-
-    def close_silent(self, *, now_ns: int) -> None:
-        """Close visitors that have been silent for too long; call this regularly."""
-        self._forget_consumers()
-        for transport, visitor in list(self._visitors.items()):
-            if (
-                transport.received_bytes != visitor.received_bytes
-                or visitor.connection.waiting_requests
-            ):
-                visitor.received_bytes, visitor.received_ns = transport.received_bytes, now_ns
-            elif now_ns - visitor.received_ns >= SILENCE_NS:
-                transport.close()
-
-    def strangers(self) -> Strangers:
-        """Counts of all strangers, gone and still connected."""
-        present = (
-            _strangeness(transport, visitor.connection)
-            for transport, visitor in self._visitors.items()
-        )
-        return sum(present, self._gone)
-
-    def _forget_consumers(self) -> None:
-        """Remove connections that have requested something of the run."""
-        self._visitors = {
-            transport: visitor
-            for transport, visitor in self._visitors.items()
-            if not visitor.connection.is_of_run
-        }
-
-
-def _strangeness(transport: TcpTransport, connection: ProducerConnection) -> Strangers:
-    if connection.is_of_run:
-        return Strangers(requests=connection.strange_requests)
-    return Strangers(1, connection.strange_requests, transport.received_bytes)
-
+from .visitors import VisitedPort
 
 LOCAL_ONLY_PORT = -1
 """Port of a TaskManager that has no data port (as in Flink)."""
-
-CHECK_INTERVAL_NS = 1_000_000_000
-"""The data server notices a silent visitor this late at most."""
-
-ACCEPT_PAUSE_NS = 250_000_000
-"""How long the data server pauses after the process ran out of file descriptors."""
 
 _THREAD_NAME = Path("/proc/thread-self/comm")
 """The file of a thread's name on Linux, at most 15 characters."""
@@ -157,28 +67,28 @@ class DataServer:
 
     Attributes:
         accepted: open connections, and closed ones that had opened channels.
-        visitors: connections that have not requested anything of the run yet.
     """
 
     def __init__(self, network: NetworkConfig, loop: EventLoop, protocol: DataProtocol) -> None:
         self._network = network
         self._loop = loop
         self._protocol = protocol
-        self._listener: Listener | None = None
-        self._is_check_scheduled = False
+        self.port: VisitedPort[ProducerConnection] | None = None
         self.accepted: list[AcceptedConnection] = []
         self._closed: list[AcceptedConnection] = []
-        self.visitors = Visitors()
+        self._gone = Strangers()
 
     def start(self) -> int:
         """Listen. Returns: the port. Raises: as `sockets.listen`."""
         sock = listen(self._network)
-        self._listener = Listener(
-            sock,
-            watch=lambda: self._loop.add_reader(sock, self._accept),
-            unwatch=lambda: self._loop.remove(sock),
-        )
         port: int = sock.getsockname()[1]
+        self.port = VisitedPort(
+            self._loop,
+            sock,
+            self._add,
+            is_known=lambda connection: connection.is_of_run,
+            is_waiting=lambda connection: bool(connection.waiting_requests),
+        )
         return port
 
     def forget_closed(self) -> None:
@@ -189,36 +99,25 @@ class DataServer:
 
     def check_accepting(self) -> None:
         """Raises: LocalTransportError while no connection can be accepted."""
-        if self._listener is not None and self._listener.refusal is not None:
-            raise LocalTransportError(f"the data port {self._listener.refusal}")
+        if self.port is not None and self.port.refusal is not None:
+            raise LocalTransportError(f"the data port {self.port.refusal}")
+
+    def strangers(self) -> Strangers:
+        """Counts of connections that did not belong to the run, gone and still there."""
+        visitors = [] if self.port is None else self.port.visitors()
+        return sum((_strangeness(*each) for each in visitors), self._gone)
 
     def close(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        if self.port is not None:
+            self.port.close()
 
-    def _accept(self) -> None:
-        assert self._listener is not None
-        taken = self._listener.accept(accept)
-        if taken is not None:
-            self._add(*taken)
-        elif self._listener.is_paused:
-            if self.visitors.close_oldest():
-                self._wake()
-            else:
-                self._loop.call_at(monotonic_ns() + ACCEPT_PAUSE_NS, self._wake)
-
-    def _wake(self) -> None:
-        if self._listener is not None:
-            self._listener.wake()
-
-    def _add(self, sock: socket.socket, peer: str) -> None:
+    def _add(self, sock: socket.socket, peer: str) -> tuple[TcpTransport, ProducerConnection]:
         connection = self._protocol.server_connection()
         accepted = AcceptedConnection(peer, connection)
         self.accepted.append(accepted)
 
         def closed(transport: TcpTransport) -> None:
-            self.visitors.handle_closed(transport, connection)
+            self._gone += _strangeness(transport, connection)
             if connection.opened_readers:
                 self._closed.append(accepted)
             else:
@@ -227,40 +126,24 @@ class DataServer:
         transport = self._loop.add_transport(
             sock, self._protocol.outermost(connection, is_server=True), closed
         )
-        self.visitors.add(transport, connection, now_ns=monotonic_ns())
-        self._schedule_check()
+        return transport, connection
 
-    def _schedule_check(self) -> None:
-        if not self._is_check_scheduled:
-            self._is_check_scheduled = True
-            self._loop.call_at(monotonic_ns() + CHECK_INTERVAL_NS, self._check_visitors)
 
-    def _check_visitors(self) -> None:
-        self._is_check_scheduled = False
-        self.visitors.close_silent(now_ns=monotonic_ns())
-        if self.visitors:
-            self._schedule_check()
+def _strangeness(transport: TcpTransport, connection: ProducerConnection) -> Strangers:
+    if connection.is_of_run:
+        return Strangers(requests=connection.strange_requests)
+    return Strangers(1, connection.strange_requests, transport.received_bytes)
 
 
 class ConnectionManager:
-    """The five parts, started in Flink's order: client, then server.
+    """The five parts, started in Flink's order: client, then server."""
 
-    Args:
-        clock: the clock of the event loop, in ns.
-    """
-
-    def __init__(
-        self,
-        network: NetworkConfig,
-        loop: EventLoop,
-        protocol: DataProtocol,
-        clock: Callable[[], int],
-    ) -> None:
+    def __init__(self, network: NetworkConfig, loop: EventLoop, protocol: DataProtocol) -> None:
         self._network = network
         self._is_started = self._is_shut_down = False
         self.protocol = protocol
         self.receive_buffer = loop.receive_buffer
-        self.client_factory = PartitionRequestClientFactory(network, loop, protocol, clock)
+        self.client_factory = PartitionRequestClientFactory(network, loop, protocol)
         self.server = DataServer(network, loop, protocol)
 
     def start(self) -> int:
@@ -296,10 +179,6 @@ class ConnectionManager:
     def forget_closed(self) -> None:
         self.client_factory.forget_closed()
         self.server.forget_closed()
-
-    def strangers(self) -> Strangers:
-        """Counts of visitors that did not belong to the run."""
-        return self.server.visitors.strangers()
 
     def close(self) -> None:
         """Stop connecting and listening; open connections stay open."""

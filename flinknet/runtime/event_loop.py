@@ -109,7 +109,7 @@ class EventLoop:
     ) -> TcpTransport:
         """Drive a connection over a connected socket; `closed` as in TcpTransport."""
         transport = TcpTransport(
-            sock, connection, self.receive_buffer, monotonic_ns, self._watch, self._forget, closed
+            sock, connection, self.receive_buffer, self._watch, self._forget, closed
         )
         self._watch(transport)
         self._transports.append(transport)

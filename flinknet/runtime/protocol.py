@@ -28,6 +28,7 @@ from flinknet.errors import RemoteTransportError, TransportError
 from flinknet.job.gates import create_consumer_connection, create_producer_connection
 from flinknet.job.load.plan import LoadPlan
 
+from .clock import monotonic_ns
 from .event_loop import EventLoop
 from .sockets import connect, connect_error
 
@@ -161,23 +162,12 @@ class ConnectionID:
 
 
 class PartitionRequestClientFactory:
-    """The clients (consumers' ends of connections) of one TaskManager.
+    """The clients (consumers' ends of connections) of one TaskManager."""
 
-    Args:
-        clock: the clock of the event loop, in ns.
-    """
-
-    def __init__(
-        self,
-        network: NetworkConfig,
-        loop: EventLoop,
-        protocol: DataProtocol,
-        clock: Callable[[], int],
-    ) -> None:
+    def __init__(self, network: NetworkConfig, loop: EventLoop, protocol: DataProtocol) -> None:
         self._network = network
         self._loop = loop
         self._protocol = protocol
-        self._clock = clock
         self._clients: dict[ConnectionID, ConsumerConnection] = {}
         self._connecting: list[ConnectingChannel] = []
         self._number_of: dict[object, tuple[int, int]] = {}
@@ -237,10 +227,10 @@ class PartitionRequestClientFactory:
 
         def failed(error: TransportError) -> None:
             self._connecting.remove(connecting)
-            client.fail_to_connect(error, now_ns=self._clock())
+            client.fail_to_connect(error, now_ns=monotonic_ns())
 
         connecting = ConnectingChannel(
-            connection_id.address, self._network, self._loop, self._clock, connected, failed
+            connection_id.address, self._network, self._loop, connected, failed
         )
         self._connecting.append(connecting)
         connecting.begin()
@@ -258,14 +248,12 @@ class ConnectingChannel:
         address: tuple[str, int],
         network: NetworkConfig,
         loop: EventLoop,
-        clock: Callable[[], int],
         connected: Callable[[socket.socket], None],
         failed: Callable[[TransportError], None],
     ) -> None:
         self._address = address
         self._network = network
         self._loop = loop
-        self._clock = clock
         self._connected = connected
         self._failed = failed
         self._attempts = 0
@@ -275,7 +263,7 @@ class ConnectingChannel:
     def begin(self) -> None:
         """Start an attempt."""
         self._attempts += 1
-        self.deadline_ns = self._clock() + self._network.connect_timeout_ns
+        self.deadline_ns = monotonic_ns() + self._network.connect_timeout_ns
         try:
             self._sock = connect(self._address, self._network)
         except TransportError as error:

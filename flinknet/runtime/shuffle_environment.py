@@ -258,7 +258,7 @@ class ShuffleEnvironment:
             request_backoff=request_backoff_of(network),
         )
         manager = ConnectionManager if task_managers > 1 else LocalConnectionManager
-        self.connections = manager(network, self.loop, data_protocol, monotonic_ns)
+        self.connections = manager(network, self.loop, data_protocol)
 
     def start(self) -> int:
         """Start the connections. Returns: the port to advertise; see ConnectionManager.

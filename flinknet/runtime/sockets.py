@@ -242,9 +242,12 @@ class Listener:
             self._watch()
 
     def close(self) -> None:
-        if not self.is_paused:
-            self._unwatch()
-        self.sock.close()
+        """End the watch and close the socket; a second call has no effect."""
+        if self.sock.fileno() >= 0:
+            if not self.is_paused:
+                self._unwatch()
+            self.refusal = None
+            self.sock.close()
 
 
 AUTO, NIO, EPOLL = "auto", "nio", "epoll"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from flinknet.core.connection import SEND_BATCH_BYTES, Connection, ScatteringConnection
 from flinknet.errors import RemoteProtocolError, TransportError
 
+from .clock import monotonic_ns
 from .sockets import loss_of, unacknowledged_bytes
 
 PIECES_MAX = 512
@@ -38,7 +39,6 @@ class TcpTransport:
         sock: socket.socket,
         connection: Connection,
         receive_buffer: memoryview,
-        clock: Callable[[], int],
         watch: Callable[[TcpTransport], None],
         forget: Callable[[TcpTransport], None],
         closed: Callable[[TcpTransport], None] | None = None,
@@ -51,7 +51,6 @@ class TcpTransport:
         self.received_bytes = 0
         self._scattering = connection if isinstance(connection, ScatteringConnection) else None
         self._receive_buffer = receive_buffer
-        self._clock = clock
         self._watch = watch
         self._forget = forget
         self._closed = closed
@@ -105,9 +104,9 @@ class TcpTransport:
         self.received_bytes += count
         try:
             if memory and scattering is not None:
-                scattering.memory_filled(count, now_ns=self._clock())
+                scattering.memory_filled(count, now_ns=monotonic_ns())
             else:
-                self.connection.receive_data(self._receive_buffer[:count], now_ns=self._clock())
+                self.connection.receive_data(self._receive_buffer[:count], now_ns=monotonic_ns())
         except RemoteProtocolError:
             self.pump()
             self.close()
@@ -126,7 +125,7 @@ class TcpTransport:
         connection = self.connection
         while not self.is_closed:
             out = connection.data_to_send(
-                now_ns=self._clock(),
+                now_ns=monotonic_ns(),
                 unsent_bytes=self.unsent_bytes,
                 room_bytes=0 if self.unsent_bytes else self._room_bytes(),
             )
@@ -152,7 +151,7 @@ class TcpTransport:
         self.is_closed = True
         self._forget(self)
         self.sock.close()
-        self.connection.receive_eof(now_ns=self._clock(), error=error)
+        self.connection.receive_eof(now_ns=monotonic_ns(), error=error)
         self._unsent.clear()
         if self._closed is not None:
             self._closed(self)

@@ -21,7 +21,7 @@ CREDITS = (4, 1, 0)
 
 def transport_of(connection: ProducerConnection, sock: socket.socket) -> TcpTransport:
     return TcpTransport(
-        sock, connection, memoryview(bytearray(1)), lambda: 0, lambda _: None, lambda _: None
+        sock, connection, memoryview(bytearray(1)), lambda _: None, lambda _: None
     )
 
 

@@ -41,7 +41,7 @@ The results:
                     run, and the progress of a bench
     run_result, run_warnings    the result of a bench
     measured_ledger    where the time of any run went, and the verdict on it
-    job_measurements, job_files    the result and the status of a job; dumps: its tasks in detail
+    job_measurements, job_files    the result and the status of a job
     peer_ends       the consumer or the producer of an exchange with Flink at the other end: there
                     is no JobManager; peer runs the TaskExecutor of our end in the process of the
                     command

@@ -33,7 +33,7 @@ from flinknet.units import format_address
 
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
-from ..sockets import Listener
+from ..visitors import VisitedPort
 from .control_messages import (
     MESSAGES,
     PROTOCOL_VERSION,
@@ -304,16 +304,6 @@ class ControlConnection:
         self.is_closing = True
 
 
-UNKNOWN_MAX = 64
-"""The most connections at once that have not authenticated. The oldest is closed for a new one: a
-process that has the secret sends it at once, and is never among the oldest.
-"""
-
-HELLO_WAIT_NS = 10_000_000_000
-ACCEPT_PAUSE_NS = 100_000_000
-"""How long to wait before the next accept after running out of file descriptors."""
-
-
 class ControlServer:
     """Listens, on loopback unless another host is given, and adds accepted connections to the event
     loop.
@@ -354,61 +344,22 @@ class ControlServer:
                 " address of this host and a free port"
             ) from error
         sock.setblocking(False)
-        self._listener = Listener(
-            sock,
-            watch=lambda: loop.add_reader(sock, self._accept),
-            unwatch=lambda: loop.remove(sock),
-        )
-        self._paused_until_ns = 0
         self.host: str
         self.host, self.port = sock.getsockname()[:2]
         self.connections: list[ControlConnection] = []
-        self._unknown_since_ns: dict[ControlConnection, int] = {}
-
-    def forget_unknown(self, *, now_ns: int) -> None:
-        """Close connections that have not authenticated in time; call this in every turn."""
-        if now_ns >= self._paused_until_ns:
-            self._listener.wake()
-        for connection, since_ns in list(self._unknown_since_ns.items()):
-            if connection.peer_role is not None or connection.loss is not None:
-                del self._unknown_since_ns[connection]
-            elif now_ns - since_ns > HELLO_WAIT_NS:
-                connection.close()
+        self.visited = VisitedPort(
+            loop, sock, self._add, is_known=lambda connection: connection.peer_role is not None
+        )
 
     def close(self) -> None:
-        self._listener.close()
+        self.visited.close()
 
-    def _accept(self) -> None:
-        taken = self._listener.accept(socket.socket.accept)
-        if taken is None:
-            if self._listener.is_paused:  # close one without the secret to free a descriptor
-                if self._drop_oldest_unknown():
-                    self._listener.wake()
-                else:
-                    self._paused_until_ns = monotonic_ns() + ACCEPT_PAUSE_NS
-            return
-        sock, (host, port, *_) = taken
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def _add(self, sock: socket.socket, peer: str) -> tuple[TcpTransport, ControlConnection]:
         connection = ControlConnection(
-            self._token,
-            peer=f"{host}:{port}",
-            is_challenged=self._is_challenged,
-            facts=self._facts,
+            self._token, peer=peer, is_challenged=self._is_challenged, facts=self._facts
         )
         connection.local_host = sock.getsockname()[0]
-        while len(self._unknown_since_ns) >= UNKNOWN_MAX:
-            self._drop_oldest_unknown()
         self.connections.append(connection)
-        self._unknown_since_ns[connection] = monotonic_ns()
         wrapped = connection if self._tls is None else self._tls.around(connection, is_server=True)
-        connection.transport = self._loop.add_transport(sock, wrapped)
-
-    def _drop_oldest_unknown(self) -> bool:
-        """Close the oldest unauthenticated connection. Returns: whether there was one."""
-        while self._unknown_since_ns:
-            connection = next(iter(self._unknown_since_ns))
-            del self._unknown_since_ns[connection]
-            if connection.peer_role is None and connection.loss is None:
-                connection.close()
-                return True
-        return False
+        transport = connection.transport = self._loop.add_transport(sock, wrapped)
+        return transport, connection

@@ -104,7 +104,7 @@ class HostedJob:
         self.readers: list[bytes] = []
         self._information: dict[int | None, Any] = {}
         self._environment = environment
-        self._strangers_before = environment.connections.strangers()
+        self._strangers_before = environment.connections.server.strangers()
         self._next_metrics_ns = 0
 
     def owns(self, attempt_id: ExecutionAttemptID) -> bool:
@@ -228,7 +228,7 @@ class HostedJob:
             error = str(fault)
         totals = totals_of(self.trace.statistics)
         found = totals if self.load is None else self.load.report(totals)
-        strangers = self._environment.connections.strangers().since(self._strangers_before)
+        strangers = self._environment.connections.server.strangers().since(self._strangers_before)
         return replace(found, trace_error=error, strangers=strangers)
 
     def close(self) -> None:

@@ -211,7 +211,6 @@ class JobManager:
         for server in self._servers:
             for connection in list(server.connections):
                 self._read(server, connection, now_ns)
-            server.forget_unknown(now_ns=now_ns)
         self.lost += self.task_managers.advance(now_ns=now_ns)
         return now_ns
 

@@ -11,22 +11,23 @@ import os
 import secrets
 import signal
 import traceback
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.errors import FlinknetError
 from flinknet.graph.job_config import job_config
 from flinknet.loopback import loopback
-from flinknet.results import ClusterStatus, JobDump
+from flinknet.results import ClusterStatus, JobDump, TaskManagerDump
 
 from ..clock import monotonic_ns
 from . import control_messages as messages
 from .cluster_process import JobManagerSpec, TaskManagerProcess, TaskManagerProcessSpec, log
 from .control_connection import ControlConnection
-from .dumps import DumpRound
 from .job_files import CONTACT_NAME, Contact, joined_settings
 from .job_manager import JobManager, take_all
 from .job_master import NEVER_NS
@@ -43,6 +44,42 @@ gone; then their TaskManagers are ended."""
 
 
 _OfOneJob = messages.RequestStatus | messages.RequestDump | messages.CancelJob | messages.StopJob
+
+
+class DumpRound:
+    """One client's request for a dump, until every TaskManager alive has answered."""
+
+    def __init__(
+        self, client: ControlConnection, task_managers: Iterable[TaskManagerProcess]
+    ) -> None:
+        self.client = client
+        self._asked = [each for each in task_managers if each.is_alive and each.connection]
+        self._answers: dict[int, TaskManagerDump] = {}
+        for each in self._asked:
+            each.send(messages.DescribeTasks())
+
+    def take(self, dump: TaskManagerDump) -> None:
+        self._answers.setdefault(dump.index, dump)
+
+    def answer(self, graph: ExecutionGraphID) -> tuple[TaskManagerDump, ...] | None:
+        """Return the job's part of all dumps, as ids of attempts begin with the id of their job;
+        None while an answer is missing.
+        """
+        if any(each.is_alive and each.index not in self._answers for each in self._asked):
+            return None
+        job = str(graph)
+        return tuple(
+            replace(
+                dump,
+                tasks=tuple(each for each in dump.tasks if each.attempt_id.startswith(job)),
+                kept_partitions=tuple(
+                    each
+                    for each in dump.kept_partitions
+                    if each.id.partition("@")[2].startswith(job)
+                ),
+            )
+            for _, dump in sorted(self._answers.items())
+        )
 
 
 class JobManagerProcess:

@@ -212,7 +212,7 @@ class Peer:
     def result(self) -> PeerResult:
         """The totals of the exchange; call this after `run`, however that ended."""
         self._environment.recorder.flush()
-        visited = self._connections.strangers().warning()
+        visited = self._connections.server.strangers().warning()
         decoder = self._protocol.decoder
         return PeerResult(
             role=self.role,

@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,21 +22,23 @@ from typing import Any
 
 from flinknet.config import CUSTOM_PARTITIONER, RECORDED
 from flinknet.core.connection import Connection
+from flinknet.core.producer import ResultPartition
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.errors import ConfigError, FlinknetError, TransportError
 from flinknet.job.scheduling import PartitionState
 from flinknet.job.sources import NextInputSplit
 from flinknet.loopback import bound_host, loopback
+from flinknet.results import GateDump, PartitionDump, TaskDump, TaskManagerDump
 from flinknet.units import format_address
 
 from ..clock import adjust, monotonic_ns
 from ..host import stay_on_core
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
+from .attempt import Attempt
 from .attempts import OPENING_POLL_NS, Attempts
 from .cluster_process import TaskManagerProcessSpec
 from .control_connection import ControlConnection
-from .dumps import dump_of
 from .hosted_job import HostedJob
 from .reports import Report
 
@@ -314,6 +317,54 @@ def on_worker(
         trace_dir=None if message.trace_dir is None else str(directory),
         spill_dir=None if message.spill_dir is None else str(spill_dir),
         out_dir=str(directory) if isinstance(submission, messages.SubmitJob) else None,
+    )
+
+
+def dump_of(
+    index: int, tasks: Iterable[Attempt], registered: Sequence[ResultPartition]
+) -> TaskManagerDump:
+    """Describe the tasks of a TaskManager as they are now.
+
+    Args:
+        registered: all partitions that can be requested here.
+    """
+    found = list(tasks)
+    own = {id(partition) for task in found for partition in task.partitions}
+    return TaskManagerDump(
+        index,
+        tuple(_task(each) for each in found),
+        tuple(_partition(each) for each in registered if id(each) not in own),
+    )
+
+
+def _task(running: Attempt) -> TaskDump:
+    return TaskDump(
+        running.task.name,
+        str(running.attempt_id),
+        running.descriptor.slot,
+        tuple(_partition(each) for each in running.partitions),
+        tuple(
+            GateDump(
+                described.edge + 1,
+                str(gate.channels[0].partition_id.partition_id.intermediate_data_set_id),
+                sum(each.initial_credit for each in gate.remote_channels),
+                tuple(
+                    (
+                        each.partition_id.partition_id.partition_number,
+                        each.subpartition,
+                        each.is_local,
+                    )
+                    for each in gate.channels
+                ),
+            )
+            for described, gate in zip(running.descriptor.inputs, running.task.gates, strict=True)
+        ),
+    )
+
+
+def _partition(partition: ResultPartition) -> PartitionDump:
+    return PartitionDump(
+        str(partition.partition_id), partition.partition_type.name, len(partition.subpartitions)
     )
 
 

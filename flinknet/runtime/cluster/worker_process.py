@@ -144,7 +144,6 @@ class WorkerProcess:
         now_ns = monotonic_ns()
         for connection in list(self._server.connections):
             self._read(connection, now_ns)
-        self._server.forget_unknown(now_ns=now_ns)
         for session in list(self._ending):
             self._end(session, now_ns)
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import resource
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from flinknet.runtime.clock import monotonic_ns
-from flinknet.runtime.cluster.control_connection import (
-    ACCEPT_PAUSE_NS,
-    HELLO_WAIT_NS,
-    UNKNOWN_MAX,
-    ControlConnection,
-    ControlServer,
-)
+from flinknet.runtime.cluster.control_connection import ControlConnection, ControlServer
 from flinknet.runtime.event_loop import EventLoop
+from flinknet.runtime.visitors import SILENCE_NS, VISITORS_MAX
 
 pytestmark = pytest.mark.socket
 
@@ -30,19 +22,6 @@ def server(loop: EventLoop) -> Iterator[ControlServer]:
     server = ControlServer(loop, "secret")
     yield server
     server.close()
-
-
-@contextmanager
-def no_file_descriptors() -> Iterator[None]:
-    """No descriptor can be opened inside; those that are open can be polled by other threads."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest_free = os.dup(0)
-    os.close(lowest_free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def turn(loop: EventLoop) -> None:
@@ -76,7 +55,7 @@ def test_who_says_nothing_is_sent_away_and_who_is_known_stays(
     silent = socket.create_connection(("127.0.0.1", server.port))
     accepted(loop, server, 1)
     known_client(loop, server)
-    server.forget_unknown(now_ns=monotonic_ns() + HELLO_WAIT_NS + 1)
+    server.visited.close_silent(now_ns=monotonic_ns() + SILENCE_NS + 1)
     assert has_ended(loop, silent)
     assert server.connections[1].loss is None
     assert not server.connections[1].is_closing
@@ -98,45 +77,12 @@ def test_the_oldest_unknown_one_makes_room_for_who_has_the_secret(
     loop: EventLoop, server: ControlServer
 ) -> None:
     silent = []
-    for count in range(1, UNKNOWN_MAX + 1):
+    for count in range(1, VISITORS_MAX + 1):
         silent.append(socket.create_connection(("127.0.0.1", server.port)))
         accepted(loop, server, count)
     client = known_client(loop, server)
     assert has_ended(loop, silent[0])
     assert client.loss is None
-    assert not any(each.is_closing for each in server.connections[1:])
+    assert all(each.loss is None for each in server.connections[1:])
     for each in silent:
-        each.close()
-
-
-def test_who_is_known_takes_no_room_of_the_unknown_and_is_never_dropped(
-    loop: EventLoop, server: ControlServer
-) -> None:
-    client = known_client(loop, server)
-    strangers = []
-    for count in range(1, 2 * UNKNOWN_MAX):
-        strangers.append(socket.create_connection(("127.0.0.1", server.port)))
-        accepted(loop, server, 1 + count)
-    assert has_ended(loop, strangers[0])
-    open_ones = [each for each in server.connections if each.loss is None and not each.is_closing]
-    assert len(open_ones) == 1 + UNKNOWN_MAX
-    assert server.connections[0] in open_ones
-    assert client.loss is None
-    for each in strangers:
-        each.close()
-
-
-@pytest.mark.parametrize("strangers", [0, 1])
-def test_nobody_is_accepted_for_a_while_without_file_descriptors(
-    loop: EventLoop, server: ControlServer, strangers: int
-) -> None:
-    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(strangers)]
-    accepted(loop, server, strangers)
-    client = socket.create_connection(("127.0.0.1", server.port))
-    with no_file_descriptors():
-        for _ in range(3):
-            turn(loop)
-    server.forget_unknown(now_ns=monotonic_ns() + ACCEPT_PAUSE_NS)
-    accepted(loop, server, strangers + 1)
-    for each in [*silent, client]:
         each.close()

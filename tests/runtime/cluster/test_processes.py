@@ -23,8 +23,8 @@ from flinknet.errors import TransportError
 from flinknet.graph.job_config import START_CONDITION
 from flinknet.results import STRANGERS
 from flinknet.runtime.cluster.client import JobClient
-from flinknet.runtime.cluster.control_connection import UNKNOWN_MAX
 from flinknet.runtime.cluster.job_files import Contact
+from flinknet.runtime.visitors import VISITORS_MAX
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.runtime.cluster.live_job import RESTARTS, LiveJob, Start, gone, listening_port
@@ -366,7 +366,7 @@ def test_a_job_manager_that_does_not_answer_is_not_said_to_have_died(
 def test_strangers_on_the_control_port_do_not_disturb_a_job(start: Start) -> None:
     job = start(PIPELINE, 2)
     address = (job.contact.host, job.contact.port)
-    silent = [socket.create_connection(address) for _ in range(2 * UNKNOWN_MAX)]
+    silent = [socket.create_connection(address) for _ in range(2 * VISITORS_MAX)]
     text = b'{"message":"Hello","body":{"version":1,"role":"client","token":"\\ud800"}}'
     with socket.create_connection(address) as hostile, JobClient(job.contact) as owner:
         hostile.sendall(len(text).to_bytes(4, "big") + text)
