@@ -390,6 +390,8 @@ class Scenario:
     flow_control: str = CREDIT
     placement: str = "split"  # split, spread
     link: Link | None = None  # None: plain sockets
+    heartbeat_interval_ns: int = 10_000_000_000
+    heartbeat_timeout_ns: int = 50_000_000_000  # a silent TaskManager or worker is lost
 
     def to_dict(self) -> dict[str, Any]:
         """The scenario as JSON-ready plain data; passwords are replaced by HIDDEN."""

@@ -138,7 +138,7 @@ def test_a_key_that_flink_2_fixed_works_and_says_so() -> None:
 
 
 def test_a_known_key_without_effect_is_a_warning() -> None:
-    network, warnings = options.network_config({"heartbeat.interval": "5 s"})
+    network, warnings = options.network_config({"taskmanager.slot.timeout": "5 s"})
     assert network == NetworkConfig()
     assert [warning.code for warning in warnings] == ["option-not-acted-on"]
 

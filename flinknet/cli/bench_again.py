@@ -261,6 +261,8 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
     settings = collect(values)
     if "duration" in settings.workload:
         recorded = _shortened(recorded, settings.workload["duration"])
+    interval_ns, timeout_ns = flink.heartbeats_of(settings.network)
+    recorded = replace(recorded, heartbeat_interval_ns=interval_ns, heartbeat_timeout_ns=timeout_ns)
     shown = flink.swept_keys(settings.network) or list(settings.network)
     base = dict(flink.canonical(flink.effective_flink_keys(recorded.network)))
     if flink.BUFFER_TIMEOUT in settings.network:

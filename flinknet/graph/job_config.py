@@ -9,7 +9,7 @@ from typing import Any
 
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.errors import ConfigError
-from flinknet.options import find_option, flow_control_of, network_config
+from flinknet.options import find_option, flow_control_of, heartbeats_of, network_config
 from flinknet.options.values import parse_value
 from flinknet.results import RunWarning
 from flinknet.units import NS_PER_MS, NS_PER_S, format_duration_ns
@@ -39,8 +39,6 @@ ACTED_ON_KEYS = {
     "restart-strategy.type": "restart_strategy",
     "restart-strategy.fixed-delay.attempts": "restart_attempts",
     "restart-strategy.fixed-delay.delay": "restart_delay_ns",
-    "heartbeat.interval": "heartbeat_interval_ns",
-    "heartbeat.timeout": "heartbeat_timeout_ns",
     "slot.request.timeout": "slot_request_timeout_ns",
     "task.cancellation.timeout": "cancellation_timeout_ns",
     "pipeline.auto-watermark-interval": "auto_watermark_interval_ns",
@@ -160,11 +158,14 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
     constraint = input_dependency_constraint(settings.pop(START_CONDITION, ALL))
     timeouts_ns = loads(settings.pop(TASK_TIMEOUTS, "{}"))
     network, warnings = network_config(settings)
+    interval_ns, timeout_ns = heartbeats_of(settings)
     values: dict[str, Any] = {
         "task_timeouts_ns": timeouts_ns,
         "input_dependency_constraint": constraint,
         "network": network,
         "flow_control": flow_control_of(settings),
+        "heartbeat_interval_ns": interval_ns,
+        "heartbeat_timeout_ns": timeout_ns,
         "buffer_timeout_ns": network.buffer_timeout_ns,
         "checkpoint_interval_ns": network.checkpoint_interval_ns,
         "checkpoint_mode": network.checkpoint_mode,
@@ -219,13 +220,6 @@ def check_max_parallelism(max_parallelism: int, name: str, remedy: str = "") -> 
 
 def _check(values: Mapping[str, Any]) -> None:
     check_parallelism(values.get("parallelism", 1), "parallelism.default:")
-    interval_ns = values.get("heartbeat_interval_ns", JobConfig().heartbeat_interval_ns)
-    timeout_ns = values.get("heartbeat_timeout_ns", JobConfig().heartbeat_timeout_ns)
-    if not 0 < interval_ns < timeout_ns:
-        raise ConfigError(
-            f"heartbeat.interval: {format_duration_ns(interval_ns)} is not above 0 and below"
-            f" heartbeat.timeout ({format_duration_ns(timeout_ns)}); set both"
-        )
     maximum = values.get("max_parallelism")
     if maximum is not None:
         remedy = "; leave it out or give -1, to have it follow from the parallelism"

@@ -61,5 +61,6 @@ from .network import (
     effective_flink_keys,
     effective_keys,
     flow_control_of,
+    heartbeats_of,
     network_config,
 )

@@ -192,6 +192,8 @@ MANAGED_FRACTION = "taskmanager.memory.managed.fraction"
 FRAMEWORK_HEAP = "taskmanager.memory.framework.heap.size"
 FRAMEWORK_OFF_HEAP = "taskmanager.memory.framework.off-heap.size"
 METASPACE = "taskmanager.memory.jvm-metaspace.size"
+HEARTBEAT_INTERVAL = "heartbeat.interval"
+HEARTBEAT_TIMEOUT = "heartbeat.timeout"
 OVERHEAD_MIN = "taskmanager.memory.jvm-overhead.min"
 OVERHEAD_MAX = "taskmanager.memory.jvm-overhead.max"
 OVERHEAD_FRACTION = "taskmanager.memory.jvm-overhead.fraction"
@@ -207,7 +209,7 @@ _ACTED_ON_WITHOUT_FIELD = frozenset(
     (
         *(BUFFER_TIMEOUT_ENABLED, CREDIT_MODEL, RUNTIME_MODE),
         *(BATCH_SHUFFLE_MODE, BATCH_SHUFFLE_COMPRESSION, *MEMORY_SIZES),
-        *(NUMBER_OF_BUFFERS, HEAP_SIZE, HEAP_MB),
+        *(NUMBER_OF_BUFFERS, HEAP_SIZE, HEAP_MB, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT),
     )
 )
 

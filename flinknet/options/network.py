@@ -23,6 +23,8 @@ from .keys import (
     DEBLOATING,
     EXCLUSIVE_BUFFERS,
     FLOATING_BUFFERS,
+    HEARTBEAT_INTERVAL,
+    HEARTBEAT_TIMEOUT,
     MIN_SEGMENT_SIZE,
     NETWORK_MAX,
     NETWORK_MIN,
@@ -106,6 +108,20 @@ def effective_flink_keys(network: NetworkConfig) -> dict[str, str]:
 def flow_control_of(settings: Mapping[str, str]) -> str:
     """The flow control by the switch of Flink 1.5 to 1.8: `credit`, or `tcp` if it is off."""
     return TCP if settings.get(CREDIT_MODEL, "true").lower() == "false" else CREDIT
+
+
+def heartbeats_of(settings: Mapping[str, str]) -> tuple[int, int]:
+    """Interval and timeout of heartbeats, in ns. Raises: ConfigError unless 0 < interval < timeout."""
+    interval_ns, timeout_ns = (
+        parse_value(option, settings.get(option.key, option.default or ""))
+        for option in map(find_option, (HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT))
+    )
+    if not 0 < interval_ns < timeout_ns:
+        raise ConfigError(
+            f"{HEARTBEAT_INTERVAL}: {format_duration_ns(interval_ns)} is not above 0 and below"
+            f" {HEARTBEAT_TIMEOUT} ({format_duration_ns(timeout_ns)}); set both"
+        )
+    return interval_ns, timeout_ns
 
 
 def check_rules(network: NetworkConfig) -> None:

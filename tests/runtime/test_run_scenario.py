@@ -18,6 +18,7 @@ from flinknet.errors import (
     RunFailedError,
 )
 from flinknet.results import Progress
+from flinknet.runtime.cluster import launcher
 from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
@@ -180,15 +181,22 @@ def test_a_task_manager_that_hangs_is_declared_lost() -> None:
             stopped.append(task_managers()["tm-1"].pid)
             os.kill(stopped[0], signal.SIGSTOP)
 
-    scenario = scenario_of(1, 1, duration_ns=60_000 * MS, rate_per_s=1000.0)
-    with pytest.raises(RunFailedError, match=r"tm-1 .* has said nothing"):
-        run_scenario(scenario, out_dir=None, trace=False, on_progress=stop, silence_max_s=5)
+    scenario = replace(
+        scenario_of(1, 1, duration_ns=60_000 * MS, rate_per_s=1000.0),
+        heartbeat_interval_ns=1_000 * MS,
+        heartbeat_timeout_ns=5_000 * MS,
+    )
+    with pytest.raises(RunFailedError, match=r"tm-1 .* has said nothing for 5 s"):
+        run_scenario(scenario, out_dir=None, trace=False, on_progress=stop)
     assert len(stopped) == 1
 
 
-def test_a_task_manager_that_never_registers_is_declared_lost() -> None:
+def test_a_task_manager_that_never_registers_is_declared_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(launcher, "START_WAIT_NS", MS)
     with pytest.raises(RunFailedError, match=r"tm-0 .* has said nothing for 0.001 s"):
-        run_scenario(scenario_of(1, 1, records=10), out_dir=None, trace=False, silence_max_s=0.001)
+        run_scenario(scenario_of(1, 1, records=10), out_dir=None, trace=False)
 
 
 @pytest.mark.quick

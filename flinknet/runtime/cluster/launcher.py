@@ -40,7 +40,7 @@ from .cluster_process import (
 from .collected import Collected, ProgressMeter, manifest_of
 from .host_clock import ClockOfHost, error_between_ns, known_within
 from .job_manager import JobLead, JobManager, take_all
-from .job_master import JobMaster
+from .job_master import START_WAIT_NS, JobMaster
 from .job_measurements import first_deployed_ns, times_of
 from .placement import Deployment, FixedPlan, SharedCluster
 from .reports import Report, Statistics
@@ -49,13 +49,6 @@ from .run_result import assemble, check_records, with_stages
 
 START_DELAY_NS = 50_000_000
 """From the start message to the first record, so that every process has received it."""
-
-SILENCE_MAX_S = 60.0
-"""A TaskManager that sends nothing for this long is lost. While tasks run it sends five messages
-a second; starting takes seconds at most."""
-
-HEARTBEATS = 6
-"""Number of unanswered heartbeats before a TaskManager counts as lost."""
 
 LOSS_WAIT_NS = 2_000_000_000
 """How long the others may take to notice the loss of a TaskManager."""
@@ -71,7 +64,6 @@ def run_scenario(
     out_dir: Path | None,
     trace: bool,
     on_progress: Callable[[Progress], None] | None = None,
-    silence_max_s: float = SILENCE_MAX_S,
     sample_interval_ns: int = SAMPLE_INTERVAL_NS,
     drain_max_ns: int = DRAIN_MAX_NS,
     workers: WorkersSpec | None = None,
@@ -83,7 +75,6 @@ def run_scenario(
             written.
         trace: record every message into `out_dir`.
         on_progress: called several times a second.
-        silence_max_s: how long a process may send nothing before it counts as lost.
         sample_interval_ns: how often each process sends statistics; progress and fill levels have
             this resolution.
         drain_max_ns: how long after the measured part records that fell due in it may be sent.
@@ -105,9 +96,7 @@ def run_scenario(
     spilling = work_directory("spill") if scenario.workload.is_blocking else nullcontext()
     try:
         with terminations_unwind(), spilling as spill_dir, ExitStack() as stack:
-            bench = _Bench(
-                plan, trace_dir, spill_dir, round(silence_max_s * 1e9), sample_interval_ns
-            )
+            bench = _Bench(plan, trace_dir, spill_dir, sample_interval_ns)
             bench.begin(stack, workers)
             result = bench.lead(on_progress or (lambda _: None), drain_max_ns)
     except (KeyboardInterrupt, SystemExit) as end:
@@ -133,14 +122,12 @@ class _Bench(JobLead):
         plan: LoadPlan,
         trace_dir: Path | None,
         spill_dir: Path | None,
-        silence_max_ns: int,
         sample_interval_ns: int,
     ) -> None:
         self._clocks: Sequence[ClockOfHost] = ()
         self._plan = plan
         self._scenario = scenario = plan.scenario
         self._trace_dir = trace_dir
-        self._silence_max_ns = silence_max_ns
         self._sample_interval_ns = sample_interval_ns
         self._began_ns = monotonic_ns()
         self._started_at = wall_clock_iso()
@@ -183,7 +170,7 @@ class _Bench(JobLead):
             assert self._trace_dir is not None
             stack.callback(self._leave, RunDirectory(self._trace_dir))
             stack.callback(self._collected.metrics_log.close)
-        scenario, silence_max_ns = self._scenario, self._silence_max_ns
+        scenario = self._scenario
         self._manager = manager = JobManager(
             ClusterSpec(
                 TaskManagerProcessSpec(
@@ -192,10 +179,10 @@ class _Bench(JobLead):
                     self._plan.plan.slots_per_task_manager,
                     scenario.network,
                     scenario.flow_control,
-                    silence_max_ns,
+                    scenario.heartbeat_timeout_ns,
                     self._sample_interval_ns,
                 ),
-                max(1, silence_max_ns // HEARTBEATS),
+                scenario.heartbeat_interval_ns,
                 None,
                 scenario.link,
                 scenario.seed,
@@ -328,22 +315,15 @@ class _Bench(JobLead):
                 rest = "" if there is None else f"; the rest is in {there}"
                 raise RunFailedError(f"{each.worker_loss}{rest}")
             if exit_code is None:
-                raise self._silent(each)
+                raise _silent(each, self._scenario.heartbeat_timeout_ns)
             found.append(
                 Ending(each.index, each.process.pid, exit_code=exit_code, error=each.reason)
             )
-        if not found and monotonic_ns() - self._began_ns > self._silence_max_ns:
+        if not found and monotonic_ns() - self._began_ns > START_WAIT_NS:
             for each in self._manager.task_managers:
                 if each.connection is None:
-                    raise self._silent(each)
+                    raise _silent(each, START_WAIT_NS)
         return found
-
-    def _silent(self, task_manager: TaskManagerProcess) -> RunFailedError:
-        return RunFailedError(
-            f"{task_manager.process_name} has said nothing for"
-            f" {self._silence_max_ns / 1e9:g} s and counts as lost; what it had recorded is in the"
-            " run directory"
-        )
 
     def _result(
         self, reports: Sequence[Report], start: messages.Start, processors: Taken
@@ -385,6 +365,13 @@ class _Bench(JobLead):
         if not self._has_begun:  # nothing is worth a look, and its place can be used again
             directory.clear(trace_name(at) for at in range(self._scenario.task_managers))
         directory.release()
+
+
+def _silent(task_manager: TaskManagerProcess, silence_ns: int) -> RunFailedError:
+    return RunFailedError(
+        f"{task_manager.process_name} has said nothing for {silence_ns / 1e9:g} s and counts as"
+        " lost; what it had recorded is in the run directory"
+    )
 
 
 def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ MS = 1_000_000
 SPEC = TaskManagerProcessSpec(
     *("", 2, 1, NetworkConfig(), "credit", 0), control_host="127.0.0.1"
 )
-SILENCE_S = 10.0
+SILENCE_NS = 10_000 * MS
 END_S = 30.0
 
 
@@ -448,11 +448,14 @@ def test_a_worker_that_is_killed_or_stopped_is_named_and_leaves_no_process(
     run = tmp_path / "run"
     with pytest.raises(RunFailedError, match=f"worker {victim.name} (is lost|has not answered)"):
         run_scenario(
-            scenario(60_000),
+            replace(
+                scenario(60_000),
+                heartbeat_interval_ns=SILENCE_NS // 5,
+                heartbeat_timeout_ns=SILENCE_NS,
+            ),
             out_dir=run,
             trace=True,
             on_progress=strike,
-            silence_max_s=SILENCE_S,
             workers=spec_of(one, two),
         )
     assert len(seen) == 2
