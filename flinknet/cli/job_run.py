@@ -22,7 +22,7 @@ from .files import STDOUT, ReportFiles, put_result, say_warnings, target_of
 from .option_tables import DEFAULT_DURATION_NS, KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
 from .plan import warn_of_idle_parallelism
-from .worker import workers_of
+from .worker import reachable_workers
 
 if TYPE_CHECKING:
     from flinknet.results import ClusterStatus
@@ -158,13 +158,9 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
         plan = physical_plan_of(graph, task_managers=task_managers, slots_per_task_manager=slots)
         if shortage := plan.shortage():
             raise ConfigError(shortage)
-    workers = workers_of(values, is_tls=graph.job.config.network.ssl_internal_enabled)
-    if workers is not None and cluster is not None:
+    if values["workers"] is not None and cluster is not None:
         raise ConfigError("--workers: the cluster has its own hosts; leave it out")
-    if workers is not None:
-        from flinknet.runtime.cluster.workers import check_reachable
-
-        check_reachable(workers, graph.job.config.network)
+    workers = reachable_workers(values, graph.job.config.network)
     duration_ns = workload.get("duration")
     if duration_ns is None and not values["detached"]:
         duration_ns = DEFAULT_DURATION_NS

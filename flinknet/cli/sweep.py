@@ -29,7 +29,7 @@ from flinknet.trace.run_directory import RunDirectory, seal_result
 
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
-from .worker import workers_of
+from .worker import reachable_workers
 
 _GENERIC_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Last parts of keys that are too general as names."""
@@ -79,13 +79,9 @@ def default_executor(values: Mapping[str, Any], scenarios: Sequence[Scenario]) -
 
     networks = [each.network for each in scenarios]
     networks.sort(key=lambda each: each.ssl_internal_enabled)
-    workers = workers_of(values, is_tls=networks[-1].ssl_internal_enabled)
-    if workers is not None:
-        from flinknet.runtime.cluster.workers import check_reachable
-
-        if any(each.link is not None for each in scenarios):
-            raise ConfigError("--link emulates a wire on this machine; leave it out, or --workers")
-        check_reachable(workers, networks[-1])
+    if values["workers"] is not None and any(each.link is not None for each in scenarios):
+        raise ConfigError("--link emulates a wire on this machine; leave it out, or --workers")
+    workers = reachable_workers(values, networks[-1])
     return Executor(partial(run_scenario, workers=workers), environment)
 
 

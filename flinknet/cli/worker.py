@@ -18,6 +18,7 @@ from .options import collect
 from .value_parsers import address
 
 if TYPE_CHECKING:
+    from flinknet.config import NetworkConfig
     from flinknet.runtime.cluster.cluster_process import WorkersSpec
 
 SECRET_CHARACTERS_MIN = 16
@@ -47,6 +48,19 @@ def workers_of(values: Mapping[str, Any], *, is_tls: bool = False) -> WorkersSpe
             raise ConfigError(f"{name}: {end} is not one of --workers ({', '.join(names)})")
     places = [None if end is None else names.index(end) for end in ends]
     return WorkersSpec(addresses, secret_of(values["secret_file"], is_tls=is_tls), *places)
+
+
+def reachable_workers(values: Mapping[str, Any], network: NetworkConfig) -> WorkersSpec | None:
+    """The workers that the options name, each of which can be used; None without --workers.
+
+    Raises: as `workers_of`; TransportError if one cannot be used.
+    """
+    workers = workers_of(values, is_tls=network.ssl_internal_enabled)
+    if workers is not None:
+        from flinknet.runtime.cluster.workers import check_reachable
+
+        check_reachable(workers, network)
+    return workers
 
 
 def secret_of(file: str | None, *, is_tls: bool) -> str:

@@ -45,6 +45,7 @@ def load_program(
     *,
     source: str | None = None,
     cache: Path | None = None,
+    modules: Path | None = None,
 ) -> Program:
     """Run a program up to its `env.execute()`, which does not run the job.
 
@@ -55,23 +56,36 @@ def load_program(
         arguments: passed to `main` after the environment.
         source: text of the file when the job was submitted; None: as it is now.
         cache: directory of the copies of cached files.
+        modules: directory of copies of the modules; None: they are next to the file.
 
     Raises: ConfigError for a file that is not a program, or one that fails, with the line.
     """
     for name in _last_imported:
         sys.modules.pop(name, None)
-    known = set(sys.modules)
+    known, folder = set(sys.modules), os.path.abspath(modules or path.parent)
     try:
         text = read_source(path) if source is None else source
-        return _run(path, StreamExecutionEnvironment(settings, cache), arguments, text)
+        return _run(path, folder, StreamExecutionEnvironment(settings, cache), arguments, text)
     finally:
-        _last_imported[:] = _imported_from_folder(path, known)
+        _last_imported[:] = _imported_from(folder, known)
+
+
+def files_of_modules(path: Path) -> dict[str, Path]:
+    """The files of the modules that the program in this file, loaded last, has imported from its
+    folder, by their path within the folder.
+    """
+    files = [Path(sys.modules[name].__file__ or "") for name in _last_imported]
+    return {str(each.relative_to(os.path.abspath(path.parent))): each for each in files}
 
 
 def _run(
-    path: Path, environment: StreamExecutionEnvironment, arguments: Sequence[str], source: str
+    path: Path,
+    folder: str,
+    environment: StreamExecutionEnvironment,
+    arguments: Sequence[str],
+    source: str,
 ) -> Program:
-    module = _load(path, source)
+    module = _load(path, folder, source)
     main = getattr(module, "main", None)
     if not callable(main):
         raise ConfigError(f"{path}: it has no function main(env); define one that builds the job")
@@ -105,10 +119,9 @@ def read_source(path: Path) -> str:
         raise ConfigError(f"{path}: it cannot be read as text ({error})") from None
 
 
-def _load(path: Path, source: str) -> ModuleType:
+def _load(path: Path, folder: str, source: str) -> ModuleType:
     module = ModuleType(MODULE_NAME)
     module.__file__ = str(path)
-    folder = _folder(path)
     if sys.path[:1] != [folder]:
         sys.path[:] = [folder, *(each for each in sys.path if each != folder)]
     sys.modules[MODULE_NAME] = module  # annotations of its functions are resolved there
@@ -120,15 +133,11 @@ def _load(path: Path, source: str) -> ModuleType:
     return module
 
 
-def _folder(path: Path) -> str:
-    return os.path.dirname(os.path.abspath(path))
-
-
-def _imported_from_folder(path: Path, known: set[str]) -> list[str]:
+def _imported_from(folder: str, known: set[str]) -> list[str]:
     """Modules imported from the folder of a program, unless they are part of a package that was
     imported before.
     """
-    inside = _folder(path) + os.sep
+    inside = folder + os.sep
     return [
         name
         for name, module in list(sys.modules.items())

@@ -38,8 +38,8 @@ FILE_NAME = re.compile(r"tm-\d{1,6}\.(fnt|log|out)", re.ASCII)
 ARRIVALS = "arrivals"
 """Folder of recorded arrivals on a worker."""
 
-CACHED = "cached"
-"""Folder of the copies of cached files."""
+CACHED, MODULES = "cached", "modules"
+"""Folders, in the spill directory of a job, of its cached files and of modules of its program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +233,8 @@ class InitializeJob:
     Attributes:
         job: id of the job, shared by all its attempts.
         trace_dir: directory of the trace; None: no trace.
-        spill_dir: directory of blocking results and, in CACHED, of cached files; None: there are
-            none.
+        spill_dir: directory of blocking results and, in CACHED and MODULES, of files of the
+            program; None: there are none.
         out_dir: directory of printed lines; None: they go to standard output.
     """
 
@@ -500,8 +500,10 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteArrivals:
-    """Launcher: bytes of a file of recorded arrivals (`RecordedLoad.save`), to be appended."""
+class WriteFile:
+    """Launcher: bytes to be appended to a file, by its path below the launcher's directory on the
+    worker: recorded arrivals (`RecordedLoad.save`), a cached file or a module of a program.
+    """
 
     name: str
     data: bytes

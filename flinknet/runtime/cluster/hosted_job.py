@@ -86,9 +86,7 @@ class HostedJob:
             on_first_output = SchedulingType.ON_FIRST_OUTPUT
             self.reports_first_output = scheduling_of(scenario) is on_first_output
         else:
-            self._job, self.network = _loaded(
-                submission, None if self._spill_dir is None else self._spill_dir / messages.CACHED
-            )
+            self._job, self.network = _loaded(submission, self._spill_dir)
         trace_dir = None if message.trace_dir is None else Path(message.trace_dir)
         self.trace = environment.open_trace(trace_dir)
         self.storage = blocking_storage(self.network, partial(create_spill_file, self._spill_dir))
@@ -284,21 +282,22 @@ def _read(running: Attempt) -> Iterable[ReadChannel]:
         yield found
 
 
-def _loaded(submission: messages.SubmitJob, cache: Path | None) -> tuple[JobGraph, NetworkConfig]:
-    """Run a program.
-
-    Args:
-        cache: directory of its cached files.
-
-    Returns: its graph and its network settings. Raises: ConfigError.
-    """
+def _loaded(
+    submission: messages.SubmitJob, spill_dir: Path | None
+) -> tuple[JobGraph, NetworkConfig]:
+    """Run a program. Returns: its graph and its network settings. Raises: ConfigError."""
     from flinknet.graph import job_graph_of, load_program
     from flinknet.job import network_of
 
-    path, settings = Path(submission.path), submission.settings
+    modules = None if spill_dir is None else spill_dir / messages.MODULES
     with redirect_stdout(sys.stderr):
         program = load_program(
-            path, settings, submission.arguments, source=submission.source, cache=cache
+            Path(submission.path),
+            submission.settings,
+            submission.arguments,
+            source=submission.source,
+            cache=None if spill_dir is None else spill_dir / messages.CACHED,
+            modules=modules if modules is not None and modules.is_dir() else None,
         )
     job = job_graph_of(program.stream_graph)
     return job, network_of(job)

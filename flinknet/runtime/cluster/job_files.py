@@ -44,15 +44,19 @@ def spill_directory(run_dir: Path) -> Path:
     return run_dir / "spill"
 
 
-def copy_to_cache(artifacts: Mapping[str, str], run_dir: Path) -> None:
-    """Copy the cached files of a job. Raises: ConfigError if one cannot be read."""
+def copy_to_cache(artifacts: Mapping[str, str], run_dir: Path) -> dict[str, Path]:
+    """Copy the cached files of a job. Returns: the copies, by their path in the cache; of a
+    directory, all files. Raises: ConfigError if one cannot be read.
+    """
+    cache = spill_directory(run_dir) / messages.CACHED
     for name, path in artifacts.items():
-        copy = spill_directory(run_dir) / messages.CACHED / quote(name, safe="")
+        copy = cache / quote(name, safe="")
         try:
             copy.parent.mkdir(exist_ok=True)
             shutil.copytree(path, copy) if Path(path).is_dir() else shutil.copy2(path, copy)
         except (OSError, shutil.Error) as error:
             raise ConfigError(f"the cached file {name!r} cannot be copied: {error}") from None
+    return {str(each.relative_to(cache)): each for each in cache.rglob("*") if each.is_file()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,8 @@ class _Bench(JobLead):
         stack.callback(manager.end_task_managers)
         arrivals = scenario.workload.arrivals
         if manager.workers is not None and arrivals.startswith(RECORDED):
-            manager.workers.send_arrivals(Path(arrivals.removeprefix(RECORDED)))
+            recorded = Path(arrivals.removeprefix(RECORDED)).glob("*.npy")
+            manager.workers.write_files(messages.ARRIVALS, {each.name: each for each in recorded})
         manager.task_managers.start(manager.port)
 
     def lead(self, on_progress: Callable[[Progress], None], drain_max_ns: int) -> RunResult:

@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flinknet.errors import ConfigError, FlinknetError
+from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution_graph import ExecutionGraph, initialize_on_master
+from flinknet.graph.program import files_of_modules
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
@@ -111,6 +112,7 @@ class SubmittedJob(JobLead):
         self._others: dict[str, None] = {}
         self._clock_error_ns = 0
         graph, self._warnings = _graph_of(message, run)
+        modules = files_of_modules(Path(message.path))
         self.name = graph.job.name
         master = JobMaster(
             graph,
@@ -121,10 +123,13 @@ class SubmittedJob(JobLead):
         )
         spill_dir = spill_directory(self.run_dir)
         spill_dir.mkdir(exist_ok=True)
-        artifacts = graph.job.artifacts
-        if artifacts and manager.workers is not None:
-            raise ConfigError(f"the cached file {next(iter(artifacts))!r} cannot reach the workers")
-        copy_to_cache(artifacts, self.run_dir)
+        cached = copy_to_cache(graph.job.artifacts, self.run_dir)
+        if manager.workers is not None:
+            manager.workers.write_files(
+                f"spill-{graph.id}",
+                {f"{messages.CACHED}/{name}": path for name, path in cached.items()}
+                | {f"{messages.MODULES}/{name}": path for name, path in modules.items()},
+            )
         replace(contact, job_id=run, name=self.name).save(self.run_dir)
         initialization = messages.InitializeJob(
             graph.id,

@@ -226,6 +226,8 @@ class TaskExecutor:
         if job is not None:
             report = job.report()
             self.attempts.forget(job)
+            if self._spec.work_dir is not None:  # no other process tidies up there
+                job.remove_stored()
         self._control.send(messages.JobClosed(job_id, report))
 
     def _send_statistics(self) -> None:

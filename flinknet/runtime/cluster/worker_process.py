@@ -48,8 +48,13 @@ TASK_MANAGERS_MAX = 256
 PEERS_LOGGED = 1000
 """The most strangers that are logged, each once."""
 
-ARRIVALS_NAME = re.compile(r"[a-z]{1,20}-\d{1,6}\.npy", re.ASCII)
-"""Names of the files of recorded arrivals."""
+ARRIVALS_NAME = re.compile(messages.ARRIVALS + r"/[a-z]{1,20}-\d{1,6}\.npy", re.ASCII)
+"""Paths of the files of recorded arrivals."""
+
+CODE_NAME = re.compile(
+    rf"spill-[0-9a-f]{{32}}/({messages.CACHED}|{messages.MODULES})(/(?!\.\.?(/|$))[^/\0]+)+"
+)
+"""Paths of the cached files and modules of a program."""
 
 
 def facts_of_host(directory: str = "") -> dict[str, Any]:
@@ -221,8 +226,9 @@ class WorkerProcess:
             connection.send(messages.HeartbeatAnswer(message.size_bytes, monotonic_ns()))
         elif isinstance(message, messages.StartTaskManager):
             self._start(connection, session, message)
-        elif isinstance(message, messages.WriteArrivals):
-            _append(session.directory / messages.ARRIVALS, message)
+        elif isinstance(message, messages.WriteFile):
+            if may_write(message.name, takes_code=self._takes_code):
+                _append(session.directory / message.name, message.data)
         elif isinstance(message, messages.EndTaskManager):
             process = session.processes.get(message.index)
             if process is not None:
@@ -351,13 +357,17 @@ def part_of(directory: Path, message: messages.ReadFile) -> messages.FilePart:
     return messages.FilePart(data)
 
 
-def _append(directory: Path, message: messages.WriteArrivals) -> None:
-    """Append to a file of recorded arrivals; a source that finds none says so."""
-    if ARRIVALS_NAME.fullmatch(message.name):
-        with suppress(OSError):
-            directory.mkdir(exist_ok=True)
-            with open(directory / message.name, "ab") as file:
-                file.write(message.data)
+def may_write(name: str, *, takes_code: bool) -> bool:
+    """Whether a launcher may write a file of this path."""
+    return bool(ARRIVALS_NAME.fullmatch(name) or (takes_code and CODE_NAME.fullmatch(name)))
+
+
+def _append(path: Path, data: bytes) -> None:
+    """Append to a file; who misses it says so."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "ab") as file:
+            file.write(data)
 
 
 def _last_line(path: Path) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +66,7 @@ class Worker:
         local_host: address of this host, as the worker reaches it.
         has_own_clock: its clock is not this one's.
         mtu_bytes: largest packet on the way to it; None if the system does not say.
-        is_fetched: whether its files have been copied.
+        is_fetched: whether its files have been copied; never after a fault (`has_fault`).
         loss: why it is lost; None if it is not.
 
     Raises: TransportError if it cannot be reached, refuses, or runs another flinknet.
@@ -107,7 +107,7 @@ class Worker:
         )
         self.processes: dict[int, RemoteProcess] = {}
         self.clock = HostClock()
-        self.is_fetched = False
+        self.is_fetched = self.has_fault = False
         self.has_own_clock = True
         self._sent_ns: dict[int, int] = {}
         self._number = 0
@@ -221,11 +221,11 @@ class Worker:
                     for part in self._ask([messages.ReadFile(job, name, each) for each in some]):
                         file.write(part.data)
 
-    def send_arrivals(self, name: str, data: bytes) -> None:
-        """Append to a file of recorded arrivals. Raises: TransportError."""
-        self._connection.send(messages.WriteArrivals(name, data))
+    def write_file(self, name: str, data: bytes) -> None:
+        """Append to a file. Raises: TransportError."""
+        self._connection.send(messages.WriteFile(name, data))
         number = self._probe()  # one part at a time is on its way
-        self.await_answer(lambda: number not in self._sent_ns, "has not taken the arrivals")
+        self.await_answer(lambda: number not in self._sent_ns, "has not taken a file")
 
     def disconnect(self) -> None:
         """End the connection; the worker removes what was fetched."""
@@ -376,18 +376,22 @@ class Workers:
                 continue
             try:
                 worker.fetch(job, directory)
-                worker.is_fetched = True
+                worker.is_fetched = not worker.has_fault
             except (FlinknetError, OSError) as error:
+                worker.has_fault, worker.is_fetched = True, False
                 faults.append(str(error))
         return faults
 
-    def send_arrivals(self, directory: Path) -> None:
-        """Copy recorded arrivals to all workers; those of TaskManagers that start later."""
-        for path in sorted(directory.glob("*.npy")):
-            data = path.read_bytes()
-            for at in range(0, len(data), PART_BYTES):
-                for worker in self.each:
-                    worker.send_arrivals(path.name, data[at : at + PART_BYTES])
+    def write_files(self, folder: str, files: Mapping[str, Path]) -> None:
+        """Copy files, by their path in a folder, to all workers. Raises: TransportError, OSError."""
+        for name, path in files.items():
+            with open(path, "rb") as file:
+                part = file.read(PART_BYTES)
+                while True:
+                    for worker in self.each:
+                        worker.write_file(f"{folder}/{name}", part)
+                    if not (part := file.read(PART_BYTES)):
+                        break
 
     def close(self) -> None:
         for worker in self.each:

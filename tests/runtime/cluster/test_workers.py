@@ -32,18 +32,20 @@ from flinknet.results import Progress
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster import worker_process
-from flinknet.runtime.cluster.client import new_token, run_job
+from flinknet.runtime.cluster.client import JobClient, new_token, run_job, start_session
 from flinknet.runtime.cluster.cluster_process import (
     JobManagerSpec,
     TaskManagerProcessSpec,
     WorkersSpec,
 )
 from flinknet.runtime.cluster.control_connection import ControlConnection, ControlServer
+from flinknet.runtime.cluster.job_files import Contact
 from flinknet.runtime.cluster.launcher import places_of, run_scenario
 from flinknet.runtime.cluster.task_executor import TaskExecutor, on_worker
 from flinknet.runtime.cluster.worker_process import (
     SILENCE_MAX_NS,
     WorkerProcess,
+    may_write,
     part_of,
     sizes_in,
 )
@@ -230,28 +232,54 @@ def test_strangers_are_refused_and_a_run_does_not_notice(
 
 
 PROGRAM = """
-def main(env):
-    env.from_sequence(1, 1000).print()
+from own.module import marked
+
+def main(env, word):
+    copy = env.register_cached_file(word, "a word")
+    env.from_sequence(1, 1000).map(lambda number: marked(copy, number)).print()
     env.execute("p")
+"""
+MODULE = """
+def marked(path, number):
+    return f"{__file__} {path.read_text()} {number}"
 """
 
 
-def test_a_job_runs_on_workers(pair: tuple[WorkerHost, WorkerHost], tmp_path: Path) -> None:
-    program, run = tmp_path / "program.py", tmp_path / "job"
+@pytest.mark.parametrize("is_session", [False, True])
+def test_a_job_runs_on_workers_with_its_modules_and_cached_files(
+    pair: tuple[WorkerHost, WorkerHost], tmp_path: Path, is_session: bool
+) -> None:
+    program, run, word = tmp_path / "program.py", tmp_path / "job", tmp_path / "word"
     program.write_text(PROGRAM)
-    run.mkdir()
-    spec = JobManagerSpec(new_token(), str(run), 2, 1, {}, workers=spec_of(*pair))
+    word.write_text("found")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "module.py").write_text(MODULE)
+    session = tmp_path / "session" if is_session else run
+    for each in {run, session}:
+        each.mkdir()
+    place: JobManagerSpec | Contact | None = spec = JobManagerSpec(
+        *(new_token(), str(session), 2, 1, {}, is_session), workers=spec_of(*pair)
+    )
+    if is_session:
+        _, job_manager = start_session(spec)
+        place = Contact.load(session)
+    assert place is not None
     submission = messages.SubmitJob(
-        str(program), PROGRAM, (), {}, True, None, 0, 1, run_dir=str(run)
+        str(program), PROGRAM, (str(word),), {}, True, None, 0, 1, run_dir=str(run)
     )
 
     def ignore(_: object) -> None:
         """Nobody watches."""
 
-    ended = run_job(spec, submission, accepted=ignore, watch=ignore, waits=ignore)
+    ended = run_job(place, submission, accepted=ignore, watch=ignore, waits=ignore)
     assert ended.state == "FINISHED", ended
-    printed = "".join(each.read_text() for each in run.glob("tm-*.out"))
-    assert len(printed.splitlines()) == 1000
+    if isinstance(place, Contact):
+        with JobClient(place) as client:
+            client.stop_cluster()
+        job_manager.wait()
+    printed = "".join(each.read_text() for each in run.glob("tm-*.out")).splitlines()
+    assert len(printed) == 1000
+    assert all("/modules/own/module.py found " in each for each in printed), printed[0]
     assert verify_run(open_run(run)).is_ok
 
 
@@ -289,6 +317,26 @@ def test_a_worker_hands_over_files_of_task_managers_only(tmp_path: Path, name: s
     assert part_of(job, replace(read, name="tm-0.log", offset=2)).data == b"xt"
     for offset in (-1, 2**63, 2**70):
         assert not part_of(job, replace(read, name="tm-0.log", offset=offset)).data
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("name", "with_code", "without"),
+    [
+        ("arrivals/producer-0.npy", True, True),
+        (f"spill-{'0' * 32}/modules/own/module.py", True, False),
+        (f"spill-{'0' * 32}/cached/a%20word", True, False),
+        (f"spill-{'0' * 32}/modules/../../../module.py", False, False),
+        (f"spill-{'0' * 32}/other", False, False),
+        ("/etc/passwd", False, False),
+        ("arrivals/../tm-0.log", False, False),
+    ],
+)
+def test_a_launcher_writes_arrivals_and_files_of_programs_only(
+    name: str, with_code: bool, without: bool
+) -> None:
+    assert may_write(name, takes_code=True) is with_code
+    assert may_write(name, takes_code=False) is without
 
 
 class Near:
