@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
@@ -43,6 +44,11 @@ class Node:
         partition_request_timeout_ns: int = REQUEST_TIMEOUT_NS,
     ) -> None:
         self.index = index
+        network = replace(
+            network,
+            segment_size_bytes=segment_bytes,
+            partition_request_timeout_ns=partition_request_timeout_ns,
+        )
         self.loop = EventLoop(may_spin=False, transport=network.transport)
         self.partitions = ResultPartitionManager()
         self.partition, _ = partition_of(
@@ -57,12 +63,7 @@ class Node:
         self.channels: list[RemoteInputChannel] = []
         self.channel_of: dict[bytes, int] = {}
         protocol = DataProtocol(
-            flow_control,
-            self.partitions,
-            NullProbe(),
-            self.channel_of,
-            partition_request_timeout_ns=partition_request_timeout_ns,
-            segment_size_bytes=segment_bytes,
+            network, flow_control, self.partitions, NullProbe(), self.channel_of
         )
         self.manager = ConnectionManager(network, self.loop, protocol)
         self.factory = self.manager.client_factory

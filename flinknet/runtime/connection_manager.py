@@ -142,7 +142,6 @@ class ConnectionManager:
         self._network = network
         self._is_started = self._is_shut_down = False
         self.protocol = protocol
-        self.receive_buffer = loop.receive_buffer
         self.client_factory = PartitionRequestClientFactory(network, loop, protocol)
         self.server = DataServer(network, loop, protocol)
 

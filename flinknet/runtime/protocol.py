@@ -13,19 +13,22 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flinknet.config import NetworkConfig
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection
-from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.core.wire.frames import LayoutDetectingDecoder
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.core.wire.response_decoder import ResponseSink
 from flinknet.errors import RemoteTransportError, TransportError
-from flinknet.job.gates import create_consumer_connection, create_producer_connection
+from flinknet.job.gates import (
+    create_consumer_connection,
+    create_producer_connection,
+    request_backoff_of,
+)
 from flinknet.job.load.plan import LoadPlan
 
 from .clock import monotonic_ns
@@ -46,22 +49,18 @@ class DataProtocol:
 
     def __init__(
         self,
+        network: NetworkConfig,
         flow_control: str,
         partitions: ResultPartitionManager,
         probe: Probe,
         channel_of: Mapping[bytes, int],
-        *,
-        partition_request_timeout_ns: int,
-        segment_size_bytes: int,
-        request_backoff: RequestBackoffPolicy | None = None,
     ) -> None:
+        self._network = network
         self._flow_control = flow_control
         self._partitions = partitions
         self._probe = probe
         self._channel_of = channel_of
-        self._partition_request_timeout_ns = partition_request_timeout_ns
-        self._segment_size_bytes = segment_size_bytes
-        self._request_backoff = request_backoff or RequestBackoffPolicy()
+        self._request_backoff = request_backoff_of(network)
         self.tls: Tls | None = None
 
     def server_connection(self) -> ProducerConnection:
@@ -71,8 +70,8 @@ class DataProtocol:
             self._partitions,
             self._probe,
             self._channel_of,
-            partition_request_timeout_ns=self._partition_request_timeout_ns,
-            segment_size_bytes=self._segment_size_bytes,
+            partition_request_timeout_ns=self._network.partition_request_timeout_ns,
+            segment_size_bytes=self._network.segment_size_bytes,
         )
 
     def client_connection(self, peer: str) -> ConsumerConnection:
@@ -98,13 +97,13 @@ class PeerProtocol(DataProtocol):
     def __init__(
         self,
         load: LoadPlan,
+        network: NetworkConfig,
         flow_control: str,
         partitions: ResultPartitionManager,
         probe: Probe,
         channel_of: dict[bytes, int],
-        **settings: Any,
     ) -> None:
-        super().__init__(flow_control, partitions, probe, channel_of, **settings)
+        super().__init__(network, flow_control, partitions, probe, channel_of)
         self._adopted = channel_of
         self._index_of = {
             (each.partition_id, each.subpartition): each.index for each in load.channels
@@ -120,7 +119,7 @@ class PeerProtocol(DataProtocol):
             self._probe,
             self._channel_of,
             adopt=self._adopt,
-            partition_request_timeout_ns=self._partition_request_timeout_ns,
+            partition_request_timeout_ns=self._network.partition_request_timeout_ns,
         )
 
     def client_connection(self, peer: str) -> ConsumerConnection:

@@ -19,7 +19,6 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import LocalProtocolError, LocalTransportError
-from flinknet.job.gates import request_backoff_of
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import JobTrace, JobTraces, TraceRecorder
 from flinknet.trace.writer import EventWriter, TraceWriter
@@ -248,15 +247,7 @@ class ShuffleEnvironment:
         self.recorder = TraceRecorder(self.traces)
         self._next_flush_ns = 0
         self._is_flushing = self._is_closed = False
-        data_protocol = protocol(
-            flow_control,
-            self.partitions,
-            self.recorder,
-            channel_of,
-            partition_request_timeout_ns=network.partition_request_timeout_ns,
-            segment_size_bytes=network.segment_size_bytes,
-            request_backoff=request_backoff_of(network),
-        )
+        data_protocol = protocol(network, flow_control, self.partitions, self.recorder, channel_of)
         manager = ConnectionManager if task_managers > 1 else LocalConnectionManager
         self.connections = manager(network, self.loop, data_protocol)
 

@@ -313,8 +313,8 @@ class Peer:
             None,
         )
 
-    def _create_protocol(self, *arguments: Any, **named: Any) -> PeerProtocol:
-        self._protocol = PeerProtocol(self._load, *arguments, **named)
+    def _create_protocol(self, *arguments: Any) -> PeerProtocol:
+        self._protocol = PeerProtocol(self._load, *arguments)
         return self._protocol
 
     def _create_counts(self, writer: EventWriter | None) -> MessageCounts:
