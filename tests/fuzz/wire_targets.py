@@ -287,8 +287,7 @@ def control(data: bytes) -> None:
         return
     server = ControlConnection("secret", peer="a stranger")
     if data[0] & 1:
-        hello = by_clients.hello('"secret"')
-        server.receive_data(memoryview(hello), now_ns=0)
+        by_clients.show_secret(server)
     said = by_clients.framed(data[1:]) if data[0] & 2 else data[1:]
     with suppress(RemoteProtocolError):
         server.receive_data(memoryview(said), now_ns=0)

@@ -11,14 +11,14 @@ from flinknet.errors import RemoteProtocolError
 from flinknet.plain_values import decode_message
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.control_connection import ControlConnection
-from tests.peers.by_clients import CASES, LATER, Case, hello
+from tests.peers.by_clients import CASES, LATER, Case, show_secret
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"J{case.number:02d}-{case.said}")
 def test_who(case: Case) -> None:
     server = ControlConnection("secret", peer="127.0.0.1:4")
     if case.when == LATER:
-        server.receive_data(memoryview(hello('"secret"')), now_ns=0)
+        show_secret(server)
         assert server.peer_role is not None
     with pytest.raises(RemoteProtocolError, match=case.why):
         server.receive_data(memoryview(case.data), now_ns=0)

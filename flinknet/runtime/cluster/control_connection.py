@@ -1,13 +1,12 @@
 """ControlConnection: one end of a control connection: length-prefixed JSON messages, in order;
-ControlServer: the control port of a JobManager.
+ControlServer: the control port of a JobManager or of a worker.
 
 A ControlConnection is a `core.connection.Connection`, so that the event loop of the data plane
 drives it. A message is 4 bytes of length (big-endian) and an object {"message": name, "body":
 fields}.
 
-On a port that other hosts can reach, the secret does not travel: the server sends a nonce, the
-client answers with its own and an HMAC of both, and sends nothing else before the server has proved
-the same.
+The secret does not travel: the server sends a nonce, the client answers with its own and an HMAC of
+both, and sends nothing else before the server has proved the same.
 """
 
 from __future__ import annotations
@@ -74,10 +73,9 @@ class ControlConnection:
     Args:
         token: the secret of the cluster.
         role: role of this side, sent in its hello; None for the server side, which accepts no
-            message before a hello with the secret.
+            message before a hello that proves the secret.
         peer: address of the other end, for logs.
-        is_challenged: the secret is proved and does not travel.
-        facts: what a challenged client learns of this server.
+        facts: what a client that has proved the secret learns of this server.
 
     Attributes:
         welcome: the facts of the other end, once it has proved that it knows the secret.
@@ -96,15 +94,13 @@ class ControlConnection:
         *,
         role: str | None = None,
         peer: str = "",
-        is_challenged: bool = False,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         self._token = token
         self.peer = peer
         self._role = role
-        self._is_challenged = is_challenged
         self._facts = dict(facts or {})
-        self._nonce = secrets.token_hex(16) if is_challenged else ""
+        self._nonce = secrets.token_hex(16)
         self._nonce_there = ""
         self._held: list[Any] = []
         self._payload: Payload | None = None
@@ -114,7 +110,6 @@ class ControlConnection:
         self.local_host = ""
         self.transport: TcpTransport | None = None
         self.heard_ns = monotonic_ns()
-        self._is_server = role is None
         self.peer_role: str | None = None
         self.received: deque[Any] = deque()
         self.loss: TransportError | None = None
@@ -124,17 +119,13 @@ class ControlConnection:
         self._unread = bytearray()
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
-        if role is None and is_challenged:
+        if role is None:
             self._queue(Challenge(PROTOCOL_VERSION, flinknet.__version__, self._nonce))
-        elif role is not None and not is_challenged:
-            self._queue(Hello(PROTOCOL_VERSION, role, token))
 
     @property
     def _is_known(self) -> bool:
-        """Whether the other end has shown that it knows the secret, if it has to."""
-        if self._is_server:
-            return self.peer_role is not None
-        return self.welcome is not None or not self._is_challenged
+        """Whether the other end has shown that it knows the secret."""
+        return (self.welcome if self._role is not None else self.peer_role) is not None
 
     @property
     def is_quiet(self) -> bool:
@@ -149,7 +140,7 @@ class ControlConnection:
         """Queue a message, behind the proofs of the secret; without effect after the connection has
         ended.
         """
-        if self._is_challenged and self._role is not None and self.welcome is None:
+        if self._role is not None and self.welcome is None:
             self._held.append(message)
         else:
             self._queue(message)
@@ -240,14 +231,14 @@ class ControlConnection:
                 self._payload_bytes = max(0, message.size_bytes)
                 return
             self.received.append(message)
-        elif not self._is_server:
-            self._greet(message)
+        elif self._role is not None:
+            self._greet(self._role, message)
         elif not isinstance(message, Hello):
             raise RemoteProtocolError("the first message is not a hello")
         else:
             self._admit(message)
 
-    def _greet(self, message: Any) -> None:
+    def _greet(self, role: str, message: Any) -> None:
         """Answer the challenge of a server, and check that it knows the secret, too."""
         if isinstance(message, Refused):
             self.received.append(message)
@@ -258,14 +249,12 @@ class ControlConnection:
                     f" is {flinknet.__version__} (protocol {PROTOCOL_VERSION}); use the same"
                     " flinknet on both sides"
                 )
-            assert self._role is not None
             self._nonce_there = message.nonce
-            parts = message.nonce, self._nonce, self._role
+            parts = message.nonce, self._nonce, role
             proof = f"{self._nonce} {proof_of(self._token, 'hello', *parts)}"
-            self._queue(Hello(PROTOCOL_VERSION, self._role, proof))
+            self._queue(Hello(PROTOCOL_VERSION, role, proof))
         elif isinstance(message, Welcome) and self._nonce_there:
-            assert self._role is not None
-            parts = self._nonce_there, self._nonce, self._role
+            parts = self._nonce_there, self._nonce, role
             if not hmac.compare_digest(
                 message.proof.encode(errors="surrogatepass"),
                 proof_of(self._token, "welcome", *parts).encode(),
@@ -279,24 +268,20 @@ class ControlConnection:
             raise RemoteProtocolError("it has not shown that it knows the secret")
 
     def _admit(self, message: Hello) -> None:
-        """Check the secret, or the proof of it, in a client's hello."""
-        given, expected = message.token, self._token
-        if self._is_challenged:
-            nonce, _, given = message.token.partition(" ")
-            parts = self._nonce, nonce, message.role
-            expected = proof_of(self._token, "hello", *parts)
-        token = given.encode(errors="surrogatepass")  # JSON can contain lone surrogates
-        if not hmac.compare_digest(token, expected.encode()):
-            lacks = "the hello lacks the secret of this cluster"
-            raise RemoteProtocolError("the secrets differ" if given else lacks)
+        """Check the proof of the secret in a client's hello."""
         if message.version != PROTOCOL_VERSION:
             raise RemoteProtocolError(
-                f"the hello is of version {message.version}, here it is {PROTOCOL_VERSION}; use the"
-                " same flinknet on both sides"
+                f"the hello is of version {str(message.version)[:20]}, here it is"
+                f" {PROTOCOL_VERSION}; use the same flinknet on both sides"
             )
+        nonce, _, given = message.token.partition(" ")
+        parts = self._nonce, nonce, message.role
+        proof = given.encode(errors="surrogatepass")  # JSON can contain lone surrogates
+        if not hmac.compare_digest(proof, proof_of(self._token, "hello", *parts).encode()):
+            lacks = "the hello lacks the proof of the secret"
+            raise RemoteProtocolError("the secrets differ" if given else lacks)
         self.peer_role = message.role
-        if self._is_challenged:
-            self._queue(Welcome(proof_of(self._token, "welcome", *parts), self._facts))
+        self._queue(Welcome(proof_of(self._token, "welcome", *parts), self._facts))
 
     def _refuse(self, reason: str) -> None:
         data = _framed(Refused(reason))
@@ -310,7 +295,7 @@ class ControlServer:
 
     Args:
         token: the secret of the cluster.
-        address: host and port; a host makes clients prove that they know the secret.
+        address: host and port; None for any port on loopback.
         tls: wraps connections, whose clients must show a certificate; None: no TLS.
         facts: what clients that know the secret learn.
 
@@ -332,7 +317,6 @@ class ControlServer:
     ) -> None:
         self._loop = loop
         self._token = token
-        self._is_challenged = address is not None
         self._tls = tls
         self._facts = facts
         where = address or (loopback(), 0)
@@ -355,9 +339,7 @@ class ControlServer:
         self.visited.close()
 
     def _add(self, sock: socket.socket, peer: str) -> tuple[TcpTransport, ControlConnection]:
-        connection = ControlConnection(
-            self._token, peer=peer, is_challenged=self._is_challenged, facts=self._facts
-        )
+        connection = ControlConnection(self._token, peer=peer, facts=self._facts)
         connection.local_host = sock.getsockname()[0]
         self.connections.append(connection)
         wrapped = connection if self._tls is None else self._tls.around(connection, is_server=True)

@@ -44,8 +44,8 @@ CACHED, MODULES = "cached", "modules"
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first message on every connection: who sends it ("client", "task manager", "launcher"),
-    and the secret of the cluster; in answer to a Challenge, a nonce and the proof of the secret.
+    """The answer to a Challenge: who sends it ("client", "task manager", "launcher"), and in `token`
+    a nonce and the proof of the secret.
     """
 
     version: int
@@ -55,7 +55,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The first message of a port that other hosts can reach: prove that you know the secret.
+    """The first message on every connection: prove that you know the secret.
 
     Attributes:
         release: version of flinknet.

@@ -42,6 +42,9 @@ from .control_connection import ControlConnection
 from .hosted_job import HostedJob
 from .reports import Report
 
+TASK_MANAGER_ROLE = "task manager"
+"""Role of a connection to a JobManager's control port."""
+
 STATISTICS_PAUSE = 20
 """Pause after sampling statistics, in multiples of the time it took: at most a twentieth of the
 time, however many channels there are.
@@ -75,7 +78,7 @@ class TaskExecutor:
         )
         self._loop = self._environment.loop
         self._factory = self._environment.connections.client_factory
-        self._control = control or _control_of(spec)
+        self._control = control or ControlConnection(spec.token, role=TASK_MANAGER_ROLE)
         self.attempts = Attempts(self._environment, self._control.send)
         self._has_ended = False
         self._awaited_channels: messages.AwaitChannels | None = None
@@ -271,10 +274,6 @@ def connected(spec: TaskManagerProcessSpec) -> socket.socket:
     return sock
 
 
-def _control_of(spec: TaskManagerProcessSpec) -> ControlConnection:
-    return ControlConnection(spec.token, role="task manager", is_challenged=bool(spec.control_host))
-
-
 def _wrapped(control: ControlConnection, spec: TaskManagerProcessSpec) -> Connection:
     """The control connection, under TLS if it leads to another host and the cluster uses TLS."""
     if not (spec.control_host and spec.network.ssl_internal_enabled):
@@ -405,7 +404,7 @@ def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None
     """Report to the JobManager why this process ends, over a connection of its own, as there may be
     none yet. Waits until the message was read.
     """
-    connection = _control_of(spec)
+    connection = ControlConnection(spec.token, role=TASK_MANAGER_ROLE)
     connection.send(messages.TaskManagerFailed(spec.index, os.getpid(), error, kind))
     wrapped, until_ns = _wrapped(connection, spec), monotonic_ns() + round(REPORT_WAIT_S * 1e9)
     with suppress(OSError, FlinknetError), connected(spec) as sock:

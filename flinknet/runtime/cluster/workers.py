@@ -98,9 +98,7 @@ class Worker:
         self.mtu_bytes: int | None = None
         with suppress(OSError):
             self.mtu_bytes = sock.getsockopt(socket.IPPROTO_IP, IP_MTU)
-        self._connection = ControlConnection(
-            secret, role=LAUNCHER, peer=self.name, is_challenged=True
-        )
+        self._connection = ControlConnection(secret, role=LAUNCHER, peer=self.name)
         wrapped = self._connection
         self._transport = loop.add_transport(
             sock, wrapped if tls is None else tls.around(wrapped, is_server=False)

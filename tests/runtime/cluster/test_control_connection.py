@@ -79,10 +79,14 @@ def pair(token: str = "secret") -> tuple[ControlConnection, ControlConnection]:
     return ControlConnection("secret"), ControlConnection(token, role="client")
 
 
-def carry(one: ControlConnection, other: ControlConnection, *, piece_bytes: int = 1 << 20) -> None:
-    data = b"".join(map(bytes, one.data_to_send(now_ns=0)))
-    for at in range(0, len(data), piece_bytes):
-        other.receive_data(memoryview(data[at : at + piece_bytes]), now_ns=0)
+def carry(
+    server: ControlConnection, client: ControlConnection, *, piece_bytes: int = 1 << 20
+) -> None:
+    """Challenge, hello, welcome, and what the client says then."""
+    for one, other in ((server, client), (client, server)) * 2:
+        data = b"".join(map(bytes, one.data_to_send(now_ns=0)))
+        for at in range(0, len(data), piece_bytes):
+            other.receive_data(memoryview(data[at : at + piece_bytes]), now_ns=0)
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
@@ -92,8 +96,8 @@ def test_a_message_arrives_as_it_was_sent_however_it_is_cut(
 ) -> None:
     server, client = pair()
     client.send(message)
-    assert client.is_ready
-    carry(client, server, piece_bytes=piece_bytes)
+    assert server.is_ready
+    carry(server, client, piece_bytes=piece_bytes)
     assert not client.is_ready
     assert server.peer_role == "client"
     assert list(server.received) == [message]
@@ -102,8 +106,8 @@ def test_a_message_arrives_as_it_was_sent_however_it_is_cut(
 def test_without_the_secret_nothing_is_taken() -> None:
     server, client = pair(token="guess")
     client.send(messages.CancelJob())
-    with pytest.raises(RemoteProtocolError, match="secret"):
-        carry(client, server)
+    with pytest.raises(RemoteProtocolError, match="the secrets differ"):
+        carry(server, client)
     assert not server.received
     assert server.loss is not None
     assert server.is_closing

@@ -529,6 +529,7 @@ def test_who_does_not_answer_is_lost_after_the_timeout() -> None:
         started = TaskManagerProcess(index, Child())  # type: ignore[arg-type]
         manager._known.append(started)
         connection = ControlConnection("secret")
+        connection.data_to_send(now_ns=0)
         connection.heard_ns = 0
         registration = messages.RegisterTaskManager(index, Child.pid, 1, "127.0.0.1", 1)
         assert manager.register(connection, registration, now_ns=0) is started

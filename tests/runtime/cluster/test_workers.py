@@ -110,8 +110,8 @@ def carry(one: ControlConnection, other: ControlConnection) -> bytes:
 
 def ends(secret: str) -> tuple[ControlConnection, ControlConnection]:
     """The two ends of a connection between hosts; the client has a message to send."""
-    server = ControlConnection(SECRET, is_challenged=True, facts={"cores": 2})
-    client = ControlConnection(secret, role="launcher", is_challenged=True)
+    server = ControlConnection(SECRET, facts={"cores": 2})
+    client = ControlConnection(secret, role="launcher")
     client.send(messages.Heartbeat(1))
     return server, client
 
@@ -152,6 +152,7 @@ def test_nothing_is_told_to_a_server_that_does_not_prove_the_secret(said: object
     carry(server, client)
     hello = b"".join(map(bytes, client.data_to_send(now_ns=0)))
     false = ControlConnection("none")
+    false.data_to_send(now_ns=0)
     false.send(said)
     with pytest.raises(RemoteProtocolError, match="secret"):
         carry(false, client)
@@ -348,7 +349,7 @@ class Near:
 
     def connect(self) -> ControlConnection:
         """A launcher that is known to the worker."""
-        launcher = ControlConnection(SECRET, role="launcher", is_challenged=True)
+        launcher = ControlConnection(SECRET, role="launcher")
         sock = socket.create_connection(("127.0.0.1", self.worker.port))
         self.loop.add_transport(sock, launcher)
         self.until(lambda: launcher.welcome is not None)
