@@ -11,6 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -128,43 +129,26 @@ def create_spill_file(
 
 
 SUFFIX = ".inputchannel"
-ATTEMPTS = 10
-
 _NAME_BYTES = 20
 
 
-class RecordSpills:
-    """`create` is a `core.consumer.record_reader.SpillStore` (Flink: SpanningWrapper).
+def create_record_file(directory: Path) -> RecordFile:
+    """Create the file of a record that is too long for memory (Flink: SpanningWrapper); with its
+    directory a `core.consumer.record_reader.SpillStore`.
 
-    A file has a random name in one of the directories, which take turns; a directory where no file
-    can be created is skipped from then on, as long as others remain. Differs from Flink: the name
-    is removed as soon as the file is open, so that nothing remains however the process ends, and a
-    whole record is mapped into memory, where Flink reads it through a buffer of 2 MiB.
+    Differs from Flink: the name, which is random, is removed as soon as the file is open, so that
+    nothing remains however the process ends, and a whole record is mapped into memory, where Flink
+    reads it through a buffer of 2 MiB.
+
+    Raises: LocalTransportError if the directory cannot hold it.
     """
-
-    def __init__(self, directories: Sequence[Path] = ()) -> None:
-        self._directories = list(directories) or [temporary_base()]
-        self._next = 0
-
-    def create(self) -> RecordFile:
-        """Create a file. Raises: LocalTransportError if no directory can hold one."""
-        refusal, directory = OSError(), self._directories[0]
-        for _ in range(ATTEMPTS):
-            position = self._next % len(self._directories)
-            directory = self._directories[position]
-            try:
-                file = RecordFile(directory / (os.urandom(_NAME_BYTES).hex() + SUFFIX))
-            except OSError as error:
-                refusal = error
-                if len(self._directories) > 1:
-                    del self._directories[position]
-            else:
-                self._next = position + 1
-                return file
+    try:
+        return RecordFile(directory / (os.urandom(_NAME_BYTES).hex() + SUFFIX))
+    except OSError as error:
         raise LocalTransportError(
-            f"{directory}: no file can be made for a long record ({refusal.strerror}); set TMPDIR"
+            f"{directory}: no file can be made for a long record ({error.strerror}); set TMPDIR"
             " to a directory that takes some"
-        ) from refusal
+        ) from error
 
 
 class RecordFile:
@@ -240,7 +224,7 @@ class ShuffleEnvironment:
         self.loop = EventLoop(may_spin=may_spin, transport=network.transport)
         self.pool = NetworkBufferPool(network.segments, network.segment_size_bytes)
         self.partitions = ResultPartitionManager()
-        self.spills = RecordSpills().create
+        self.spills = partial(create_record_file, temporary_base())
         self._name = name
         self._counting = counting
         self.traces = JobTraces()

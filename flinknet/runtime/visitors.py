@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from flinknet.errors import TransportError
+
 from .clock import monotonic_ns
 from .event_loop import EventLoop
 from .sockets import Listener, accept
@@ -91,7 +93,7 @@ class VisitedPort(Generic[_Connection]):
             if has_sent or self._is_waiting(connection):
                 visitor.received_bytes, visitor.received_ns = transport.received_bytes, now_ns
             elif now_ns - visitor.received_ns >= SILENCE_NS:
-                transport.close()
+                transport.close(TransportError("was closed here: it was silent for too long"))
 
     def close(self) -> None:
         """Stop listening; open connections stay open."""
@@ -115,7 +117,7 @@ class VisitedPort(Generic[_Connection]):
     def _close_oldest(self) -> bool:
         """Close the oldest visitor. Returns: whether there was one."""
         for transport, _ in self.visitors()[:1]:
-            transport.close()
+            transport.close(TransportError("was closed here, to make room for another"))
             return True
         return False
 

@@ -21,9 +21,9 @@ from flinknet.runtime.shuffle_environment import (
     PIECES_MAX,
     WRITE_BUFFER_BYTES,
     RecordFile,
-    RecordSpills,
     ShuffleEnvironment,
     SpillFile,
+    create_record_file,
 )
 from flinknet.trace import TraceReader
 from flinknet.trace.recorder import BLOCK_EVENTS
@@ -211,15 +211,15 @@ def test_a_file_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None
 MIB = 1024 * 1024
 
 
-class Watched(RecordSpills):
+class Watched:
     """Keeps the files it has made."""
 
-    def __init__(self, *directories: Path) -> None:
-        super().__init__(directories)
+    def __init__(self, directory: Path) -> None:
         self.files: list[RecordFile] = []
+        self._directory = directory
 
     def create(self) -> RecordFile:
-        self.files.append(super().create())
+        self.files.append(create_record_file(self._directory))
         return self.files[-1]
 
 
@@ -273,17 +273,6 @@ def test_what_never_becomes_whole_is_given_up(tmp_path: Path) -> None:
     assert spills.files[0].descriptor == -1
 
 
-def test_directories_take_turns_and_one_that_takes_no_file_is_left_out(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    second.mkdir()
-    spills = Watched(first, tmp_path / "missing", second)
-    parents = [spills.create().path.parent for _ in range(4)]
-    assert parents == [first, second, first, second]
-    for file in spills.files:
-        file.delete()
-
-
 def test_without_a_directory_that_takes_a_file_it_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(LocalTransportError, match=r"no file can be made.*No such file.*TMPDIR"):
-        RecordSpills([tmp_path / "missing"]).create()
+        create_record_file(tmp_path / "missing")

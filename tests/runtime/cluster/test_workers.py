@@ -258,9 +258,10 @@ def test_a_job_runs_on_workers_with_its_modules_and_cached_files(
     session = tmp_path / "session" if is_session else run
     for each in {run, session}:
         each.mkdir()
-    place: JobManagerSpec | Contact | None = spec = JobManagerSpec(
+    spec = JobManagerSpec(
         *(new_token(), str(session), 2, 1, {}, is_session), workers=spec_of(*pair)
     )
+    place: JobManagerSpec | Contact | None = spec
     if is_session:
         _, job_manager = start_session(spec)
         place = Contact.load(session)
