@@ -18,34 +18,23 @@ from flinknet.config import (
     RecordSize,
     Scenario,
     SlowConsumer,
-    WorkloadConfig,
 )
 from flinknet.results import Progress
 from flinknet.runtime.cluster.launcher import run_scenario
 from tests.node import SEGMENT_BYTES, Node
 from tests.runtime.processes import task_managers
-from tests.runtime.runs import run
+from tests.runtime.runs import MS, run, scenario_of
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
-MS = 1_000_000
 MIB = 1 << 20
 
 
 def scenario(**workload: object) -> Scenario:
     """One producer, one consumer, in processes of their own."""
-    return Scenario(
-        network=NetworkConfig(segment_size_bytes=4096),
-        workload=replace(
-            WorkloadConfig(
-                producers=1,
-                consumers=1,
-                record_size=RecordSize(100, 100),
-                warmup_ns=0,
-            ),
-            **workload,  # type: ignore[arg-type]
-        ),
-    )
+    network = NetworkConfig(segment_size_bytes=4096)
+    ends = {"producers": 1, "consumers": 1, "warmup_ns": 0}
+    return scenario_of(network=network, timeout_ns=100 * MS, **(ends | workload))  # type: ignore[arg-type]
 
 
 def neighbours_share(flow_control: str) -> float:

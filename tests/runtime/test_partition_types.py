@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.config import NetworkConfig, RecordSize, Scenario
 from flinknet.errors import ConfigError
 from flinknet.results import RunResult
-from flinknet.runtime.cluster.launcher import run_scenario
+from tests.runtime import runs
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
@@ -19,31 +19,18 @@ RECORDS = 3000
 
 def scenario_of(partition_type: str, codec: str = "NONE", **workload: object) -> Scenario:
     """Two producers, two consumers, two TaskManagers; every TaskManager has both kinds of tasks."""
-    is_blocking = partition_type == "blocking"
-    return Scenario(
-        network=NetworkConfig(
-            segment_size_bytes=4096,
-            compression_codec=codec,
-            buffer_timeout_ns=-1 if is_blocking else 100_000_000,
-        ),
-        workload=replace(
-            WorkloadConfig(
-                producers=2,
-                consumers=2,
-                record_size=RecordSize(50, 300),
-                partitioner="hash",
-                partition_type=partition_type,
-                records=RECORDS,
-                warmup_ns=0,
-            ),
-            **workload,  # type: ignore[arg-type]
-        ),
+    usual = {"partitioner": "hash", "records": RECORDS, "warmup_ns": 0}
+    usual |= {"record_size": RecordSize(50, 300), "partition_type": partition_type}
+    return runs.scenario_of(
+        network=NetworkConfig(segment_size_bytes=4096, compression_codec=codec),
+        timeout_ns=-1 if partition_type == "blocking" else 100 * runs.MS,
+        **(usual | workload),  # type: ignore[arg-type]
     )
 
 
 def run(scenario: Scenario) -> RunResult:
     """A run that checks every record itself; none is lost, and nothing is left behind."""
-    result = run_scenario(scenario, out_dir=None, trace=False)
+    result = runs.run(scenario)
     assert result.measured.records == RECORDS * scenario.workload.producers
     return result
 
@@ -80,7 +67,7 @@ def test_each_type_runs_with_its_scheduling(
 @pytest.mark.row("S019")
 def test_a_combination_that_there_is_not_starts_nothing() -> None:
     with pytest.raises(ConfigError, match="first-output does not go with blocking"):
-        run_scenario(scenario_of("blocking", scheduling="first-output"), out_dir=None, trace=False)
+        run(scenario_of("blocking", scheduling="first-output"))
 
 
 @pytest.mark.slow("real processes for each case", first=True)
@@ -138,9 +125,7 @@ def test_a_blocking_exchange_without_credit_is_read_too() -> None:
 
 
 def test_broadcast_is_written_to_every_consumer() -> None:
-    result = run_scenario(
-        scenario_of("blocking", "LZ4", partitioner="broadcast"), out_dir=None, trace=False
-    )
+    result = runs.run(scenario_of("blocking", "LZ4", partitioner="broadcast"))
     (exchange,) = result.blocking
     assert result.measured.records == exchange.records == 4 * RECORDS
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from flinknet.config import Scenario, SlowConsumer, WorkloadConfig
+from flinknet.config import SlowConsumer
 from flinknet.results import Progress, RunResult
 from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.runtime.processes import task_managers
+from tests.runtime.runs import MS, scenario_of
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
-
-MS = 1_000_000
 
 
 def established() -> dict[str, int]:
@@ -42,15 +42,9 @@ def run(
         if progress.phase == "measuring" and not seen:
             seen.update(established())
 
-    scenario = Scenario(
-        workload=WorkloadConfig(
-            warmup_ns=20 * MS,
-            duration_ns=600 * MS,
-            **workload,  # type: ignore[arg-type]
-        ),
-        task_managers=task_managers,
-        placement=placement,
-    )
+    workload = {"producers": 1, "consumers": 1, "duration_ns": 600 * MS} | workload
+    asked = scenario_of(timeout_ns=100 * MS, **workload)  # type: ignore[arg-type]
+    scenario = replace(asked, task_managers=task_managers, placement=placement)
     trace = out_dir is not None
     return run_scenario(scenario, out_dir=out_dir, trace=trace, on_progress=watch), seen
 

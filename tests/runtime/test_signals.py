@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,15 +47,45 @@ def drop(number: signal.Signals) -> None:
         signal.raise_signal(number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_termination_that_was_dropped_still_ends_the_block(number: signal.Signals) -> None:
+class _Fails:
+    def __set_name__(self, owner: type, name: str) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+_kept: list[BaseException] = []
+
+
+def keep() -> None:
+    """What a signal raises is dropped and kept, as an unraisable hook may do."""
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except Terminated as error:
+        _kept.append(error)
+
+
+@pytest.mark.parametrize(
+    ("step", "number"),
+    [
+        (lambda: drop(signal.SIGTERM), signal.SIGTERM),
+        (lambda: drop(signal.SIGHUP), signal.SIGHUP),
+        (keep, signal.SIGTERM),
+        (lambda: (keep(), sys.exit(0)), signal.SIGTERM),
+        # Python 3.11 makes a RuntimeError of it
+        (lambda: type("Owner", (), {"attribute": _Fails()}), signal.SIGTERM),
+    ],
+    ids=["dropped", "hang-up", "kept", "exits", "another error"],
+)
+def test_a_termination_that_was_dropped_kept_or_replaced_still_ends_the_block(
+    step: Callable[[], object], number: signal.Signals
+) -> None:
     def run() -> None:
         with terminations_unwind():
-            drop(number)
+            step()
 
     with pytest.raises(Terminated) as raised:
         run()
     assert raised.value.code == 128 + number
+    assert raised.value not in _kept
     assert signal.getsignal(number) is signal.SIG_DFL
 
 
@@ -86,53 +117,6 @@ def test_a_second_termination_acts_if_the_first_was_dropped() -> None:
     with pytest.raises(Terminated):
         run()
     assert steps == ["first"]
-
-
-def keep(raised: list[BaseException]) -> None:
-    """What a signal raises is dropped and kept, as an unraisable hook may do."""
-    try:
-        signal.raise_signal(signal.SIGTERM)
-    except Terminated as error:
-        raised.append(error)
-
-
-def test_a_termination_that_is_kept_somewhere_still_ends_the_block() -> None:
-    kept: list[BaseException] = []
-
-    def run() -> None:
-        with terminations_unwind():
-            keep(kept)
-
-    with pytest.raises(Terminated) as raised:
-        run()
-    assert raised.value.code == 128 + signal.SIGTERM
-    assert raised.value is not kept[0]
-
-
-def test_an_exit_of_its_own_does_not_hide_a_termination() -> None:
-    kept: list[BaseException] = []
-
-    def run() -> None:
-        with terminations_unwind():
-            keep(kept)
-            sys.exit(0)
-
-    with pytest.raises(Terminated):
-        run()
-
-
-class _Fails:
-    def __set_name__(self, owner: type, name: str) -> None:
-        signal.raise_signal(signal.SIGTERM)
-
-
-def test_a_termination_that_became_another_error_is_a_termination() -> None:
-    def run() -> None:
-        with terminations_unwind():
-            type("Owner", (), {"attribute": _Fails()})  # Python 3.11 makes a RuntimeError of it
-
-    with pytest.raises(Terminated):
-        run()
 
 
 def test_an_error_without_a_termination_stays_what_it_is() -> None:

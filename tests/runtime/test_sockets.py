@@ -36,15 +36,6 @@ def two_free_ports() -> tuple[int, int]:
     raise AssertionError("no two neighbouring ports are free")
 
 
-@pytest.mark.row("S063")
-def test_port_0_is_any_free_port_and_can_be_connected_to() -> None:
-    with listen(NETWORK) as server:
-        port = server.getsockname()[1]
-        assert port > 0
-        with socket.create_connection((HOST, port)):
-            accept(server)[0].close()
-
-
 @pytest.mark.row("S071")
 @pytest.mark.parametrize("form", ["{}-{}", "{}, {}"])
 def test_the_next_port_of_the_range_is_taken_when_the_first_is_in_use(form: str) -> None:

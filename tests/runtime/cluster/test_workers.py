@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from flinknet.cli import main
-from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.config import NetworkConfig, Scenario
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.errors import (
     ConfigError,
@@ -53,11 +53,11 @@ from flinknet.runtime.cluster.workers import Worker
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
+from tests.runtime.runs import MS, scenario_of
 from tests.worker_hosts import SECRET, Start, WorkerHost, spec_of, wait_for_end
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes of several hosts")]
 
-MS = 1_000_000
 SPEC = TaskManagerProcessSpec(
     *("", 2, 1, NetworkConfig(), "credit", 0), control_host="127.0.0.1"
 )
@@ -91,14 +91,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WorkerHost,
 
 
 def scenario(duration_ms: int, **workload: object) -> Scenario:
-    return Scenario(
-        workload=WorkloadConfig(
-            duration_ns=duration_ms * MS,
-            warmup_ns=20 * MS,
-            rate_per_s=2000.0,
-            **workload,  # type: ignore[arg-type]
-        )
-    )
+    usual = {"producers": 1, "consumers": 1, "rate_per_s": 2000.0}
+    asked = usual | {"duration_ns": duration_ms * MS} | workload
+    return scenario_of(timeout_ns=100 * MS, **asked)  # type: ignore[arg-type]
 
 
 def carry(one: ControlConnection, other: ControlConnection) -> bytes:
