@@ -23,7 +23,7 @@ from .job_run import attend, call_of, run
 from .option_tables import KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
 from .replay_options import edge_timeouts_of
-from .worker import reachable_workers
+from .worker import workers_of
 
 if TYPE_CHECKING:
     from flinknet.replay.read import RecordedRun
@@ -233,13 +233,11 @@ def start(**values: Any) -> None:
     config, warnings = job_config(settings.network)
     say_warnings((*settings.warnings, *warnings))
     slots = values["slots"] or config.task_slots
-    workers = reachable_workers(values, config.network)
+    workers = workers_of(values, config.network)
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
-    spec = JobManagerSpec(
-        *(new_token(), str(out.absolute()), task_managers, slots, dict(settings.network), True),
-        workers=workers,
-    )
+    directory, keys = str(out.absolute()), dict(settings.network)
+    spec = JobManagerSpec(new_token(), directory, task_managers, slots, keys, True, workers)
     started, _ = start_session(spec)
     free = slots * len(started.task_managers)
     click.echo(

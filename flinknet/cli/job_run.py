@@ -22,7 +22,7 @@ from .files import STDOUT, ReportFiles, put_result, say_warnings, target_of
 from .option_tables import DEFAULT_DURATION_NS, KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
 from .plan import warn_of_idle_parallelism
-from .worker import reachable_workers
+from .worker import workers_of
 
 if TYPE_CHECKING:
     from flinknet.results import ClusterStatus
@@ -160,7 +160,7 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
             raise ConfigError(shortage)
     if values["workers"] is not None and cluster is not None:
         raise ConfigError("--workers: the cluster has its own hosts; leave it out")
-    workers = reachable_workers(values, graph.job.config.network)
+    workers = workers_of(values, graph.job.config.network)
     duration_ns = workload.get("duration")
     if duration_ns is None and not values["detached"]:
         duration_ns = DEFAULT_DURATION_NS

@@ -317,7 +317,6 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
     if link is not None and task_managers == 1:
         raise ConfigError("--link: there is one TaskManager, so no channel crosses a link")
     flow_control = fields.pop("flow-control", None) or flink.flow_control_of(settings.network)
-    interval_ns, timeout_ns = flink.heartbeats_of(settings.network)
 
     workload = WorkloadConfig(**{WORKLOAD_OPTIONS[name].field: fields[name] for name in fields})
     network, workload, doubts = with_exchange(
@@ -327,15 +326,8 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
         workload = replace(workload, duration_ns=DEFAULT_DURATION_NS)
     _check(workload, settings.workload)
     scenario = Scenario(
-        network=network,
-        workload=workload,
-        task_managers=task_managers,
-        seed=seed,
-        flow_control=flow_control,
-        placement=placement,
-        link=link,
-        heartbeat_interval_ns=interval_ns,
-        heartbeat_timeout_ns=timeout_ns,
+        *(network, workload, task_managers, seed, flow_control, placement, link),
+        *flink.heartbeats_of(settings.network),
     )
     load_plan_of(scenario).check_memory()
     return scenario, (*settings.warnings, *warnings, *doubts)

@@ -29,7 +29,7 @@ from flinknet.trace.run_directory import RunDirectory, seal_result
 
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
-from .worker import reachable_workers
+from .worker import workers_of
 
 _GENERIC_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Last parts of keys that are too general as names."""
@@ -77,11 +77,10 @@ def default_executor(values: Mapping[str, Any], scenarios: Sequence[Scenario]) -
     from flinknet.runtime.cluster.launcher import run_scenario
     from flinknet.runtime.host import environment
 
-    networks = [each.network for each in scenarios]
-    networks.sort(key=lambda each: each.ssl_internal_enabled)
+    network = max((x.network for x in scenarios), key=lambda network: network.ssl_internal_enabled)
     if values["workers"] is not None and any(each.link is not None for each in scenarios):
         raise ConfigError("--link emulates a wire on this machine; leave it out, or --workers")
-    workers = reachable_workers(values, networks[-1])
+    workers = workers_of(values, network)
     return Executor(partial(run_scenario, workers=workers), environment)
 
 

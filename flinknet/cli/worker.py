@@ -25,13 +25,16 @@ SECRET_CHARACTERS_MIN = 16
 DEFAULT_PORT = 6130
 
 
-def workers_of(values: Mapping[str, Any], *, is_tls: bool = False) -> WorkersSpec | None:
+def workers_of(
+    values: Mapping[str, Any], network: NetworkConfig | None = None
+) -> WorkersSpec | None:
     """The workers that the options name; None without --workers.
 
     Args:
-        is_tls: certificates authenticate both sides, so that no secret is needed.
+        network: TLS settings; with them, each worker is connected to.
 
-    Raises: ConfigError for an option that is wrong or lacks another.
+    Raises: ConfigError for an option that is wrong or lacks another; TransportError if a worker
+        cannot be used.
     """
     from flinknet.runtime.cluster.cluster_process import WorkersSpec
 
@@ -47,20 +50,13 @@ def workers_of(values: Mapping[str, Any], *, is_tls: bool = False) -> WorkersSpe
         if end is not None and end not in names:
             raise ConfigError(f"{name}: {end} is not one of --workers ({', '.join(names)})")
     places = [None if end is None else names.index(end) for end in ends]
-    return WorkersSpec(addresses, secret_of(values["secret_file"], is_tls=is_tls), *places)
-
-
-def reachable_workers(values: Mapping[str, Any], network: NetworkConfig) -> WorkersSpec | None:
-    """The workers that the options name, each of which can be used; None without --workers.
-
-    Raises: as `workers_of`; TransportError if one cannot be used.
-    """
-    workers = workers_of(values, is_tls=network.ssl_internal_enabled)
-    if workers is not None:
+    is_tls = network is not None and network.ssl_internal_enabled
+    spec = WorkersSpec(addresses, secret_of(values["secret_file"], is_tls=is_tls), *places)
+    if network is not None:
         from flinknet.runtime.cluster.workers import check_reachable
 
-        check_reachable(workers, network)
-    return workers
+        check_reachable(spec, network)
+    return spec
 
 
 def secret_of(file: str | None, *, is_tls: bool) -> str:

@@ -55,8 +55,8 @@ def load_program(
         settings: Flink's keys; settings of the program override them.
         arguments: passed to `main` after the environment.
         source: text of the file when the job was submitted; None: as it is now.
-        cache: directory of the copies of cached files.
-        modules: directory of copies of the modules; None: they are next to the file.
+        cache, modules: directories of copies of cached files, and of modules next to the file; None:
+            they are where they were.
 
     Raises: ConfigError for a file that is not a program, or one that fails, with the line.
     """
@@ -85,7 +85,12 @@ def _run(
     arguments: Sequence[str],
     source: str,
 ) -> Program:
-    module = _load(path, folder, source)
+    module = ModuleType(MODULE_NAME)
+    module.__file__ = str(path)
+    if sys.path[:1] != [folder]:
+        sys.path[:] = [folder, *(each for each in sys.path if each != folder)]
+    sys.modules[MODULE_NAME] = module  # annotations of its functions are resolved there
+    _guarded(path, lambda: exec(compile(source, str(path), "exec"), module.__dict__))
     main = getattr(module, "main", None)
     if not callable(main):
         raise ConfigError(f"{path}: it has no function main(env); define one that builds the job")
@@ -117,20 +122,6 @@ def read_source(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: it cannot be read as text ({error})") from None
-
-
-def _load(path: Path, folder: str, source: str) -> ModuleType:
-    module = ModuleType(MODULE_NAME)
-    module.__file__ = str(path)
-    if sys.path[:1] != [folder]:
-        sys.path[:] = [folder, *(each for each in sys.path if each != folder)]
-    sys.modules[MODULE_NAME] = module  # annotations of its functions are resolved there
-
-    def run() -> None:
-        exec(compile(source, str(path), "exec"), module.__dict__)
-
-    _guarded(path, run)
-    return module
 
 
 def _imported_from(folder: str, known: set[str]) -> list[str]:
