@@ -55,8 +55,8 @@ def load_program(
         settings: Flink's keys; settings of the program override them.
         arguments: passed to `main` after the environment.
         source: text of the file when the job was submitted; None: as it is now.
-        cache, modules: directories of copies of cached files, and of modules next to the file; None:
-            they are where they were.
+        cache, modules: directories of copies of cached files, and of the modules next to the file;
+            None: there are no copies.
 
     Raises: ConfigError for a file that is not a program, or one that fails, with the line.
     """

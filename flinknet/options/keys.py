@@ -192,11 +192,10 @@ MANAGED_FRACTION = "taskmanager.memory.managed.fraction"
 FRAMEWORK_HEAP = "taskmanager.memory.framework.heap.size"
 FRAMEWORK_OFF_HEAP = "taskmanager.memory.framework.off-heap.size"
 METASPACE = "taskmanager.memory.jvm-metaspace.size"
-HEARTBEAT_INTERVAL = "heartbeat.interval"
-HEARTBEAT_TIMEOUT = "heartbeat.timeout"
 OVERHEAD_MIN = "taskmanager.memory.jvm-overhead.min"
 OVERHEAD_MAX = "taskmanager.memory.jvm-overhead.max"
 OVERHEAD_FRACTION = "taskmanager.memory.jvm-overhead.fraction"
+HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT = "heartbeat.interval", "heartbeat.timeout"
 
 MEMORY_SIZES = (
     *(NETWORK_FRACTION, NETWORK_MAX, FLINK_SIZE, PROCESS_SIZE, TASK_HEAP, TASK_OFF_HEAP),

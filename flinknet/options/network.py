@@ -111,7 +111,10 @@ def flow_control_of(settings: Mapping[str, str]) -> str:
 
 
 def heartbeats_of(settings: Mapping[str, str]) -> tuple[int, int]:
-    """Interval and timeout of heartbeats, in ns. Raises: ConfigError unless 0 < interval < timeout."""
+    """Interval and timeout of heartbeats, in ns.
+
+    Raises: ConfigError unless the interval is above 0 and below the timeout.
+    """
     interval_ns, timeout_ns = (
         parse_value(option, settings.get(option.key, option.default or ""))
         for option in map(find_option, (HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT))

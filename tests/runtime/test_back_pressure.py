@@ -33,8 +33,8 @@ MIB = 1 << 20
 def scenario(**workload: object) -> Scenario:
     """One producer, one consumer, in processes of their own."""
     network = NetworkConfig(segment_size_bytes=4096)
-    ends = {"producers": 1, "consumers": 1, "warmup_ns": 0}
-    return scenario_of(network=network, timeout_ns=100 * MS, **(ends | workload))  # type: ignore[arg-type]
+    asked = {"producers": 1, "consumers": 1, "warmup_ns": 0} | workload
+    return scenario_of(network=network, timeout_ns=100 * MS, **asked)  # type: ignore[arg-type]
 
 
 def neighbours_share(flow_control: str) -> float:

@@ -39,7 +39,7 @@ ARRIVALS = "arrivals"
 """Folder of recorded arrivals on a worker."""
 
 CACHED, MODULES = "cached", "modules"
-"""Folders, in the spill directory of a job, of its cached files and of modules of its program."""
+"""Folders, in the spill directory of a job, of cached files and of modules of its program."""
 
 
 @dataclass(frozen=True, slots=True)
