@@ -25,6 +25,7 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.elements import StreamElementSerializer
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.serializers import serializer_of
+from flinknet.results import Strangers
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.attempts import Attempts
 from flinknet.runtime.cluster.hosted_job import HostedJob
@@ -348,3 +349,21 @@ def test_first_outputs_are_looked_for_until_all_were_reported(manager: Manager) 
         running.step(now_ns=NOW_NS)
         manager.attempts.report_first_outputs()
     assert sorted(each.output for each in manager.said) == [0, 1]
+
+
+def test_strangers_of_earlier_jobs_are_not_told_again(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hosted() -> HostedJob:
+        manager.load_program()
+        return manager.job
+
+    seen = Strangers(3, 2, 700)
+    monkeypatch.setattr(manager.environment.connections.server, "strangers", lambda: seen)
+    assert hosted().report().strangers == Strangers()
+    job = hosted()
+    seen = Strangers(4, 2, 900)
+    assert job.report().strangers == Strangers(1, 0, 200)
+    job = hosted()
+    seen = Strangers(3, 3, 800)  # one has turned out to be no stranger
+    assert job.report().strangers == Strangers(0, 1, 0)
