@@ -12,7 +12,7 @@ from flinknet.errors import ConfigError
 from flinknet.options import find_option, flow_control_of, heartbeats_of, network_config
 from flinknet.options.values import parse_value
 from flinknet.results import RunWarning
-from flinknet.units import NS_PER_MS, NS_PER_S, format_duration_ns
+from flinknet.units import NS_PER_MS, NS_PER_S
 
 MAX_PARALLELISM = 1 << 15
 """Largest number of key groups."""

@@ -20,9 +20,7 @@ CREDITS = (4, 1, 0)
 
 
 def transport_of(connection: ProducerConnection, sock: socket.socket) -> TcpTransport:
-    return TcpTransport(
-        sock, connection, memoryview(bytearray(1)), lambda _: None, lambda _: None
-    )
+    return TcpTransport(sock, connection, memoryview(bytearray(1)), lambda _: None, lambda _: None)
 
 
 @pytest.mark.row("S085")

@@ -44,8 +44,8 @@ CACHED, MODULES = "cached", "modules"
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The answer to a Challenge: who sends it ("client", "task manager", "launcher"), and in `token`
-    a nonce and the proof of the secret.
+    """The answer to a Challenge: who sends it ("client", "task manager", "launcher"), with a nonce
+    and the proof of the secret as its `token`.
     """
 
     version: int

@@ -170,9 +170,7 @@ class JobManager:
         if spec.workers is not None:
             from .workers import Workers
 
-            self.workers = Workers(
-                self._loop, spec.workers, common.network, common.silence_max_ns
-            )
+            self.workers = Workers(self._loop, spec.workers, common.network, common.silence_max_ns)
         self._server = ControlServer(self._loop, common.token)
         self._servers = [self._server]
         if self.workers is not None:

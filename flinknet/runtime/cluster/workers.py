@@ -381,8 +381,7 @@ class Workers:
         return faults
 
     def write_files(self, folder: str, files: Mapping[str, Path]) -> None:
-        """Copy files, by their path in a folder, to every worker. Raises: TransportError, OSError.
-        """
+        """Copy files, by their path in a folder, to all. Raises: TransportError, OSError."""
         for name, path in files.items():
             with open(path, "rb") as file:
                 part = file.read(PART_BYTES)

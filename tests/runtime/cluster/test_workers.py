@@ -58,9 +58,7 @@ from tests.worker_hosts import SECRET, Start, WorkerHost, spec_of, wait_for_end
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes of several hosts")]
 
-SPEC = TaskManagerProcessSpec(
-    *("", 2, 1, NetworkConfig(), "credit", 0), control_host="127.0.0.1"
-)
+SPEC = TaskManagerProcessSpec(*("", 2, 1, NetworkConfig(), "credit", 0), control_host="127.0.0.1")
 SILENCE_NS = 10_000 * MS
 END_S = 30.0
 
