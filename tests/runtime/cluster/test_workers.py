@@ -230,7 +230,11 @@ from own.module import marked
 
 def main(env, word):
     copy = env.register_cached_file(word, "a word")
-    env.from_sequence(1, 1000).map(lambda number: marked(copy, number)).print()
+
+    def line(number: int) -> str:
+        return marked(copy, number)
+
+    env.from_sequence(1, 1000).map(line).print()
     env.execute("p")
 """
 MODULE = """
