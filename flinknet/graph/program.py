@@ -74,8 +74,9 @@ def files_of_modules(path: Path) -> dict[str, Path]:
     """The files of the modules that the program in this file, loaded last, has imported from its
     folder, by their path within the folder.
     """
-    files = [Path(sys.modules[name].__file__ or "") for name in _last_imported]
-    return {str(each.relative_to(os.path.abspath(path.parent))): each for each in files}
+    names, folder = set(_last_imported) - {MODULE_NAME}, os.path.abspath(path.parent)
+    files = [Path(file) for each in names if (file := sys.modules[each].__file__) is not None]
+    return {str(each.relative_to(folder)): each for each in files}
 
 
 def _run(
@@ -128,13 +129,17 @@ def _imported_from(folder: str, known: set[str]) -> list[str]:
     """Modules imported from the folder of a program, unless they are part of a package that was
     imported before.
     """
-    inside = folder + os.sep
     return [
         name
         for name, module in list(sys.modules.items())
-        if name.partition(".")[0] not in known
-        and (getattr(module, "__file__", None) or "").startswith(inside)
+        if name.partition(".")[0] not in known and _place_of(module).startswith(folder + os.sep)
     ]
+
+
+def _place_of(module: ModuleType) -> str:
+    """The file of a module, or the folder of a package without one; empty for neither."""
+    place = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
+    return str(place)
 
 
 def _guarded(path: Path, call: Callable[[], object]) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.graph import load_program
+from flinknet.graph.program import files_of_modules
 from flinknet.graph.user_functions import check_function, copied
 
 SHARED: list[int] = []
@@ -191,14 +192,19 @@ def path() -> Iterator[None]:
     sys.path[:] = before
 
 
-def name_of_job(directory: Path, word: str) -> str:
-    directory.mkdir(exist_ok=True)
-    (directory / "words_of_it.py").write_text(f"NAME = {word!r}\n")
-    (directory / "program.py").write_text(PROGRAM)
-    return load_program(directory / "program.py", {}).stream_graph.job_name
+@pytest.mark.parametrize("module", ["words_of_it", "in_folder.words_of_it"])
+def test_two_programs_have_each_its_own_module_of_the_same_name(
+    tmp_path: Path, module: str
+) -> None:
+    def name_of_job(directory: Path, word: str) -> str:
+        file, program = f"{module.replace('.', '/')}.py", directory / "program.py"
+        (directory / file).parent.mkdir(parents=True, exist_ok=True)
+        (directory / file).write_text(f"NAME = {word!r}\n")
+        program.write_text(PROGRAM.replace("words_of_it", module))
+        name = load_program(program, {}).stream_graph.job_name
+        assert files_of_modules(program) == {file: directory / file}
+        return name
 
-
-def test_two_programs_have_each_its_own_module_of_the_same_name(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     assert name_of_job(one, "one") == "one"
     assert name_of_job(two, "two") == "two"

@@ -42,6 +42,11 @@ CACHED, MODULES = "cached", "modules"
 """Folders, in the spill directory of a job, of cached files and of modules of its program."""
 
 
+def spill_name(job: ExecutionGraphID) -> str:
+    """Name of the spill directory of a job on a worker; see `InitializeJob`."""
+    return f"spill-{job}"
+
+
 @dataclass(frozen=True, slots=True)
 class Hello:
     """The answer to a Challenge: who sends it ("client", "task manager", "launcher"), with a nonce

@@ -126,7 +126,7 @@ class SubmittedJob(JobLead):
         cached = copy_to_cache(graph.job.artifacts, self.run_dir)
         if manager.workers is not None:
             manager.workers.write_files(
-                f"spill-{graph.id}",
+                messages.spill_name(graph.id),
                 {f"{messages.CACHED}/{name}": path for name, path in cached.items()}
                 | {f"{messages.MODULES}/{name}": path for name, path in modules.items()},
             )

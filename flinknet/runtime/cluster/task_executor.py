@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import socket
 import sys
 import traceback
@@ -229,8 +230,9 @@ class TaskExecutor:
         if job is not None:
             report = job.report()
             self.attempts.forget(job)
-            if self._spec.work_dir is not None:  # no other process tidies up there
-                job.remove_stored()
+        if self._spec.work_dir is not None:  # no other process tidies up there
+            spilled = Path(self._spec.work_dir, messages.spill_name(job_id))
+            shutil.rmtree(spilled, ignore_errors=True)
         self._control.send(messages.JobClosed(job_id, report))
 
     def _send_statistics(self) -> None:
@@ -303,7 +305,7 @@ def on_worker(
     if spec.work_dir is None:
         return message
     directory = Path(spec.work_dir, str(message.job))
-    spill_dir = Path(spec.work_dir, f"spill-{message.job}")
+    spill_dir = Path(spec.work_dir, messages.spill_name(message.job))
     for each in directory, spill_dir:
         each.mkdir(parents=True, exist_ok=True)
     if isinstance(submission, messages.SubmitJob):
