@@ -180,7 +180,10 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
     others: tuple[RunWarning, ...] = ()
     if "restart_strategy" in values:
         values["restart_strategy"], others = _restart_strategy(values["restart_strategy"])
-    _check(values)
+    check_parallelism(values.get("parallelism", 1), "parallelism.default:")
+    if (maximum := values.get("max_parallelism")) is not None:
+        remedy = "; leave it out or give -1, to have it follow from the parallelism"
+        check_max_parallelism(maximum, "pipeline.max-parallelism:", remedy)
     acted_on = tuple(f"{key}:" for key in ACTED_ON_KEYS)
     doubts = tuple(
         each
@@ -216,11 +219,3 @@ def check_max_parallelism(max_parallelism: int, name: str, remedy: str = "") -> 
     """Raises: ConfigError if it is not in 1 to MAX_PARALLELISM."""
     if not 1 <= max_parallelism <= MAX_PARALLELISM:
         raise ConfigError(f"{name} {max_parallelism} is not in 1 to {MAX_PARALLELISM}{remedy}")
-
-
-def _check(values: Mapping[str, Any]) -> None:
-    check_parallelism(values.get("parallelism", 1), "parallelism.default:")
-    maximum = values.get("max_parallelism")
-    if maximum is not None:
-        remedy = "; leave it out or give -1, to have it follow from the parallelism"
-        check_max_parallelism(maximum, "pipeline.max-parallelism:", remedy)

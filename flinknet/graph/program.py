@@ -138,8 +138,7 @@ def _imported_from(folder: str, known: set[str]) -> list[str]:
 
 def _place_of(module: ModuleType) -> str:
     """The file of a module, or the folder of a package without one; empty for neither."""
-    place = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
-    return str(place)
+    return getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
 
 
 def _guarded(path: Path, call: Callable[[], object]) -> None:

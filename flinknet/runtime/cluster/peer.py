@@ -168,14 +168,8 @@ class Peer:
         self._stack = ExitStack()
         self._control = LocalControl()
         spec = TaskManagerProcessSpec(
-            "",
-            TASK_MANAGERS,
-            len(self._tasks),
-            network,
-            load.scenario.flow_control,
-            sys.maxsize,
-            SAMPLE_INTERVAL_NS,
-            self.index,
+            *("", TASK_MANAGERS, len(self._tasks), network, load.scenario.flow_control),
+            *(sys.maxsize, SAMPLE_INTERVAL_NS, self.index),
         )
         self._executor = TaskExecutor(spec, self._environment, self._control)
         self._states: dict[ExecutionAttemptID, ExecutionState] = {}

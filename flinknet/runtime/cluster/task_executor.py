@@ -43,9 +43,6 @@ from .control_connection import ControlConnection
 from .hosted_job import HostedJob
 from .reports import Report
 
-TASK_MANAGER_ROLE = "task manager"
-"""Role of a connection to a JobManager's control port."""
-
 STATISTICS_PAUSE = 20
 """Pause after sampling statistics, in multiples of the time it took: at most a twentieth of the
 time, however many channels there are.
@@ -79,7 +76,7 @@ class TaskExecutor:
         )
         self._loop = self._environment.loop
         self._factory = self._environment.connections.client_factory
-        self._control = control or ControlConnection(spec.token, role=TASK_MANAGER_ROLE)
+        self._control = control or ControlConnection(spec.token, role="task manager")
         self.attempts = Attempts(self._environment, self._control.send)
         self._has_ended = False
         self._awaited_channels: messages.AwaitChannels | None = None
@@ -406,7 +403,7 @@ def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None
     """Report to the JobManager why this process ends, over a connection of its own, as there may be
     none yet. Waits until the message was read.
     """
-    connection = ControlConnection(spec.token, role=TASK_MANAGER_ROLE)
+    connection = ControlConnection(spec.token, role="task manager")
     connection.send(messages.TaskManagerFailed(spec.index, os.getpid(), error, kind))
     wrapped, until_ns = _wrapped(connection, spec), monotonic_ns() + round(REPORT_WAIT_S * 1e9)
     with suppress(OSError, FlinknetError), connected(spec) as sock:
