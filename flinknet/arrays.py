@@ -14,6 +14,9 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 """Measured values, rates and shares."""
 
+EventColumns = dict[str, IntArray]
+"""Events as columns by name, all of equal length."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedLoad:

@@ -18,12 +18,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.storage import AnyPath
 from flinknet.trace import ChannelInfo
 from flinknet.trace.buffers import ChannelBuffers
-from flinknet.trace.event_block import EventColumns, is_data
+from flinknet.trace.event_block import is_data
 
 from .selection import Selection, begun_ns, channel_titles, channels_read, whole_text_file
 from .tables import OnRows

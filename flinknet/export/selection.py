@@ -11,7 +11,7 @@ from typing import IO, cast
 
 import numpy as np
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.storage import AnyPath
 from flinknet.trace import ChannelInfo, Run, TraceReader
@@ -21,7 +21,6 @@ from flinknet.trace.buffers import (
     paired_buffers,
     read_channel,
 )
-from flinknet.trace.event_block import EventColumns
 from flinknet.trace.job_names import edges_in_flow
 from flinknet.whole_files import whole_file
 

@@ -23,12 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, SMALLEST_VALUE_BYTES, NetworkConfig
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.records import NO_TIME, OVERHEAD_BYTES
 from flinknet.trace import TraceFile, TraceReader
-from flinknet.trace.event_block import EventColumns
 from flinknet.trace.recordings import RunPlace, asked_within, open_recordings
 from flinknet.trace.schema import TIMESTAMPS
 from flinknet.units import NS_PER_MS

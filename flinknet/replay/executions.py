@@ -22,11 +22,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import BUCKETS, bucket_index
 from flinknet.trace import ChannelInfo, RunManifest, TraceFile, TraceReader, file_index
-from flinknet.trace.event_block import EventColumns, is_data
+from flinknet.trace.event_block import is_data
 from flinknet.trace.index import spans_of
 from flinknet.trace.job_names import producer_of
 

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flinknet.arrays import EventColumns
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.core.wire.records import NO_TIME, WATERMARK_ACTIVE, WATERMARK_IDLE
 
 from .schema import COLUMNS, TIME_COLUMNS, TIME_NAMES, TIMESTAMPS
-from .trace_file import EventColumns
 
 NAMES: dict[str, tuple[str, ...]] = {
     "point": tuple(each.name for each in TracePoint),

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 
 from . import TraceReader
-from .event_block import IS_DATA, EventColumns
+from .blocks import IS_DATA
 from .trace_file import TraceFile
 
 

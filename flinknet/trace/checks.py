@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import EventColumns
 from flinknet.core.probe import MessageKind, TracePoint
 
 from .blocks import IS_DATA, IntArray
 from .event_block import EventBlock
 from .format import MAX_BLOCK_EVENTS
-from .trace_file import EventColumns
 
 CHECKED_COLUMNS = (
     "channel",

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind
 
-from .blocks import IS_DATA as IS_DATA
+from .blocks import IS_DATA
 from .reader import TraceReader
 from .schema import TIME_NAMES
-from .trace_file import EventColumns as EventColumns
 
 
 def lazy_block(reader: TraceReader, index: int, channels: Sequence[int] = ()) -> EventBlock:

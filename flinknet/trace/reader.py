@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flinknet.arrays import EventColumns
 from flinknet.core.wire.records import NO_TIME
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
 from flinknet.storage import AnyPath, path_of
@@ -46,7 +47,7 @@ from .format import (
 from .manifest import ProcessInfo
 from .ranged_files import KEPT_BYTES, open_ranged
 from .schema import TIME_NAMES
-from .trace_file import INSTANTS, BlockView, BytesRead, EventColumns, TraceFile, Truncation
+from .trace_file import INSTANTS, BlockView, BytesRead, TraceFile, Truncation
 
 _SEARCH_BYTES = 1 << 20
 _FEW_COLUMNS = 2

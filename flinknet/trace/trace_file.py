@@ -24,10 +24,6 @@ LEFT_OUT = -2
 """Number of a channel that does not count; -1 is the connection."""
 
 
-EventColumns = dict[str, IntArray]
-"""Columns by name, all of equal length."""
-
-
 @dataclass(frozen=True, slots=True)
 class Truncation:
     """State of a file without its trailer.

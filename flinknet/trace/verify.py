@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flinknet.arrays import EventColumns
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
 
 from .blocks import IntArray
@@ -27,7 +28,6 @@ from .manifest import CAPTURE, CAPTURE_NAME
 from .plain_text import read_document
 from .reader import TraceReader
 from .run import Fault, Run, fault_of_file
-from .trace_file import EventColumns
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flinknet.arrays import EventColumns
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
@@ -36,7 +37,6 @@ from flinknet.predict.intervals import NOTHING, Intervals
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest, open_run
-from flinknet.trace.event_block import EventColumns
 from flinknet.trace.manifest import IS_ADAPTIVE, JOB_MANAGER, SETTINGS_FROM
 from tests.recorded_run import START_NS, channel_info, event
 from tests.tapped_run import exchange_of, save_tapped, write_tapped_exchange

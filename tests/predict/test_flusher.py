@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import FlushReason
 from flinknet.predict.fit.flusher import (
     LateBeats,
@@ -17,7 +17,6 @@ from flinknet.predict.fit.flusher import (
     together,
 )
 from flinknet.predict.intervals import NOTHING, Intervals
-from flinknet.trace.event_block import EventColumns
 
 MS, US = 1_000_000, 1_000
 TIMEOUT_NS = 100 * MS

@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.config import NetworkConfig
 from flinknet.core.wire.records import NO_TIME, SAMPLES
 from flinknet.predict.captured import load_captured
 from flinknet.predict.captured_rows import BY_TIMESTAMPS, stamped
 from flinknet.predict.fit.arrivals import Seen
 from flinknet.predict.what_if import simulate
-from flinknet.trace.event_block import EventColumns
 from flinknet.trace.schema import TIMESTAMPS
 from tests.recorded_run import START_NS
 from tests.tapped_run import exchange_of, write_tapped_exchange

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from flinknet.arrays import EventColumns
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.fit.queued import Queued, contradiction, queued
@@ -18,7 +19,6 @@ from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.replay.simulations import predict_here
 from flinknet.results import LatencySummary
-from flinknet.trace.event_block import EventColumns
 from tests.page_answer import print_replays
 from tests.replay_documents import documents
 from tests.tapped_run import exchange_of, write_tapped_exchange

@@ -21,13 +21,13 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.config import TCP
 from flinknet.core.probe import TracePoint
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel, Preemptions
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.trace import RunManifest
-from flinknet.trace.event_block import EventColumns, same_message
+from flinknet.trace.event_block import same_message
 from flinknet.trace.job_names import named_edges
 
 from ..intervals import NOTHING, Intervals, merged

@@ -24,13 +24,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns, bucket_index
 from flinknet.results import MACHINE_DELAYED
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace import ChannelInfo
-from flinknet.trace.event_block import EventColumns, same_message
+from flinknet.trace.event_block import same_message
 
 from .queued import queued_ns
 from .wakeups import UNKNOWN, Wakeups, gaps_of

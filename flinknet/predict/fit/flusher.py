@@ -23,10 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import FlushReason
 from flinknet.results import PAUSES_NOTED
-from flinknet.trace.event_block import EventColumns
 from flinknet.units import counted, human_duration
 
 from ..intervals import NOTHING, Intervals, from_switches, merged

@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.results import ERROR_TO_BET_ON, LatencySummary
 from flinknet.trace import RunManifest
-from flinknet.trace.event_block import EventColumns
 from flinknet.trace.job_names import named_edges
 from flinknet.trace.metrics import Series
 from flinknet.trace.recordings import RunPlace, series_within

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import ChannelInfo
-from flinknet.trace.event_block import EventColumns
 
 from ..intervals import NOTHING, Intervals
 from . import SAMPLES_MIN

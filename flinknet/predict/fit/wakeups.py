@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.config import NetworkConfig
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace import ChannelInfo, RunManifest
-from flinknet.trace.event_block import EventColumns
 from flinknet.units import human_duration
 
 from . import SAMPLES_MIN

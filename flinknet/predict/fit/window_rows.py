@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceFile, TraceReader, file_index
-from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
+from flinknet.trace.event_block import EventBlock, is_data, lazy_block
 
 from ..intervals import Intervals, from_switches
 from ..ramps import ChannelRamps, Ramps, run_starts

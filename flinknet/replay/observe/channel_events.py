@@ -11,10 +11,10 @@ from itertools import chain
 
 import numpy as np
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace.buffers import CHANNEL_BITS, SortedEvents
-from flinknet.trace.event_block import EventBlock, EventColumns, Spans
+from flinknet.trace.event_block import EventBlock, Spans
 
 Key = tuple[int, int]
 """Kind and point of events."""

@@ -21,8 +21,9 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram, encoded_by_group
 from flinknet.predict.exchange import is_blocking, recorded_network
 from flinknet.results.measures import CreditPath
+from flinknet.trace.blocks import IS_DATA
 from flinknet.trace.buffers import CHANNEL_BITS, SortedEvents, data_at_all, events_at
-from flinknet.trace.event_block import IS_DATA, EventBlock
+from flinknet.trace.event_block import EventBlock
 from flinknet.trace.manifest import ChannelInfo
 
 from ..read import RecordedRun

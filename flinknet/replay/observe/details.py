@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.exchange import recorded_network
 from flinknet.results import (
@@ -23,7 +23,7 @@ from flinknet.results import (
     RunDetails,
 )
 from flinknet.trace.buffers import paired_buffers
-from flinknet.trace.event_block import EventColumns, is_data
+from flinknet.trace.event_block import is_data
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, collected, in_order

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns, encoded_by_group
 from flinknet.predict.ramps import Ramps
 from flinknet.results import LatencyDistribution, LatencySummary
-from flinknet.trace.event_block import EventBlock, EventColumns
+from flinknet.trace.event_block import EventBlock
 
 from ..spark.frames import Columns, merged, schema_of
 from .question import Question, Tally, is_measured, sum_by_group

@@ -19,10 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
-from flinknet.trace.event_block import EventBlock, EventColumns
+from flinknet.trace.event_block import EventBlock
 
 from ..spark.frames import Columns, Merge, schema_of
 from .channel_events import ChannelEvents

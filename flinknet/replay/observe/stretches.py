@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.trace.event_block import IS_DATA, EventBlock
+from flinknet.trace.blocks import IS_DATA
+from flinknet.trace.event_block import EventBlock
 
 from ..spark.frames import Columns
 from .question import Question, Tally, is_at

@@ -17,7 +17,8 @@ from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.exchange import is_max_rate
 from flinknet.predict.ramps import Ramps
-from flinknet.trace.event_block import IS_DATA, EventBlock
+from flinknet.trace.blocks import IS_DATA
+from flinknet.trace.event_block import EventBlock
 
 from ..read import RecordedRun
 from ..spark.frames import Columns

@@ -15,11 +15,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import BytesRead, TraceFile, TraceReader, file_index
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
-from flinknet.trace.event_block import EventColumns, lazy_block
+from flinknet.trace.event_block import lazy_block
 from flinknet.trace.format import CHANNEL_ENTRY, MAX_BLOCK_EVENTS
 from flinknet.trace.index import Stamp, stamp_of, stamps_of
 

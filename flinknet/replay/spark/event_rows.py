@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flinknet.arrays import EventColumns
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.predict.measured_part import FOREVER_NS
 from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceReader
 from flinknet.trace.arrow import DERIVED, EVENT_SCHEMA, NAMES, STORED_FOR, event_array
-from flinknet.trace.event_block import EventColumns
 from flinknet.trace.schema import COLUMNS, TIME_COLUMNS
 
 RUN = "run"
