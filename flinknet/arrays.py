@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 """Measured values, rates and shares."""
 
-EventColumns = dict[str, IntArray]
+EventColumns = dict[str, NDArray[Any]]
 """Events as columns by name, all of equal length."""
 
 
@@ -40,11 +41,7 @@ class RecordedLoad:
 
     @classmethod
     def load(cls, law: str, producer: int, *, start_ns: int, measured_from_ns: int) -> RecordedLoad:
-        """Load saved records from `start_ns` on, with instants of this run's clock.
-
-        Args:
-            law: `config.RECORDED` with the directory.
-        """
+        """Load the records in the directory of `law` from `start_ns` on, by this run's clock."""
         directory = Path(law.partition(":")[2])
         paths = [directory / f"{name}-{producer}.npy" for name in _COLUMNS]
         instants_ns, *others = (np.load(path) if path.exists() else None for path in paths)

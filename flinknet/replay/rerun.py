@@ -1,7 +1,6 @@
 """Repeats a recorded run: its scenario, and the records that its sources sent.
 
-Arrival, size and target of records recorded between processes are known as far as the buffers show
-them.
+Arrival, size and target of records recorded between processes are known from their buffers alone.
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram, encoded_by_group
 from flinknet.predict.exchange import is_blocking, recorded_network
 from flinknet.results.measures import CreditPath
-from flinknet.trace.blocks import IS_DATA
 from flinknet.trace.buffers import CHANNEL_BITS, SortedEvents, data_at_all, events_at
-from flinknet.trace.event_block import EventBlock
+from flinknet.trace.event_block import EventBlock, is_data
 from flinknet.trace.manifest import ChannelInfo
 
 from ..read import RecordedRun
@@ -141,8 +140,7 @@ def _captured(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     """Columns of CreditRow of each block of a trace recorded between TaskManagers."""
     if unit.counted_at != TracePoint.SENT:
         return
-    is_sent = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
-    is_sent &= IS_DATA[block["data_type"]]
+    is_sent = is_data(block, TracePoint.SENT)
     is_credit = is_at(block, MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
     keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
     rows = np.flatnonzero(keep & is_measured(unit, block["at_ns"]))
