@@ -26,9 +26,9 @@ import numpy as np
 from bench.measure import print_table
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
-from flinknet.predict.captured import load_captured
 from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.job_run import simulate_job
+from flinknet.predict.loading import load_exchange
 from flinknet.predict.outcome import Figures, Outcome
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
@@ -73,7 +73,7 @@ def cells_of(seed: int, number: int, recorded_ms: int) -> list[dict[str, Any]]:
     law, true = random_exchange(random, recorded_ms * MS)
     with tempfile.TemporaryDirectory(prefix="flinknet-intervals-") as directory:
         path = write_tapped_exchange(Path(directory) / "run", true)
-        found = load_captured(path, true.measured_from_ns, true.measured_to_ns)
+        found = load_exchange(path, true.measured_from_ns, true.measured_to_ns)
     assert found.unseen is not None
     job = RecordedJob([JobEdge(Edge(1, 0, 0, 1, *ONLY_EDGE), found)])
     pattern = found.unseen.pattern
@@ -85,7 +85,7 @@ def cells_of(seed: int, number: int, recorded_ms: int) -> list[dict[str, Any]]:
         likely = predicted.likely
         for name, of in FIGURES.items():
             value = of(figures_of(predicted))
-            ends = [of(each) for each in (likely.low, likely.high)] if likely else [None, None]
+            ends = [of(each) for each in likely] if likely else [None, None]
             if value is None or not of(truth):
                 continue
             cells.append(

@@ -36,7 +36,7 @@ from .captured_rows import (
     wire_bytes,
     with_uncounted,
 )
-from .exchange import manifest_of, recorded_channels, recorded_network, recorded_partitioner
+from .exchange import manifest_of, recorded_channels, recorded_network, stated_exchange
 from .fit.arrivals import Unseen, find_bursts, fit_pattern
 from .fit.flusher import (
     OWN_SHARE,
@@ -98,24 +98,18 @@ _PREDICTED_BY = ("execution.checkpointing.", "taskmanager.memory.", "taskmanager
 _EXCLUSIVE_KEY = "taskmanager.network.memory.buffers-per-channel"
 
 
-def load_captured(
-    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None, is_filled: bool = False
+def captured_exchange(
+    place: RunPlace, from_ns: int, to_ns: int, edge: int | None, *, is_filled: bool
 ) -> RecordedExchange:
-    """An exchange from messages captured between processes; see `exchange.load_timed`.
-
-    Args:
-        is_filled: with the channels within TaskManagers, as far as Flink's plan and counters tell;
-            all tasks of the edge are there then.
-    """
-    run, manifest = open_recordings(place), manifest_of(place)
+    """An exchange from messages captured between processes; see `loading.load_exchange`."""
+    run, whole = open_recordings(place), manifest_of(place)
     if is_filled:
         recorded = recorded_within(run, from_ns, to_ns)
-        manifest = at_places_of(manifest, place, from_ns, to_ns, recorded)
-    whole = manifest
-    if edge is not None:
-        manifest = manifest.of_edge(edge)
+        whole = at_places_of(whole, place, from_ns, to_ns, recorded)
+    manifest = whole if edge is None else whole.of_edge(edge)
     manifest, assumed, is_timeout_known = with_settings(manifest, run.files, whole)
-    network = recorded_network(manifest)
+    exchange = stated_exchange(manifest, from_ns, to_ns)
+    network = exchange.network
     rows_to_ns = to_ns + 2 * max(network.buffer_timeout_ns, 0)
     if manifest.scenario.get(IS_PART):
         rows_to_ns = to_ns
@@ -126,13 +120,12 @@ def load_captured(
     )
     sent, uncounted = with_uncounted(rows.sent)
     rows = replace(rows, sent=sent)
-    producers = 1 + max((each.producer for each in manifest.channels), default=0)
-    consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     around = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
     planned = planned_edge(manifest, edge) if is_filled and edge is not None else None
     counts = None
     if planned is not None:
-        producers, consumers = planned.wiring.producers, planned.wiring.consumers
+        ends = planned.wiring.producers, planned.wiring.consumers
+        exchange = replace(exchange, producers=ends[0], consumers=ends[1])
         counts = counts_of(place, manifest, planned.index, *around)
     numbers = {each.edge for each in manifest.channels}
     number = numbers.pop() if len(numbers) == 1 else None
@@ -143,7 +136,7 @@ def load_captured(
         rows.sent,
         rows.credit_received,
         manifest.channels,
-        consumers,
+        exchange.consumers,
         passed_ns=np.sort(passed.sent["at_ns"]),
         busy_ns=busy_ns,
         disturbed=disturbed,
@@ -194,23 +187,15 @@ def load_captured(
             f"assumed: the {human_number(100 * uncounted)}% of the bytes in which records could not"
             " be counted hold as many as the rest"
         )
-    exchange = RecordedExchange(
-        producers=producers,
-        consumers=consumers,
+    exchange = replace(
+        exchange,
         channels=recorded_channels(
             manifest, unseen.arrivals(manifest.seed), wire_bytes(rows.sent), run.manifest
         ),
-        network=network,
-        is_max_rate=False,
-        measured_from_ns=from_ns,
-        measured_to_ns=to_ns,
-        seed=manifest.seed,
         costs=found.costs,
-        partitioner=recorded_partitioner(manifest),
         flush_overhead_ns=overhead_ns,
         late_beats=None if late_beats is None else late_beats.times(OWN_SHARE),
         wakeups=found.wakeups,
-        has_instants=False,
         delays=found.delays,
         pauses=pauses,
         queued=queued(rows.sent, to_ns),

@@ -123,71 +123,69 @@ def is_max_rate(manifest: RunManifest) -> bool:
     return bool(manifest.scenario.get("workload", {}).get("rate_per_s") == RATE_MAX)
 
 
-def load_timed(
-    place: RunPlace,
-    from_ns: int,
-    to_ns: int,
-    *,
-    edge: int | None = None,
-    with_arrivals: bool = True,
-) -> RecordedExchange:
-    """Read the arrivals of a window, and fit the costs to its start. Runs in an executor.
+def stated_exchange(manifest: RunManifest, from_ns: int, to_ns: int) -> RecordedExchange:
+    """An exchange in a window as its manifest states it, without channels and with typical
+    costs."""
+    return RecordedExchange(
+        producers=1 + max((each.producer for each in manifest.channels), default=0),
+        consumers=1 + max((each.consumer for each in manifest.channels), default=0),
+        channels=(),
+        network=recorded_network(manifest),
+        is_max_rate=is_max_rate(manifest),
+        measured_from_ns=from_ns,
+        measured_to_ns=to_ns,
+        seed=manifest.seed,
+        costs=TYPICAL_COSTS,
+        flow_control=manifest.scenario.get("flow_control", CREDIT),
+        has_instants=not manifest.is_from_between,
+        partitioner=recorded_partitioner(manifest),
+    )
 
-    Args:
-        to_ns: end of the window; records count by their intended instant.
-        edge: of a run with several exchanges, which one.
-        with_arrivals: whether to read on when the costs are known; if not, there are no channels.
-    """
-    run, manifest = open_recordings(place), manifest_of(place)
-    channels, whole = None, manifest
-    if edge is not None:
-        manifest = manifest.of_edge(edge)
-        channels = [each.index for each in manifest.channels]
-    network = recorded_network(manifest)
-    rows_max = MAX_RATE_ROWS_PER_FILE if is_max_rate(manifest) else COST_ROWS_PER_FILE
+
+def timed_exchange(
+    place: RunPlace, from_ns: int, to_ns: int, edge: int | None, *, with_arrivals: bool
+) -> RecordedExchange:
+    """An exchange of a run that recorded itself: its arrivals, and costs fitted to the start of
+    the window; see `loading.load_exchange`."""
+    run, whole = open_recordings(place), manifest_of(place)
+    manifest = whole if edge is None else whole.of_edge(edge)
+    exchange = stated_exchange(manifest, from_ns, to_ns)
+    network, is_capped = exchange.network, exchange.is_max_rate
+    rows_max = MAX_RATE_ROWS_PER_FILE if is_capped else COST_ROWS_PER_FILE
     until_ns = None
     if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
         until_ns = to_ns + 2 * network.buffer_timeout_ns + LATEST_ARRIVAL_NS
     window = read_window(
         run.files,
-        channels,
+        None if edge is None else [each.index for each in manifest.channels],
         from_ns,
         to_ns,
         until_ns=until_ns,
         rows_max=min(
             rows_max, max(COST_ROWS_MAX // max(len(run.files), 1), COST_ROWS_PER_FILE_MIN)
         ),
-        rows_to_ns=max(to_ns, measured_part(run).to_ns) if is_max_rate(manifest) else to_ns,
+        rows_to_ns=max(to_ns, measured_part(run).to_ns) if is_capped else to_ns,
         with_arrivals=with_arrivals,
     )
     remote = [each.index for each in manifest.channels if not each.is_local]
     if remote:  # what stays within a process shows neither sending nor the way
         window = replace(window, rows=window.rows.sent_over(remote))
-    producers = 1 + max((each.producer for each in manifest.channels), default=0)
     busy_ns, records = None, sum(each.total_records for each in window.arrivals.values())
-    if is_max_rate(manifest) and records:  # of producers, less what they waited for buffers
+    if is_capped and records:  # of producers, less what they waited for buffers
         waited_ns = window.rows.waited_ns(from_ns, to_ns)
-        busy_ns = max((to_ns - from_ns) * producers - waited_ns, 0) / records
+        busy_ns = max((to_ns - from_ns) * exchange.producers - waited_ns, 0) / records
     costs, notes = fit_costs(window.rows, manifest, busy_ns)
-    exchange = RecordedExchange(
-        producers=producers,
-        consumers=1 + max((each.consumer for each in manifest.channels), default=0),
+    exchange = replace(
+        exchange,
         channels=recorded_channels(manifest, window.arrivals, window.record_wire_bytes, whole),
-        network=network,
-        is_max_rate=is_max_rate(manifest),
-        measured_from_ns=from_ns,
-        measured_to_ns=to_ns,
-        seed=manifest.seed,
         costs=costs,
-        partitioner=recorded_partitioner(manifest),
-        flow_control=manifest.scenario.get("flow_control", CREDIT),
         task_managers=places(manifest),
         flush_overhead_ns=flush_overhead_ns(window.rows.sent, network.buffer_timeout_ns),
         buffer_size_bytes=_announced_bytes(run, from_ns) if network.debloating_enabled else None,
         ends_its_data=not manifest.is_from_between and to_ns == manifest.measured_to_ns,
         notes=tuple(notes),
     )
-    if not exchange.is_max_rate:
+    if not is_capped:
         return _with_delays(exchange, window.rows, manifest)
     return (
         _saturated(exchange, window, manifest, is_alone=not edge) if exchange.records else exchange

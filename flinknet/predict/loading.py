@@ -15,8 +15,8 @@ from flinknet.trace.job_names import ONLY_EDGE, Edge, edges_in_flow
 from flinknet.trace.manifest import RunManifest
 from flinknet.trace.recordings import RunPlace, open_recordings
 
-from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
-from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, load_timed, manifest_of
+from .captured import FILLED_IN, METRICS_AROUND_NS, captured_exchange
+from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, manifest_of, timed_exchange
 from .fit.flusher import pauses_in_words, together
 from .fit.window_rows import read_arrivals
 from .job import JobEdge, RecordedJob
@@ -77,15 +77,27 @@ _TASKS_SATURATED = (
 
 
 def load_exchange(
-    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
+    place: RunPlace,
+    from_ns: int,
+    to_ns: int,
+    *,
+    edge: int | None = None,
+    is_filled: bool = False,
+    with_arrivals: bool = True,
 ) -> RecordedExchange:
-    """One exchange in a part of a recording, as far as it was recorded. Runs in an executor.
+    """One exchange in a part of a recording. Runs in an executor.
 
     Args:
+        to_ns: end of the part; records count by their intended instant.
         edge: of a recording with several exchanges, which one.
+        is_filled: a captured one has the channels within TaskManagers, too, as far as Flink's plan
+            and counters show them; all tasks of the edge are there then.
+        with_arrivals: whether a timed one is read on when the costs are known; if not, it has no
+            channels.
     """
-    load = load_captured if manifest_of(place).is_from_between else load_timed
-    return load(place, from_ns, to_ns, edge=edge)
+    if manifest_of(place).is_from_between:
+        return captured_exchange(place, from_ns, to_ns, edge, is_filled=is_filled)
+    return timed_exchange(place, from_ns, to_ns, edge, with_arrivals=with_arrivals)
 
 
 def load_alone(place: RunPlace, from_ns: int, to_ns: int, edge: int | None = None) -> RecordedJob:
@@ -152,7 +164,7 @@ def _load_own(
 ) -> RecordedJob:
     """The job of a run that recorded itself."""
     targets = {each.target for each in edges}
-    found = [load_timed(place, from_ns, to_ns, edge=each.index) for each in edges]
+    found = [load_exchange(place, from_ns, to_ns, edge=each.index) for each in edges]
     job_edges = [
         JobEdge(
             edge,
@@ -175,7 +187,7 @@ def _load_captured(
     recorded: dict[int, RecordedExchange] = {}
     for n, edge in enumerate(edges):
         if edge.index in seen:
-            recorded[n] = load_captured(place, from_ns, to_ns, edge=edge.index, is_filled=True)
+            recorded[n] = load_exchange(place, from_ns, to_ns, edge=edge.index, is_filled=True)
     late_beats = together([each.late_beats for each in recorded.values()])
     recorded = {n: replace(each, late_beats=late_beats) for n, each in recorded.items()}
     counted = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS

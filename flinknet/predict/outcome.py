@@ -83,14 +83,6 @@ class Figures:
     buffers_per_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class LikelyRange:
-    """Ends of the 90% interval of each figure; None where a figure is unknown."""
-
-    low: Figures
-    high: Figures
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointTimes:
     """Times of checkpoints none of which was aborted; adds up.
@@ -166,8 +158,9 @@ class Outcome:
     ends: tuple[int, ...] = ()
 
     @property
-    def likely(self) -> LikelyRange | None:
-        """The 90% interval over the phases; None without them, and where figures are unknown."""
+    def likely(self) -> tuple[Figures, Figures] | None:
+        """Ends of the 90% interval over the phases; None without them, and where figures are
+        unknown."""
         if len(self.phases) < PHASES or self.why_unknown is not None:
             return None
         return likely_range(
@@ -269,8 +262,8 @@ def merged(latencies: Sequence[LogLinearHistogram]) -> LogLinearHistogram:
     return latency
 
 
-def likely_range(predicted: Figures, *drawn: Figures) -> LikelyRange:
-    """The interval around a prediction.
+def likely_range(predicted: Figures, *drawn: Figures) -> tuple[Figures, Figures]:
+    """Ends of the interval around a prediction.
 
     Args:
         drawn: figures of the phases, or draws.
@@ -284,9 +277,9 @@ def likely_range(predicted: Figures, *drawn: Figures) -> LikelyRange:
         high[name] = None if above is None else above + MODEL_NS
     buffers = _range(predicted.buffers_per_s, [each.buffers_per_s for each in drawn])
     known: Any = predicted.latency_ns
-    return LikelyRange(
-        Figures(replace(known, **low), buffers[0]), Figures(replace(known, **high), buffers[1])
-    )
+    ends = zip((low, high), buffers, strict=True)
+    first, last = (Figures(replace(known, **own), of_buffers) for own, of_buffers in ends)
+    return first, last
 
 
 def _range(value: float | None, drawn: Sequence[float | None]) -> tuple[float | None, float | None]:

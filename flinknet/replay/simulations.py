@@ -220,7 +220,7 @@ def _contradiction(jobs: tuple[RecordedJob, ...], core_ns: int) -> str | None:
     except (SimulationError, ConfigError):
         return None
     way_ns, likely = fit.costs.transit_ns + fit.costs.receive_ns_per_message, found.likely
-    p99_high_ns = None if likely is None else likely.high.latency_ns.p99
+    p99_high_ns = None if likely is None else likely[1].latency_ns.p99
     return contradiction(fit.queued, found.latency.summary(), way_ns, p99_high_ns)
 
 
@@ -259,7 +259,7 @@ def with_outcome(
     seconds = outcome.duration_ns / 1e9
     ends: dict[str, Any] = {}
     if likely is not None:
-        for end, figures in (("low", likely.low), ("high", likely.high)):
+        for end, figures in zip(("low", "high"), likely, strict=True):
             ends[f"latency_{end}_ns"] = figures.latency_ns
             ends[f"buffers_{end}_per_s"] = figures.buffers_per_s
     point = replace(

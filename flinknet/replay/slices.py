@@ -29,8 +29,9 @@ from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
-from flinknet.predict.exchange import load_timed, manifest_of, recorded_channels
+from flinknet.predict.exchange import manifest_of, recorded_channels
 from flinknet.predict.fit.window_rows import read_arrivals
+from flinknet.predict.loading import load_exchange
 from flinknet.predict.outcome import CheckpointTimes, Outcome, added_checkpoints, joined
 from flinknet.predict.ramps import ChannelRamps
 from flinknet.predict.recorded import RecordedExchange
@@ -207,7 +208,7 @@ def _exchange_of(unit: PredictionUnit) -> RecordedExchange:
 def _fitted(
     place: tuple[Recording, ...], from_ns: int, to_ns: int, _stamps: tuple[Stamp, ...]
 ) -> RecordedExchange:
-    return load_timed(place, from_ns, to_ns, with_arrivals=False)
+    return load_exchange(place, from_ns, to_ns, with_arrivals=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
-from flinknet.predict.captured import load_captured
 from flinknet.predict.fit.queued import busy_ns_per_record, consuming_tasks
 from flinknet.predict.fit.round_trips import NO_WORK, WORK_UNKNOWN
+from flinknet.predict.loading import load_exchange
 from flinknet.predict.outcome import Outcome
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
@@ -87,11 +87,11 @@ def test_tasks_that_flink_reports_as_idle_are_named_so(tmp_path: Path) -> None:
     path, _ = slow_sinks(tmp_path / "run")
     whole = START_NS, START_NS + 5 * SECOND_NS
     add_metrics(path, [-1.0, -1.0], 600, idle_ms_per_s=999.0)
-    fit = load_captured(path, *whole)
+    fit = load_exchange(path, *whole)
     assert any(NO_WORK in each for each in fit.notes)
     assert not any(WORK_UNKNOWN in each for each in fit.notes)
     add_metrics(path, [-1.0, -1.0], 600, idle_ms_per_s=700.0)
-    fit = load_captured(path, *whole)
+    fit = load_exchange(path, *whole)
     assert any(WORK_UNKNOWN in each for each in fit.notes)
 
 
@@ -99,11 +99,11 @@ def test_records_wait_for_the_work_on_those_before_them(tmp_path: Path) -> None:
     path, truth = slow_sinks(tmp_path / "run")
     whole = START_NS, START_NS + 5 * SECOND_NS
     wanted_ns = p50_ns(simulate(truth, TIMEOUT_20MS))
-    unnamed = load_captured(path, *whole)
+    unnamed = load_exchange(path, *whole)
     assert any(WORK_UNKNOWN in each for each in unnamed.notes)
     assert p50_ns(simulate(unnamed, TIMEOUT_20MS)) < 0.8 * wanted_ns
     add_metrics(path, [480.0, 480.0], 600)
-    named = load_captured(path, *whole)
+    named = load_exchange(path, *whole)
     assert not any(WORK_UNKNOWN in each for each in named.notes)
     assert named.costs.consume_ns_per_record == pytest.approx([WORK_NS, WORK_NS], rel=0.02)
     assert p50_ns(simulate(named, TIMEOUT_20MS)) == pytest.approx(wanted_ns, rel=0.05)
@@ -112,7 +112,7 @@ def test_records_wait_for_the_work_on_those_before_them(tmp_path: Path) -> None:
 def test_each_sink_has_its_own(tmp_path: Path) -> None:
     path, _ = slow_sinks(tmp_path / "run")
     add_metrics(path, [480.0, 60.0], 600)
-    exchange = load_captured(path, START_NS, START_NS + 5 * SECOND_NS)
+    exchange = load_exchange(path, START_NS, START_NS + 5 * SECOND_NS)
     first_ns, second_ns = exchange.costs.consume_ns_per_record
     assert first_ns == pytest.approx(WORK_NS, rel=0.02)
     assert second_ns == pytest.approx(100 * US, rel=0.1)

@@ -15,7 +15,6 @@ from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.predict.captured import (
     SINCE_BUFFER_BEFORE,
     WITHIN_TIMEOUT,
-    load_captured,
     with_settings,
 )
 from flinknet.predict.captured_rows import (
@@ -34,6 +33,7 @@ from flinknet.predict.fit.round_trips import (
 from flinknet.predict.fit.wakeups import Wakeups
 from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.intervals import NOTHING, Intervals
+from flinknet.predict.loading import load_exchange
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest, open_run
@@ -165,7 +165,7 @@ def test_bursts_stay_bursts(tmp_path: Path) -> None:
     network = NetworkConfig(buffer_timeout_ns=10 * MS)
     true = exchange_of([BURSTS[each::4] for each in range(4)], network, duration_ns=1000 * MS)
     path = write_tapped_exchange(tmp_path / "run", true)
-    found = load_captured(*window(path))
+    found = load_exchange(*window(path))
     for timeout_ns in (1 * MS, 5 * MS, 10 * MS, 50 * MS):
         asked = replace(network, buffer_timeout_ns=timeout_ns)
         buffers_per_s = simulate(true, asked).buffers_per_s
@@ -182,13 +182,13 @@ def test_where_the_timeout_is_unknown_or_never_records_may_wait_for_long(tmp_pat
     never = NetworkConfig(buffer_timeout_ns=-1)
     exchange = exchange_of([irregular], never, duration_ns=int(irregular[-1]) + MS)
     path = write_tapped_exchange(tmp_path / "run", exchange)
-    fit = load_captured(*window(path))
+    fit = load_exchange(*window(path))
     assert is_noted(fit, SINCE_BUFFER_BEFORE)
     assert not is_noted(fit, WITHIN_TIMEOUT)
     at_ns = [START_NS + int(each) for each in irregular]
     rows = [flushed(each, 0, number, 1) for number, each in enumerate(at_ns)]
     shapeless = save_tapped(tmp_path / "unknown", rows, to_ns=at_ns[-1] + 1, keys={}, channels=1)
-    found = load_captured(*window(shapeless))
+    found = load_exchange(*window(shapeless))
     assert not is_noted(found, WITHIN_TIMEOUT)
     assert found.unseen is not None
     assert found.unseen.seen[0].since_ns[1] == at_ns[0]
@@ -291,7 +291,7 @@ def test_what_closeness_spares_reaches_the_predictions(
         return CapturedCosts(truth.costs, "", wakeups=found)
 
     monkeypatch.setattr("flinknet.predict.captured.fit_captured", fitted)
-    exchange = load_captured(path, START_NS, START_NS + 100 * MS)
+    exchange = load_exchange(path, START_NS, START_NS + 100 * MS)
     assert exchange.wakeups is found
     assert found.in_words in exchange.notes
 
@@ -544,7 +544,7 @@ def test_the_beat_of_a_job_tells_that_of_an_exchange_which_shows_none(tmp_path: 
 
 
 def test_records_of_an_exchange_without_instants_wait_for_half_a_beat(tmp_path: Path) -> None:
-    exchange = load_captured(*window(write_tapped(tmp_path / "run")))
+    exchange = load_exchange(*window(write_tapped(tmp_path / "run")))
     assert not exchange.has_instants
     assert exchange.records == 2 * 60 * 40
     assert is_noted(exchange, WITHIN_TIMEOUT)

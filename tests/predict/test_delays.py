@@ -31,6 +31,7 @@ from flinknet.predict.recorded import (
     flushes_per_s,
 )
 from flinknet.simulator.cost_model import CostModel
+from tests.recorded_exchange import steady
 from tests.recorded_run import channel_info
 from tests.simulation import MS, US
 
@@ -228,16 +229,12 @@ def test_a_consumer_works_on_one_message_after_the_other() -> None:
 def exchange(channels: int, records: int) -> RecordedExchange:
     """Of one producer, whose channels get a record each at the same instants, one each ms."""
     arrivals = Ramps.of(np.arange(records) * MS)
-    return RecordedExchange(
-        1,
-        channels,
-        tuple(RecordedChannel(at, 0, at, 0, arrivals, 100.0) for at in range(channels)),
-        NetworkConfig(buffer_timeout_ns=10 * MS),
-        False,
-        0,
-        records * MS,
-        1,
-        COSTS,
+    return steady(
+        consumers=channels,
+        channels=tuple(RecordedChannel(at, 0, at, 0, arrivals, 100.0) for at in range(channels)),
+        network=NetworkConfig(buffer_timeout_ns=10 * MS),
+        measured_from_ns=0,
+        measured_to_ns=records * MS,
     )
 
 

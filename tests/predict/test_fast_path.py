@@ -26,9 +26,9 @@ from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import simulate, simulate_in_full
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from tests.comparisons import compares, compares_in
+from tests.recorded_exchange import FROM_NS, steady
 from tests.simulation import MS, NEVER, US, S
 
-FROM_NS = 3 * S
 EXCHANGES = int(os.environ.get("FLINKNET_EXCHANGES", 45))
 """Random exchanges in which the kernel is compared; `make exchanges` takes a thousand."""
 
@@ -327,25 +327,6 @@ def test_longer_bursts_and_their_backlog_are_those_of_the_real_core(
     assert_alike(fast, exchange, network)
 
 
-def steady(rate_per_s: float, seconds: float, **changes: object) -> RecordedExchange:
-    """One channel with evenly spaced records."""
-    records = int(rate_per_s * seconds)
-    last_ns = FROM_NS + int(seconds * S)
-    arrivals = Ramps(np.array([records]), np.array([FROM_NS]), np.array([last_ns - 1]))
-    exchange = RecordedExchange(
-        1,
-        1,
-        (RecordedChannel(0, 0, 0, 0, arrivals, 105.0),),
-        NetworkConfig(),
-        False,
-        FROM_NS,
-        last_ns,
-        7,
-        CostModel(12_000.0, 0.15, 50_000.0, 12_000.0, 100.0, (20.0,)),
-    )
-    return replace(exchange, **changes)  # type: ignore[arg-type]
-
-
 AT_ONCE = NetworkConfig(buffer_timeout_ns=0)
 
 
@@ -355,7 +336,7 @@ def test_latencies_that_lie_apart_are_counted_where_they_lie() -> None:
         FROM_NS + np.array([3_476_101, 5_457_726, 8_196_291, 13_404_399, 14_930_824]),
         FROM_NS + np.array([3_764_420, 7_103_613, 10_093_589, 13_902_856, 15_554_486]),
     )
-    exchange = steady(1.0, 1.0, costs=CostModel(0.0, 0.0, 15_000.0, 0.0, 0.0, (0.0,)))
+    exchange = steady(costs=CostModel(0.0, 0.0, 15_000.0, 0.0, 0.0, (0.0,)))
     exchange = replace(
         exchange,
         channels=(replace(exchange.channels[0], arrivals=arrivals),),
@@ -374,8 +355,6 @@ def test_a_source_ends_when_its_data_was_acknowledged_while_another_still_sends(
         RecordedChannel(1, 1, 0, 0, Ramps.of(at_ns), 1024.0),
     )
     exchange = steady(
-        1.0,
-        1.0,
         producers=2,
         channels=channels,
         measured_to_ns=FROM_NS + MS,
@@ -400,8 +379,6 @@ def test_many_channels_are_covered(
     task_managers: tuple[tuple[int, ...], tuple[int, ...]],
 ) -> None:
     exchange = steady(
-        1.0,
-        1.0,
         producers=8,
         consumers=8,
         channels=channels_of_eight_by_eight(lambda number: bursts(5, 2 * MS, 30, number)),

@@ -21,13 +21,8 @@ from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import emission_order
 from flinknet.simulator.cost_model import CostModel
-from tests.predict.test_fast_path import (
-    FROM_NS,
-    assert_alike,
-    channels_of_eight_by_eight,
-    run_if_covered,
-    steady,
-)
+from tests.predict.test_fast_path import assert_alike, channels_of_eight_by_eight, run_if_covered
+from tests.recorded_exchange import FROM_NS, steady
 from tests.simulation import MS, NEVER, US
 
 
@@ -73,8 +68,6 @@ def test_turns_at_one_instant_come_in_the_order_of_the_simulator() -> None:
         ramps((11, 1_278_627, 2_169_986)),
     ]
     exchange = steady(
-        1.0,
-        1.0,
         producers=3,
         consumers=3,
         channels=tuple(
@@ -107,8 +100,6 @@ def test_barriers_of_sources_that_end_while_these_are_watched() -> None:
     """
     instants_ns = [[310_691, 474_691], [311_117], [159_031], [52_063], [573_240], [489_325]]
     exchange = steady(
-        1.0,
-        1.0,
         producers=2,
         consumers=3,
         channels=tuple(
@@ -137,8 +128,6 @@ def test_barriers_of_sources_that_end_while_these_are_watched() -> None:
 def test_hundreds_of_records_at_once_where_barriers_end_buffers() -> None:
     """A turn that only writes them into open buffers holds up the other task of its TaskManager."""
     exchange = steady(
-        1.0,
-        1.0,
         producers=2,
         channels=tuple(
             RecordedChannel(
@@ -185,8 +174,6 @@ def neighbours(records: int, slow_ns: float, flow_control: str = TCP) -> Recorde
     100 us, and the second consumer is slow."""
     at_ns = FROM_NS + np.arange(records, dtype=np.int64) * 100 * US
     return steady(
-        1.0,
-        1.0,
         producers=2,
         consumers=2,
         channels=tuple(
@@ -257,8 +244,6 @@ def test_barriers_wait_behind_data_that_is_not_read(unaligned: bool, timeout_ns:
 def test_sockets_fill_with_what_many_channels_send_at_once() -> None:
     """Records of 64 channels that share a connection come at once: more bytes than it holds."""
     exchange = steady(
-        1.0,
-        1.0,
         producers=8,
         consumers=8,
         channels=channels_of_eight_by_eight(
@@ -315,7 +300,7 @@ def test_batches_take_records_in_the_order_of_their_instants(
         RecordedChannel(number, 0, number, 0, each, 1024.0 * kilobytes)
         for number, each in enumerate(arrivals)
     )
-    exchange = steady(1.0, 1.0, consumers=len(arrivals), channels=channels, is_max_rate=True)
+    exchange = steady(consumers=len(arrivals), channels=channels, is_max_rate=True)
     (batches,) = batches_of(exchange, 1024 * kilobytes)
     targets, batch_records = emission_order(channels)[1].tolist(), max(1, 320 // kilobytes)
     for place, batch in enumerate(batches.tolist()):

@@ -35,6 +35,7 @@ from flinknet.simulator.cluster import START_NS
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.source_plan import plan_sources
 from tests.predict.test_job_run import chain, is_within_the_bound, recorded
+from tests.recorded_exchange import steady
 from tests.simulated_chain import Simulated, edge, simulated
 from tests.simulation import MS
 
@@ -199,16 +200,11 @@ def test_where_nobody_waits_it_is_the_same_together_and_apart(seed: int) -> None
 def burst(channel: int, records: int, consume_ns: float) -> RecordedExchange:
     """One task to another; all records come at once, of a KiB each."""
     arrivals = Ramps.of(np.full(records, START_NS, np.int64))
-    return RecordedExchange(
-        1,
-        1,
-        (RecordedChannel(channel, 0, 0, channel, arrivals, 1024.0),),
-        NetworkConfig(),
-        False,
-        START_NS,
-        START_NS + 10_000 * MS,
-        7,
-        CostModel(0.0, 0.0, 0.0, 0.0, 0.0, (consume_ns,)),
+    return steady(
+        channels=(RecordedChannel(channel, 0, 0, channel, arrivals, 1024.0),),
+        measured_from_ns=START_NS,
+        measured_to_ns=START_NS + 10_000 * MS,
+        costs=CostModel(0.0, 0.0, 0.0, 0.0, 0.0, (consume_ns,)),
     )
 
 

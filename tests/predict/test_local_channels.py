@@ -108,7 +108,7 @@ def test_the_whole_job_is_predicted_and_messages_between_task_managers(
     rate = float(real.records)  # in a second
     assert found.throughput_records_per_s == pytest.approx(rate, rel=0.03)
     assert found.likely is not None
-    low, high = found.likely.low.latency_ns, found.likely.high.latency_ns
+    low, high = (each.latency_ns for each in found.likely)
     for name, quantile in (("p50", 0.5), ("p99", 0.99)):
         wanted = real.latency.percentile(quantile) or 0
         assert 0.9 * getattr(low, name) <= wanted <= 1.1 * getattr(high, name)

@@ -18,7 +18,7 @@ from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace import RunManifest, open_run
-from tests.predict.test_fast_path import steady
+from tests.recorded_exchange import steady
 from tests.recorded_run import write_run
 
 MS = 1_000_000

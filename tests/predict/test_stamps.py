@@ -10,9 +10,9 @@ import pytest
 from flinknet.arrays import EventColumns, IntArray
 from flinknet.config import NetworkConfig
 from flinknet.core.wire.records import NO_TIME, SAMPLES
-from flinknet.predict.captured import load_captured
 from flinknet.predict.captured_rows import BY_TIMESTAMPS, stamped
 from flinknet.predict.fit.arrivals import Seen
+from flinknet.predict.loading import load_exchange
 from flinknet.predict.what_if import simulate
 from flinknet.trace.schema import TIMESTAMPS
 from tests.recorded_run import START_NS
@@ -93,7 +93,7 @@ def test_a_recording_at_100_ms_shows_by_timestamps_what_a_short_timeout_brings(
         path = write_tapped_exchange(
             tmp_path / str(has_timestamps), recorded, has_timestamps=has_timestamps
         )
-        fit = load_captured(path, START_NS, START_NS + 60 * BEAT_NS)
+        fit = load_exchange(path, START_NS, START_NS + 60 * BEAT_NS)
         assert (BY_TIMESTAMPS in fit.notes) == has_timestamps
         found[has_timestamps] = simulate(fit, NetworkConfig(buffer_timeout_ns=5 * MS))
     assert found[True].messages == pytest.approx(truth.messages, rel=0.12)

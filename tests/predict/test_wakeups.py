@@ -23,6 +23,7 @@ from flinknet.predict.recorded import RecordedExchange
 from flinknet.runtime.event_loop import SPIN_NS
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace import ChannelInfo
+from tests.recorded_exchange import steady
 from tests.recorded_run import channel_info
 
 MS = 1_000_000
@@ -140,18 +141,8 @@ def test_the_distance_of_messages_follows_from_the_setting(
 
 
 def exchange_of(buffer_timeout_ns: int) -> RecordedExchange:
-    return RecordedExchange(
-        producers=1,
-        consumers=1,
-        channels=(),
-        network=replace(NetworkConfig(), buffer_timeout_ns=buffer_timeout_ns),
-        is_max_rate=False,
-        measured_from_ns=0,
-        measured_to_ns=MS,
-        seed=1,
-        costs=COSTS,
-        wakeups=WAKEUPS,
-    )
+    network = NetworkConfig(buffer_timeout_ns=buffer_timeout_ns)
+    return steady(channels=(), network=network, costs=COSTS, wakeups=WAKEUPS)
 
 
 def test_the_share_of_waking_is_that_of_way_and_work() -> None:

@@ -13,10 +13,10 @@ from flinknet.predict.kernel_edge import ExchangePlan, KernelEdge
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import simulate, simulate_in_full
-from flinknet.simulator.cost_model import CostModel, Preemptions
+from flinknet.simulator.cost_model import Preemptions
+from tests.recorded_exchange import FROM_NS, steady
 from tests.simulation import MS, NEVER, US, S
 
-FROM_NS = 5 * S
 WIRE_BYTES = 105.0
 
 
@@ -41,17 +41,14 @@ def exchange_of(
         )
         for number, ((producer, consumer), count) in enumerate(routes.items())
     )
-    return RecordedExchange(
+    exchange = steady(
         producers=3,
         consumers=3,
         channels=channels,
-        network=NetworkConfig(),
         is_max_rate=is_max_rate,
-        measured_from_ns=FROM_NS,
         measured_to_ns=FROM_NS + int(records / rate_per_s * S),
-        seed=7,
-        costs=CostModel(12_000.0, 0.15, 50_000.0, 12_000.0, 100.0, consume_ns),
     )
+    return replace(exchange, costs=replace(exchange.costs, consume_ns_per_record=consume_ns))
 
 
 def with_timeout(timeout_ns: int) -> NetworkConfig:

@@ -22,7 +22,7 @@ from flinknet.capture.session import SessionConfig
 from flinknet.core.probe import MessageKind
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import TraceFormatError
-from flinknet.predict.captured import load_captured
+from flinknet.predict.loading import load_exchange
 from flinknet.replay.advise.judged import judged
 from flinknet.replay.observe.measured import ObservedRun, replayed_channels, uncounted_loss
 from flinknet.replay.observe.observed import observe_here
@@ -233,7 +233,7 @@ def test_every_figure_is_right_absent_or_next_to_the_share_that_is_missing(
             of_run = {key: row for key, row in rows.items() if key[0] in own}
             check_figures(observed, of_run, whole, begins_later=begins_later)
         if len(runs) == 1:
-            exchange = load_captured(runs[0].place, runs[0].from_ns, runs[0].to_ns)
+            exchange = load_exchange(runs[0].place, runs[0].from_ns, runs[0].to_ns)
             # Each channel is rounded on its own.
             assert abs(exchange.records - observed.measured.records) <= 2
 

@@ -17,7 +17,7 @@ from flinknet.predict.fit.costs import RATE_IS_FITTED
 from flinknet.predict.grid import Grid
 from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange
+from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
 from flinknet.replay import plans, simulations
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld
@@ -31,9 +31,9 @@ from flinknet.replay.predictions import (
     units_of,
 )
 from flinknet.replay.read import AskedPart, RecordedRun, open_recorded_run, part_of
-from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.job_names import ONLY_EDGE, Edge
 from flinknet.trace.manifest import TAP
+from tests.recorded_exchange import steady
 from tests.recorded_run import MS, write_run
 from tests.simulation import US, S
 
@@ -190,24 +190,6 @@ def test_a_rate_that_the_model_was_fitted_to_has_no_error(is_fitted: bool) -> No
     assert (error.throughput, error.buffers_per_s) == wanted
 
 
-def exchange(seconds: float) -> RecordedExchange:
-    """A channel with 10 000 records a second."""
-    records, from_ns = int(10_000 * seconds), S
-    to_ns = from_ns + int(seconds * S)
-    arrivals = Ramps(np.array([records]), np.array([from_ns]), np.array([to_ns - 1]))
-    return RecordedExchange(
-        1,
-        1,
-        (RecordedChannel(0, 0, 0, 0, arrivals, 105.0),),
-        NetworkConfig(),
-        False,
-        from_ns,
-        to_ns,
-        7,
-        CostModel(12_000.0, 0.15, 50_000.0, 12_000.0, 100.0, (20.0,)),
-    )
-
-
 ONE_EDGE = Edge(1, 0, 0, 1, *ONLY_EDGE)
 
 
@@ -233,7 +215,7 @@ def predicted(
 def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_first(
     exclusive_buffers: int, is_known: bool
 ) -> None:
-    whole = exchange(2.0)
+    whole = steady(10_000.0, 2.0)
     network = replace(whole.network, buffer_timeout_ns=MS, exclusive_buffers=exclusive_buffers)
     found = predicted([whole], Setting(network), 200 * MS, whole.measured_to_ns, "a note")
     assert found.point.method == ("kernel" if is_known else "simulator")
@@ -244,7 +226,7 @@ def test_what_the_compiled_model_does_not_know_is_simulated_in_part_and_says_so_
 
 
 def test_windows_are_added_up() -> None:
-    one = exchange(2.0)
+    one = steady(10_000.0, 2.0)
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
     found, alone = predicted([one] * 3, setting, 0, 100 * S), simulate(one, setting.network)
     point, latency_ns = found.point, found.point.latency_ns
@@ -268,7 +250,7 @@ def test_windows_are_added_up() -> None:
 def test_of_windows_that_the_compiled_model_does_not_know_the_first_are_simulated(
     part_ns: int, windows: int, simulated_s: int, note: str
 ) -> None:
-    one = exchange(2.0)
+    one = steady(10_000.0, 2.0)
     setting = Setting(replace(one.network, buffer_timeout_ns=MS, exclusive_buffers=0))
     found = predicted([one] * 3, setting, part_ns, 100 * S, "a note")
     assert (found.point.method, found.windows) == ("simulator", windows)
@@ -279,7 +261,7 @@ def test_of_windows_that_the_compiled_model_does_not_know_the_first_are_simulate
 
 
 def test_a_window_in_which_nothing_came_is_known() -> None:
-    one = exchange(2.0)
+    one = steady(10_000.0, 2.0)
     idle = replace(one, channels=(replace(one.channels[0], arrivals=Ramps.of(NOTHING)),))
     setting = Setting(replace(one.network, buffer_timeout_ns=MS))
     alone, found = (predicted(each, setting, 0, 100 * S) for each in ([one, one], [idle, one]))

@@ -13,15 +13,11 @@ import pytest
 from flinknet.core.probe import FlushReason
 from flinknet.errors import TraceFormatError
 from flinknet.plain_values import from_plain, to_plain
-from flinknet.predict.exchange import (
-    QUEUES_START_EMPTY,
-    load_timed,
-    recorded_setting,
-)
+from flinknet.predict.exchange import QUEUES_START_EMPTY, recorded_setting
 from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhead_ns
 from flinknet.predict.fit.window_rows import read_window
 from flinknet.predict.grid import Grid
-from flinknet.predict.loading import load_alone
+from flinknet.predict.loading import load_alone, load_exchange
 from flinknet.predict.what_if import simulate
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.predictions import GROWS
@@ -175,7 +171,7 @@ def test_a_setting_that_cannot_be_simulated_is_a_note_and_leaves_the_rest(
 
 
 def test_arrivals_and_costs_are_those_of_the_trace(sawtooth_run: Path) -> None:
-    exchange = load_timed(sawtooth_run, START_NS, START_NS + 1000 * MS)
+    exchange = load_exchange(sawtooth_run, START_NS, START_NS + 1000 * MS)
     assert (exchange.producers, exchange.consumers, len(exchange.channels)) == (1, 2, 2)
     assert not exchange.is_max_rate
     assert exchange.network.buffer_timeout_ns == 10 * MS
@@ -200,7 +196,7 @@ def test_the_period_of_the_flusher_is_that_of_the_rows() -> None:
 
 
 def test_only_records_intended_in_the_window_arrive(sawtooth_run: Path) -> None:
-    exchange = load_timed(sawtooth_run, START_NS + 15 * MS, START_NS + 42 * MS)
+    exchange = load_exchange(sawtooth_run, START_NS + 15 * MS, START_NS + 42 * MS)
     assert exchange.records == 2 * 27
     assert exchange.channels[0].arrivals_ns[[0, -1]].tolist() == [
         START_NS + 15 * MS,
@@ -233,7 +229,7 @@ def test_writers_that_waited_for_a_moment_change_no_model(
     from_ns = START_NS + 500 * MS
     waits_ns = [(from_ns, from_ns + waited_ms * MS)] if waited_ms else []
     run = write_run(tmp_path / "run", waits_ns=waits_ns)
-    exchange = load_timed(run, START_NS, START_NS + 1000 * MS)
+    exchange = load_exchange(run, START_NS, START_NS + 1000 * MS)
     assert (exchange.wakeups is not None) is is_incident
     assert (QUEUES_START_EMPTY not in exchange.notes) is is_incident
 
@@ -262,7 +258,7 @@ def test_task_managers_poll_where_each_has_a_core(
     tmp_path: Path, host: dict[str, Any], may_poll: bool
 ) -> None:
     run = write_run(tmp_path / "run", host=host)
-    exchange = load_timed(run, START_NS, START_NS + 1000 * MS)
+    exchange = load_exchange(run, START_NS, START_NS + 1000 * MS)
     assert exchange.wakeups.may_poll is may_poll
 
 

@@ -16,9 +16,10 @@ import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.options.what_if import Setting
-from flinknet.predict.exchange import load_timed, recorded_setting
+from flinknet.predict.exchange import recorded_setting
 from flinknet.predict.grid import Grid
 from flinknet.predict.job import JobEdge, RecordedJob
+from flinknet.predict.loading import load_exchange
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_slices
 from flinknet.replay import simulations, slices
@@ -112,7 +113,7 @@ def test_slices_add_up_to_the_whole(
     grid: Grid,
 ) -> None:
     run = made_run(tmp_path / "run", seed=seed, rate_per_s=rate_per_s, timeout_ns=timeout_ns)
-    exchange = load_timed(run.path, run.from_ns, run.to_ns)
+    exchange = load_exchange(run.path, run.from_ns, run.to_ns)
     job = RecordedJob([JobEdge(run.ends, exchange)])
     part = Part((Window(run.from_ns, run.to_ns),), run.duration_ns)
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)

@@ -13,15 +13,12 @@ import numpy as np
 
 from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.predict.ramps import LONG_RUN, Runs
 from flinknet.trace.buffers import CHANNEL_BITS, SortedEvents
 from flinknet.trace.event_block import EventBlock, Spans
 
 Key = tuple[int, int]
 """Kind and point of events."""
-
-LONG_RUN = 512
-"""Fewest consecutive rows that are copied as a piece and not row by row: 65,536 rows take 17
-instead of 48 us in pieces of 4,096, and 228 in pieces of 64."""
 
 ROWS_AT_ONCE = 1 << 16
 """Rows of several channels that are processed together, so that intermediate results fit into the
@@ -105,12 +102,20 @@ class ChannelEvents:
         bounds: dict[Key, IntArray] = {}
         for key in list(parts):
             own = parts.pop(key)
-            layout = _Layout.of(own)
-            bounds[key] = layout.bounds(len(channels))
-            rows[key] = {
-                name: layout.laid([part.columns.pop(name) for part in own])
-                for name in list(own[0].columns)
-            }
+            names, lengths = list(own[0].columns), [int(part.counts.sum()) for part in own]
+            columns = ([part.columns.pop(name) for part in own] for name in names)
+            places = np.concatenate([part.places for part in own])
+            counts = np.concatenate([part.counts for part in own])
+            joined: Iterator[IntArray] = map(np.concatenate, columns)
+            if (places[1:] < places[:-1]).any():
+                order = np.argsort(places, kind="stable")
+                source = np.repeat(np.arange(len(own)), [len(part.counts) for part in own])
+                starts = np.concatenate([np.cumsum(each.counts) - each.counts for each in own])
+                joined = Runs(source, starts, counts).take(order).joined(lengths, columns)
+                places, counts = places[order], counts[order]
+            starts = np.r_[0, np.cumsum(counts)]
+            bounds[key] = starts[np.searchsorted(places, np.arange(len(channels) + 1))]
+            rows[key] = dict(zip(names, joined, strict=True))
         return cls(channels, rows, bounds)
 
     @classmethod
@@ -224,56 +229,6 @@ class ChannelEvents:
                     columns["first_record_ns"] = np.where(came_ns >= 0, within_ns, came_ns)
                 columns["at_ns"] = columns["at_ns"] + shift_ns
             yield range(start, end), events, window
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Layout:
-    """Order in which the runs of parts are joined by channels, each in the order of the parts.
-
-    Attributes:
-        places, counts: of all runs, in their given order.
-        parts: rows of each part.
-        order: order of the runs; None if they are sorted.
-    """
-
-    places: IntArray
-    counts: IntArray
-    parts: list[int]
-    order: IntArray | None
-
-    @classmethod
-    def of(cls, own: Sequence[EventRuns]) -> _Layout:
-        places = np.concatenate([part.places for part in own])
-        counts = np.concatenate([part.counts for part in own])
-        is_ordered = (places[1:] >= places[:-1]).all()
-        order = None if is_ordered else np.argsort(places, kind="stable")
-        return cls(places, counts, [int(part.counts.sum()) for part in own], order)
-
-    def bounds(self, channels: int) -> IntArray:
-        """Bounds of the rows of each channel."""
-        starts = np.r_[0, np.cumsum(self.counts if self.order is None else self.counts[self.order])]
-        places = self.places if self.order is None else self.places[self.order]
-        found: IntArray = starts[np.searchsorted(places, np.arange(channels + 1))]
-        return found
-
-    def laid(self, values: Sequence[IntArray]) -> IntArray:
-        """Join a column of all parts."""
-        order, counts = self.order, self.counts
-        if order is None:
-            return np.concatenate(values)
-        ends = np.cumsum(counts)
-        if sum(self.parts) < LONG_RUN * len(order):
-            starts = (ends - counts)[order]
-            before = np.cumsum(counts[order]) - counts[order]
-            rows = np.repeat(starts - before, counts[order]) + np.arange(sum(self.parts))
-            return np.concatenate(values).take(rows)
-        part_ends = np.cumsum(self.parts)
-        part = np.searchsorted(part_ends, ends - counts, side="right")
-        part = np.minimum(part, len(values) - 1)
-        shift = (part_ends - self.parts)[part]
-        runs = (part[order], (ends - counts - shift)[order], (ends - shift)[order])
-        bounds = zip(*(each.tolist() for each in runs), strict=True)
-        return np.concatenate([values[number][start:end] for number, start, end in bounds])
 
 
 _SET_ASIDE: Mapping[Key, tuple[str, ...]] = {

@@ -7,6 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from flinknet.predict.fit.queued import (
+    BUSY_TIME,
+    BYTES_IN_LOCAL,
+    BYTES_IN_REMOTE,
+    IDLE_TIME,
+    RECORDS_IN,
+    RECORDS_OUT,
+)
+from flinknet.predict.local_channels import BROADCAST, partitioner_of
 from flinknet.results import (
     EdgeShare,
     FlinkMetrics,
@@ -22,13 +31,9 @@ from flinknet.trace.recordings import series_within
 
 from ..read import RecordedRun
 
-_BUSY, _IDLE = "accumulateBusyTimeMs", "accumulateIdleTimeMs"
-_PRESSED = "accumulateBackPressuredTimeMs"
-
-_COUNTERS = ("numRecordsIn", "numRecordsOut")
+_TIMES = (BUSY_TIME, IDLE_TIME, "accumulateBackPressuredTimeMs")
+_COUNTERS = (RECORDS_IN, RECORDS_OUT)
 _LEVELS = ("inPoolUsage", "outPoolUsage", "inputQueueLength")
-
-BROADCAST = "broadcast"
 
 _NO_SERIES = Series(None, None, None, None, np.zeros(0, np.int64), {})
 
@@ -73,7 +78,7 @@ def task_shares(run: RecordedRun) -> dict[str | None, list[float | None]]:
     """Shares of the time in which tasks were busy, idle and back-pressured, by their own metrics to
     the end of the run, or of the part that was asked for."""
     series = series_within(run.place, run.from_ns, run.to_ns if run.is_asked_part else 1 << 62)
-    return {each.task: [_share(each, name) for name in (_BUSY, _IDLE, _PRESSED)] for each in series}
+    return {each.task: [_share(each, name) for name in _TIMES] for each in series}
 
 
 def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
@@ -83,7 +88,7 @@ def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> Verte
         TaskMetrics(
             name,
             place,
-            *(_share(own.get(name, _NO_SERIES), each) for each in (_BUSY, _IDLE, _PRESSED)),
+            *(_share(own.get(name, _NO_SERIES), each) for each in _TIMES),
             *(own.get(name, _NO_SERIES).increase_per_s(each) for each in _COUNTERS),
             *(own.get(name, _NO_SERIES).mean(each) for each in _LEVELS),
         )
@@ -105,7 +110,7 @@ def records_in(vertex: Mapping[str, Any], series: Iterable[Series]) -> dict[str,
     """Records that tasks of a vertex have read since they were started, by Flink's counters."""
     found = {}
     for each in _tasks_of(vertex, series):
-        column = each.values.get("numRecordsIn")
+        column = each.values.get(RECORDS_IN)
         if each.task is not None and column is not None and not np.isnan(column).all():
             found[each.task] = float(np.nanmax(column))
     return found
@@ -132,9 +137,8 @@ def _records_per_s(
         return target.records_in_per_s
     if any(each.source == edge.source for each in others):
         return None
-    described = manifest.scenario["job"]["edges"]
-    partitioner = next(each["partitioner"] for each in described if each["index"] == edge.index)
-    return None if partitioner == BROADCAST else source.records_out_per_s
+    is_broadcast = partitioner_of(manifest, edge.index) == BROADCAST
+    return None if is_broadcast else source.records_out_per_s
 
 
 def _local_bytes_share(
@@ -144,8 +148,7 @@ def _local_bytes_share(
         return None
     own = _tasks_of(target, series)
     local, remote = (
-        [each.increase_per_s(name) for each in own]
-        for name in ("numBytesInLocal", "numBytesInRemote")
+        [each.increase_per_s(name) for each in own] for name in (BYTES_IN_LOCAL, BYTES_IN_REMOTE)
     )
     known = [each for each in (*local, *remote) if each is not None]
     if not own or len(known) < 2 * len(own) or not sum(known):

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from flinknet.arrays import IntArray
 from flinknet.trace import BytesRead, TraceReader
-from flinknet.trace.event_block import EventBlock, lazy_block
+from flinknet.trace.event_block import lazy_block
 
 from ..spark.frames import (
     Columns,
@@ -37,7 +37,7 @@ from ..spark.frames import (
 )
 from ..spark.units import Checkpoint, digest
 from ..spark.worker import return_free_memory
-from .channel_events import ChannelEvents, SetAside
+from .channel_events import SetAside
 from .question import Question, Summary
 from .units import Group, Unit, Units
 from .widening import completed
@@ -148,45 +148,13 @@ def ask_merged(spark: SparkSession, units: Units, question: Question) -> DataFra
     return in_order(merged, *question.keys)
 
 
-def _answered(unit: Unit, *, groups: Sequence[Group], question: Question) -> Iterator[Columns]:
-    group = groups[unit.group]
-    if question.ask is not None:
-        tally = question.ask(unit)
-        for block in own_blocks(unit, group):
-            tally.take(block)
-        answers = tally.answers()
-    elif question.ask_slice is not None and unit.is_slice:
-        found = events_of(unit, group)
-        answers = (columns for _, columns in question.ask_slice(unit, group, found))
-    else:
-        return
-    for each in answers:
-        yield of_run(unit.run, each)
+def _answered(unit: Unit, *, groups: Sequence[Group], question: Question) -> Iterator[pa.Table]:
+    return (table for _, table in answers_of(unit, groups[unit.group], {question.name: question}))
 
 
 def of_run(run: int, columns: Columns) -> Columns:
     """Columns of rows of a run, with its number."""
     return {"run": np.full(len(next(iter(columns.values()))), run), **columns}
-
-
-def own_blocks(unit: Unit, group: Group) -> Iterator[EventBlock]:
-    """The blocks that belong to a unit, without those of its margins."""
-    for file in unit.files:
-        with TraceReader(file.file, file.extents) as reader:
-            for index, number in enumerate(reader.numbers):
-                if file.own_from <= number < file.own_to:
-                    yield lazy_block(reader, index, group.own)
-
-
-def events_of(unit: Unit, group: Group) -> ChannelEvents:
-    """The events of each channel that determine its state in a slice."""
-    aside = SetAside(group.channels, *unit.reach_ns)
-    for file in unit.files:
-        with TraceReader(file.file, file.extents) as reader:
-            for index, entry in enumerate(reader.blocks()):
-                block = lazy_block(reader, index, group.own)
-                aside.take(block, entry.first_ns, entry.last_ns)
-    return completed(unit, aside.events(), BytesRead())
 
 
 def answers_of(
@@ -198,7 +166,7 @@ def answers_of(
     """
     tallies = {name: each.ask(unit) for name, each in questions.items() if each.ask is not None}
     asks = dict.fromkeys(each.ask_slice for each in questions.values() if each.ask_slice)
-    aside = SetAside(group.channels, *unit.reach_ns) if unit.is_slice else None
+    aside = SetAside(group.channels, *unit.reach_ns) if asks and unit.is_slice else None
     events, counted = 0, BytesRead()
     for file in unit.files:
         with TraceReader(file.file, file.extents) as reader:

@@ -232,12 +232,15 @@ def flattened(table: DataFrame, through: Collection[str] | None = None) -> DataF
 
 
 def map_units(
-    spark: SparkSession, units: Sequence[Unit], work: Callable[[Unit], Iterable[Columns]], row: type
+    spark: SparkSession,
+    units: Sequence[Unit],
+    work: Callable[[Unit], Iterable[Columns | pa.Table]],
+    row: type,
 ) -> DataFrame:
     """Have executors make rows from units, one by one, by a function that they can import by name
     or that travels by value."""
 
-    def each(own: Iterator[Unit]) -> Iterator[Columns]:
+    def each(own: Iterator[Unit]) -> Iterator[Columns | pa.Table]:
         for unit in own:
             yield from work(unit)
 
@@ -247,7 +250,7 @@ def map_units(
 def map_partitions(
     spark: SparkSession,
     units: Sequence[Unit],
-    work: Callable[[Iterator[Unit]], Iterable[Columns]],
+    work: Callable[[Iterator[Unit]], Iterable[Columns | pa.Table]],
     row: type,
 ) -> DataFrame:
     """As `map_units`, with `work` for the few consecutive units of each task."""
@@ -257,8 +260,11 @@ def map_partitions(
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own = (unit for batch in batches for unit in rows_of(kind, batch))
-        for columns in work(own):
-            yield from record_batches([columns], schema)
+        for found in work(own):
+            if isinstance(found, pa.Table):
+                yield from found.to_batches()
+            else:
+                yield from record_batches([found], schema)
         freeze_what_is_loaded()
         return_free_memory()
 

@@ -21,10 +21,12 @@ from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_slices
 from flinknet.replay.observe import channel_events, units, widening
 from flinknet.replay.observe.channel_events import SetAside
+from flinknet.replay.observe.credit import CREDIT_TRIPS
 from flinknet.replay.observe.latency import add_latencies
 from flinknet.replay.observe.observed import collect, observe
-from flinknet.replay.observe.regimes import REGIME_TIMES, REGIMES, WAITS, observe_slice
-from flinknet.replay.observe.tree import events_of, of_run
+from flinknet.replay.observe.regimes import REGIME_TIMES, REGIMES, TASK_TIMES, WAITS
+from flinknet.replay.observe.stretches import CHANNEL_TIMES
+from flinknet.replay.observe.tree import answers_of
 from flinknet.replay.observe.units import Group, Unit, Units, even_cuts, groups_of
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.trace import BytesRead, TraceFile, index
@@ -32,6 +34,9 @@ from flinknet.trace.index import stamp_of
 from tests.recorded_run import START_NS, write_run
 
 MS = 1_000_000
+
+OF_SLICES = {each.name: each for each in (REGIME_TIMES, TASK_TIMES, CREDIT_TRIPS, CHANNEL_TIMES)}
+"""The questions that the events of a slice answer."""
 
 
 def made_run(directory: Path, *, seed: int, timeout_ns: int, rate_per_s: float) -> RecordedRun:
@@ -77,12 +82,11 @@ def regimes(run: RecordedRun, split: int) -> dict[tuple[Any, ...], int]:
     found = slices_of(run, split)
     for unit in found.units:
         group = found.groups[unit.group]
-        for name, answer in observe_slice(unit, group, events_of(unit, group)):
-            for regime in REGIMES if name == REGIME_TIMES.name else ():
-                columns_of = (answer[name] for name in ("channel", "from_ns", regime))
-                for channel, from_ns, ns in zip(*columns_of, strict=True):
-                    key = int(channel), int(from_ns), regime
-                    sums[key] = sums.get(key, 0) + int(ns)
+        for name, answer in answers_of(unit, group, OF_SLICES):
+            for row in answer.to_pylist() if name == REGIME_TIMES.name else ():
+                for regime in REGIMES:
+                    key = row["channel"], row["from_ns"], regime
+                    sums[key] = sums.get(key, 0) + row[regime]
     return sums
 
 
@@ -106,9 +110,8 @@ def of_a_slice(run: RecordedRun) -> dict[str, list[tuple[Any, ...]]]:
     """The rows about the whole run as one slice, in order."""
     found = slices_of(run, 1)
     rows: dict[str, list[tuple[Any, ...]]] = {}
-    for name, part in observe_slice(*of_first(found), events_of(*of_first(found))):
-        columns = of_run(0, part).values()
-        rows.setdefault(name, []).extend(zip(*map(list, columns), strict=True))
+    for name, part in answers_of(*of_first(found), OF_SLICES):
+        rows.setdefault(name, []).extend(tuple(each.values()) for each in part.to_pylist())
     return {name: sorted(own) for name, own in rows.items()}
 
 
