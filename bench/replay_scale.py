@@ -291,7 +291,7 @@ def measured(
                         for point in points
                     ),
                     "methods": sorted(
-                        {each["point"]["method"] or each["why_unknown"] for each in points}
+                        {each["point"]["method"] or each["point"]["why_unknown"] for each in points}
                     ),
                     "files_bytes": sum(Path(file.path).stat().st_size for file in run.files),
                     "index_bytes": planned_bytes + sum(row.index_bytes for row in found.work),

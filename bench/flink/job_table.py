@@ -154,10 +154,7 @@ class Replayed:
         timeout_ns = -1 if timeout_ms < 0 else timeout_ms * 1_000_000
         own = [each for each in self.job["points"] if {*each["timeouts_ns"]} == {timeout_ns}]
         return [
-            {
-                **each["total"],
-                "why_no_latency": each["why_unknown"] or each["total"]["why_no_latency"],
-            }
+            {**each, "why_no_latency": each["why_unknown"] or each["why_no_latency"]}
             for each in own[:1]
         ]
 

@@ -23,7 +23,6 @@ from flinknet.results import (
     Advice,
     Choice,
     JobAnswer,
-    JobEdgePoint,
     JobObserved,
     JobPoint,
     Measured,
@@ -357,11 +356,11 @@ def job_answer(
     """The answer about a job, from its edges by number of the run."""
     points = tuple(_point(plan, each, predictions) for each in plan.order)
     seen = _job_observed(plan, observed)
-    recorded = next(each for each in points if each.total.is_recorded)
+    recorded = next(each for each in points if each.is_recorded)
     ends = [each.ends for each in plan.edges]
     own = [each.ends.name for each in plan.edges if has_own_timeout(each.manifest)]
     notes = [SET_BY_OPERATOR.format(", ".join(own))] if own else []
-    error = model_error(recorded.total, seen, seen.buffers_per_s)
+    error = model_error(recorded, seen, seen.buffers_per_s)
     choice, by_task = chosen(points, targets, error), None
     search = TaskSearch.of(plan, predictions, choice, targets, error)
     if plan.searched and search is not None and (ended := search.ended()) is not None:
@@ -372,6 +371,7 @@ def job_answer(
     return JobAnswer(
         path=str(plan.run.path),
         edges=tuple(each.name for each in ends),
+        edge_numbers=tuple(each.number for each in ends),
         feeding=tuple(fed.index(each.source) if each.source in fed else None for each in ends),
         observed=seen,
         model_error=error,
@@ -396,27 +396,15 @@ def search_further(
 
 
 def _point(plan: Plan, number: int, predictions: Predictions) -> JobPoint:
-    total = predictions.of(plan, number, WHOLE_JOB)
-    edges = [
-        JobEdgePoint(
-            edge.ends.number,
-            edge.ends.name,
-            row.setting.buffer_timeout_ns,
-            row.point.throughput_records_per_s,
-            row.point.latency_ns,
-            row.since_source_ns or UNKNOWN_LATENCY,
-            row.point.buffers_per_s,
-            row.why_unknown,
-        )
-        for place, edge in enumerate(plan.edges)
-        for row in [predictions.of(plan, number, place)]
-    ]
+    total = predictions.of(plan, number, WHOLE_JOB).point
+    edges = tuple(predictions.of(plan, number, place).point for place in range(len(plan.edges)))
+    timeouts_ns = tuple(each.network.buffer_timeout_ns for each in plan.candidates[number])
     why = total.why_unknown
     if why is not None:
-        first = next((each for each in edges if each.why_unknown == why), None)
-        why = why if first is None else f"{first.edge}: {why}"
-    timeouts_ns = tuple(each.network.buffer_timeout_ns for each in plan.candidates[number])
-    return JobPoint(timeouts_ns, total.point, tuple(edges), why)
+        pairs = zip(plan.edges, edges, strict=True)
+        name = next((run.ends.name for run, each in pairs if each.why_unknown == why), None)
+        total = replace(total, why_unknown=why if name is None else f"{name}: {why}")
+    return JobPoint.of(total, timeouts_ns, edges)
 
 
 def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> JobObserved:

@@ -87,14 +87,12 @@ class Prediction:
         edge: place of the exchange in the job; WHOLE_JOB for a job as a whole.
         candidate: number of the setting in its plan.
         setting: of the exchange; for a job, of its first edge.
-        since_source_ns: latency from when a record came to the job; of edges of jobs alone.
         records: simulated ones, over all windows.
         duration_ns: length of time that the figures count over.
         window_to_ns: end of the part that the prediction stands for.
         windows: spread over this part; 1: the part was simulated whole.
         simulated_ns: length of the windows together; None if the part was simulated whole.
         assumed: what the trace leaves open, and was assumed.
-        why_unknown: reason why nothing is predicted; None if something is.
     """
 
     run: int
@@ -103,14 +101,12 @@ class Prediction:
     candidate: int
     setting: AskedSetting
     point: TradeOffPoint
-    since_source_ns: LatencySummary | None = None
     records: int | None = None
     duration_ns: int | None = None
     window_to_ns: int
     windows: int = 1
     simulated_ns: int | None = None
     assumed: list[str] = field(default_factory=list)
-    why_unknown: str | None = None
 
 
 def point_of(setting: Setting, *, is_recorded: bool) -> TradeOffPoint:
@@ -132,6 +128,7 @@ def without_latency(point: TradeOffPoint, why: str) -> TradeOffPoint:
         latency_ns=UNKNOWN_LATENCY,
         latency_low_ns=None,
         latency_high_ns=None,
+        since_source_ns=None,
         backlog_buffers=UNKNOWN_BACKLOG,
         why_no_latency=why,
         notes=(*point.notes, f"latency unknown: {why}"),
@@ -219,12 +216,12 @@ class Predictions:
         if plan.job == ALONE:
             return self._by_key[ALONE, plan.run.run, number]
         row, why = self._by_key[plan.job, edge, number], self._contradicted[plan.job]
-        if why is None or row.why_unknown is not None:
+        if why is None or row.point.why_unknown is not None:
             return row
         point = without_latency(row.point, why)
         if edge == WHOLE_JOB:
             point = replace(point, notes=row.point.notes)
-        return replace(row, point=point, since_source_ns=None)
+        return replace(row, point=point)
 
     def of_run(self, run: RecordedRun) -> list[tuple[Setting, Prediction]]:
         """The outcomes of an exchange with ascending settings: in its job, if it has one, under the
@@ -251,9 +248,9 @@ class Predictions:
             if single is None:
                 yield setting, row
                 continue
-            whys = [self.of(job, number, n).why_unknown for n in range(len(job.edges))]
+            whys = [self.of(job, number, n).point.why_unknown for n in range(len(job.edges))]
             is_pressed = any(why is not None and is_pressure(why) for why in whys)
-            if row.why_unknown is not None and not is_pressed and single.records is not None:
+            if row.point.why_unknown is not None and not is_pressed and single.records is not None:
                 yield setting, single
                 continue
             point = replace(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ from flinknet.arrays import FloatArray, IntArray
 from flinknet.results import (
     CpuCost,
     JobAnswer,
-    JobEdgePoint,
     Measured,
     MessageCount,
     Price,
@@ -66,6 +66,8 @@ USUAL_ROUNDS = 20
 
 SAME_RATE = 0.02
 """Relative difference of record rates below which two intervals have the same work."""
+
+_Point = TypeVar("_Point", bound=TradeOffPoint)
 
 _CPU_TIME, _MESSAGES, _RECORDS = "JVM.CPU.Time", "numBuffersInRemote", "numRecordsIn"
 """Names of Flink's counters; numBuffersOut is unsuitable, because it counts finished buffers, and a
@@ -149,14 +151,12 @@ def priced_job(job: JobAnswer, answers: Sequence[tuple[ReplayAnswer, float] | No
         None if each is None else _Carried.of(each[0].observed, each[0].messages, each[1])
         for each in answers
     ]
-    prices = [_price(each.edges, carried, each.total.flow_control) for each in job.points]
-    totals = _with_changes(job.trade_offs, prices, cpu_cost)
-    points = (replace(point, total=total) for point, total in zip(job.points, totals, strict=True))
-    return replace(job, points=tuple(points), cpu_cost=cpu_cost)
+    prices = [_price(each.edges, carried, each.flow_control) for each in job.points]
+    return replace(job, points=_with_changes(job.points, prices, cpu_cost), cpu_cost=cpu_cost)
 
 
 def _price(
-    edges: Sequence[TradeOffPoint | JobEdgePoint],
+    edges: Sequence[TradeOffPoint],
     carried: Sequence[_Carried | None],
     flow_control: str,
 ) -> Price | None:
@@ -177,8 +177,8 @@ def _price(
 
 
 def _with_changes(
-    points: Sequence[TradeOffPoint], prices: Sequence[Price | None], cpu_cost: CpuCost
-) -> tuple[TradeOffPoint, ...]:
+    points: Sequence[_Point], prices: Sequence[Price | None], cpu_cost: CpuCost
+) -> tuple[_Point, ...]:
     """The points with their prices, and how these differ from that of the recorded setting."""
     pairs = [*zip(points, prices, strict=True)]
     recorded, before = next((pair for pair in pairs if pair[0].is_recorded), (None, None))

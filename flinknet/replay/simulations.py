@@ -80,11 +80,11 @@ def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iter
             if why is None and why_no_latency is not None:
                 row = replace(row, point=without_latency(row.point, why_no_latency))
             if row.edge == WHOLE_JOB:
-                yield replace(row, why_unknown=why or row.why_unknown)
+                yield unknown(row, why)
                 continue
             is_timed = all(each.edges[row.edge].exchange.has_instants for each in jobs)
             recorded = unit.recorded[row.edge]
-            yield with_notes(row, recorded, why or row.why_unknown, is_timed=is_timed)
+            yield with_notes(unknown(row, why), recorded, is_timed=is_timed)
 
 
 def predict_here(
@@ -254,7 +254,7 @@ def with_outcome(
         memory_bytes=outcome.memory_bytes,
     )
     if outcome.why_unknown is not None:
-        return replace(row, point=point, why_unknown=outcome.why_unknown)
+        return unknown(replace(row, point=point), outcome.why_unknown)
     phases, likely = max(len(outcome.phases), 1), outcome.likely
     seconds = outcome.duration_ns / 1e9
     ends: dict[str, Any] = {}
@@ -286,12 +286,9 @@ def with_outcome(
         notes.append(POLLS)
     if likely is not None:
         notes.append(RANGES_OF_PHASES)
-    return replace(
-        row,
-        point=replace(point, notes=tuple(notes)),
-        duration_ns=duration_ns,
-        since_source_ns=None if row.job == ALONE else outcome.since_source.summary(),
-    )
+    since_source_ns = None if row.job == ALONE else outcome.since_source.summary()
+    point = replace(point, notes=tuple(notes), since_source_ns=since_source_ns)
+    return replace(row, point=point, duration_ns=duration_ns)
 
 
 def of_the_first(row: Prediction, from_ns: int, to_ns: int) -> Prediction:
@@ -303,9 +300,12 @@ def _noted(row: Prediction, note: str) -> Prediction:
     return replace(row, point=replace(row.point, notes=(note, *row.point.notes)))
 
 
-def with_notes(
-    row: Prediction, recorded: Setting, why: str | None, *, is_timed: bool | None = None
-) -> Prediction:
+def unknown(row: Prediction, why: str | None) -> Prediction:
+    """The row with the reason why nothing is predicted, if there is one."""
+    return row if why is None else replace(row, point=replace(row.point, why_unknown=why))
+
+
+def with_notes(row: Prediction, recorded: Setting, *, is_timed: bool | None = None) -> Prediction:
     """The row with the notes about its timeout, and why nothing is predicted."""
     point = row.point
     notes = list(point.notes if row.records is not None else row.assumed)
@@ -318,6 +318,6 @@ def with_notes(
         notes.append(SHORTER)
     if timeout_ns > 0 and timeout_ns % NS_PER_MS and not point.is_recorded:
         notes.append(NOT_WHOLE_MS)
-    if why is not None:
-        notes.append(f"not predicted: {why}")
-    return replace(row, point=replace(point, notes=tuple(notes)), why_unknown=why)
+    if point.why_unknown is not None:
+        notes.append(f"not predicted: {point.why_unknown}")
+    return replace(row, point=replace(point, notes=tuple(notes)))

@@ -46,6 +46,7 @@ from .simulations import (
     of_the_first,
     predictions_of,
     stamps_at,
+    unknown,
     unpredicted,
     with_notes,
     with_outcome,
@@ -366,4 +367,4 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
             simulated = replace(simulated, duration_ns=length_ns)
             row = replace(row, windows=len(parts), simulated_ns=part.simulated_ns)
         row = with_outcome(row, with_delays(simulated, exchange, setting), exchange, setting)
-    return with_notes(row, unit.recorded[0], error)
+    return with_notes(unknown(row, error), unit.recorded[0])

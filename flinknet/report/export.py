@@ -286,7 +286,7 @@ def replay_rows(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ())
         rows += _rows_of(answer, {"run": answer.trace.path, **edge}, names, _OBSERVED)
     for job in jobs:
         names = [
-            _names_of(each.total) | {"buffer_timeout": timeouts_text(each.timeouts_ns)}
+            _names_of(each) | {"buffer_timeout": timeouts_text(each.timeouts_ns)}
             for each in job.points
         ]
         rows += _rows_of(job, {"run": job.path, "edge_number": None, "edge": JOB}, names, _OF_JOB)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from flinknet.results import (
     JobAnswer,
-    JobEdgePoint,
     JobPoint,
     ModelError,
     ReplayAnswer,
@@ -65,14 +64,14 @@ _OF_EDGE = _FIGURES[:4]
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A predicted setting: its values by name, as far as they vary, and words for it, such as
-    "recorded"."""
+    """A predicted setting: its values by name, as far as they vary; words for it, such as
+    "recorded"; and the predictions for the edges of a job, by title."""
 
     setting: Mapping[str, str]
     point: TradeOffPoint
     marks: Sequence[str]
     is_on_frontier: bool = False
-    edges: Sequence[JobEdgePoint] = ()
+    edges: Sequence[tuple[str, TradeOffPoint]] = ()
 
 
 def predicted_of(whole: ReplayAnswer | JobAnswer) -> list[Predicted]:
@@ -81,9 +80,9 @@ def predicted_of(whole: ReplayAnswer | JobAnswer) -> list[Predicted]:
         return [
             Predicted(
                 settings_of_job(whole, each),
-                each.total,
+                each,
                 job_marks(whole, place),
-                edges=each.edges,
+                edges=[*zip(whole.edge_titles, each.edges, strict=True)],
             )
             for place, each in enumerate(whole.points)
         ]
@@ -172,10 +171,9 @@ def settings_table(
         rows.append(
             Row([", ".join(each.setting.values()), " ".join(marks), *where, *cells], is_strong)
         )
-        for edge in each.edges if has_edges else ():
+        for name, edge in each.edges if has_edges else ():
             known = [figure.text(edge) for figure in _OF_EDGE if figure.name not in hidden]
             blank = [""] * (len(columns) - len(known))
-            name = f"{edge.number} {edge.edge}"
             rows.append(Row(["", "", name, *known, *blank], tone="weak"))
     shown = ["timeout" if each == BUFFER_TIMEOUT else each for each in predicted[0].setting]
     heads = [Head(", ".join(shown)), Head("", f"◆: {FRONTIER}.")]
@@ -197,7 +195,7 @@ def _hidden_columns(error: ModelError) -> set[str]:
 
 def settings_of_job(answer: JobAnswer, point: JobPoint) -> dict[str, str]:
     """The buffer timeout, and the other settings that vary, by name."""
-    words, varied = settings_of(point.total), what_varies(answer.trade_offs)
+    words, varied = settings_of(point), what_varies(answer.trade_offs)
     found = {BUFFER_TIMEOUT: timeouts_text(point.timeouts_ns)}
     return found | {name: words[name] for name in varied if name != BUFFER_TIMEOUT}
 
@@ -277,7 +275,7 @@ def job_error(answer: JobAnswer) -> Lines:
             lines.append("latency of the job was not recorded, so its error is unknown")
     whys: dict[str, list[str]] = {}
     for point in answer.points:
-        why = point.why_unknown or point.total.why_no_latency
+        why = point.why_unknown or point.why_no_latency
         if why is not None:
             whys.setdefault(why, []).append(setting_of(answer, point))
     for why, settings in whys.items():
@@ -297,8 +295,8 @@ def job_trades(answer: JobAnswer) -> list[NamedTrade]:
         trade_of(
             f"buffer timeout {setting_of(answer, answer.points[one])}",
             setting_of(answer, answer.points[base]),
-            answer.points[one].total,
-            answer.points[base].total,
+            answer.points[one],
+            answer.points[base],
             answer.cpu_cost,
             says_cost=number == 0,
         )

@@ -260,8 +260,8 @@ def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
     change = "set the timeouts below in the job's code"
     if not is_own or (place := job.by_task.choice.point) is None:
         return [change, "then measure it"]
-    timeouts = zip(job.points[place].edges, job.points[place].timeouts_ns, strict=True)
-    asked = ",".join(f"{edge.number}={timeout_ns // NS_PER_MS}ms" for edge, timeout_ns in timeouts)
+    timeouts = zip(job.edge_numbers, job.points[place].timeouts_ns, strict=True)
+    asked = ",".join(f"{number}={timeout_ns // NS_PER_MS}ms" for number, timeout_ns in timeouts)
     return [f"flinknet bench again {quote(job.path)} --edge-timeout {asked}", change]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from .measures import BacklogSummary, CheckpointSummary, LatencySummary
 
@@ -111,7 +111,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class TradeOffPoint:
-    """The prediction for one candidate configuration.
+    """The prediction for an edge, or for a job, under one setting.
 
     Attributes:
         latency_low_ns, latency_high_ns: ends of the 90% interval of each figure, where the trace
@@ -123,6 +123,8 @@ class TradeOffPoint:
         checkpoints: those at the setting's interval; None without any, where the recorded interval
             is unknown and none was asked for, and where they were not simulated.
         price: None where buffers per second are unknown.
+        since_source_ns: latency from the arrival of a record at the job; of edges in jobs alone.
+        why_unknown: reason why nothing is predicted; None if something is.
     """
 
     config: Mapping[str, str]
@@ -147,3 +149,27 @@ class TradeOffPoint:
     why_no_latency: str | None = None
     checkpoints: CheckpointSummary | None = None
     price: Price | None = None
+    since_source_ns: LatencySummary | None = None
+    why_unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPoint(TradeOffPoint):
+    """The prediction for a job under one setting: records that leave the job, latency from the
+    arrival of a record at the job until the last task on its way was done, buffers over all edges.
+
+    Attributes:
+        timeouts_ns: buffer timeout of each edge.
+        edges: predictions for the edges.
+    """
+
+    timeouts_ns: tuple[int, ...]
+    edges: tuple[TradeOffPoint, ...]
+
+    @classmethod
+    def of(
+        cls, point: TradeOffPoint, timeouts_ns: tuple[int, ...], edges: tuple[TradeOffPoint, ...]
+    ) -> JobPoint:
+        """The prediction with those for its edges."""
+        own = {each.name: getattr(point, each.name) for each in fields(point)}
+        return cls(**own, timeouts_ns=timeouts_ns, edges=edges)

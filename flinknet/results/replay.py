@@ -10,7 +10,7 @@ from typing import Any
 
 from .bottleneck import Bottleneck
 from .measures import BacklogSummary, CreditPath, LatencyDistribution, LatencySummary, RecordTimes
-from .prediction import CpuCost, ModelError, TradeOffPoint
+from .prediction import CpuCost, JobPoint, ModelError, TradeOffPoint
 from .recordings import FlinkMetrics, ReplayedRecording, TraceLoss
 from .run import ChannelMeasured, Measured
 
@@ -303,43 +303,6 @@ TAKEN_ALONE = (
 
 
 @dataclass(frozen=True, slots=True)
-class JobEdgePoint:
-    """Prediction for one edge of a job; None where unknown.
-
-    Attributes:
-        number: number of the edge in its job, from 1 in the direction of flow.
-        latency_ns: latency from the arrival of a record at the edge.
-        since_source_ns: latency from the arrival of a record at the job.
-    """
-
-    number: int
-    edge: str
-    buffer_timeout_ns: int
-    throughput_records_per_s: float | None
-    latency_ns: LatencySummary
-    since_source_ns: LatencySummary
-    buffers_per_s: float | None
-    why_unknown: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobPoint:
-    """The prediction for a job under one setting.
-
-    Attributes:
-        total: records that leave the job; latency from the arrival of a record at the job until the
-            last task on its way was done; buffers over all edges; and the ends of their 90%
-            intervals, by how the beats of the flushers lie to each other, and where that was not
-            recorded by when records came.
-    """
-
-    timeouts_ns: tuple[int, ...]
-    total: TradeOffPoint
-    edges: tuple[JobEdgePoint, ...]
-    why_unknown: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class JobObserved:
     """The job as recorded: records that left it, and buffers over all edges; None where the trace
     does not contain them."""
@@ -354,7 +317,7 @@ class JobAnswer:
     """The answer about a job of several exchanges.
 
     Attributes:
-        edges: names of the edges, in the direction of flow.
+        edges: names of the edges, in the direction of flow; `edge_numbers` are their numbers.
         feeding: for each edge the place of the one before it; None behind a source.
         model_error: error on the recorded setting, where it was observed.
         simulated_ns: length of the simulated part, for each phase.
@@ -367,6 +330,7 @@ class JobAnswer:
 
     path: str
     edges: tuple[str, ...]
+    edge_numbers: tuple[int, ...]
     feeding: tuple[int | None, ...]
     observed: JobObserved
     model_error: ModelError
@@ -379,6 +343,11 @@ class JobAnswer:
     by_task: TaskTimeouts | None = None
 
     @property
-    def trade_offs(self) -> tuple[TradeOffPoint, ...]:
+    def trade_offs(self) -> tuple[JobPoint, ...]:
         """The predictions for the job as a whole, as of a run."""
-        return tuple(each.total for each in self.points)
+        return self.points
+
+    @property
+    def edge_titles(self) -> list[str]:
+        """Number and name of each edge."""
+        return [f"{each} {name}" for each, name in zip(self.edge_numbers, self.edges, strict=True)]

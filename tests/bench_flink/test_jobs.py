@@ -159,8 +159,8 @@ def test_edges_add_up_to_the_job_in_whatever_order_they_come(
 def test_an_answer_about_the_whole_job_goes_before_those_about_its_edges() -> None:
     edges = [edge(each, point(1, 1, 1, 1), point(1, 1, 1, 1)) for each in (SOURCE, RELAY)]
     points = [
-        {"timeouts_ns": [20_000_000], "total": point(15e6, 30e6, 100, 60), "why_unknown": None},
-        {"timeouts_ns": [1_000_000], "total": point(None, 4e6, 90, 150), "why_unknown": "full"},
+        {"timeouts_ns": [20_000_000], "why_unknown": None} | point(15e6, 30e6, 100, 60),
+        {"timeouts_ns": [1_000_000], "why_unknown": "full"} | point(None, 4e6, 90, 150),
     ]
     whole = {"edges": ["source → relay", "relay → sink"], "points": points}
     one, recorded = cells_of(job(), Replayed(edges, whole))
@@ -177,7 +177,7 @@ def test_a_job_with_an_exchange_that_was_not_recorded_is_unknown() -> None:
 
 def test_an_exchange_that_is_filled_in_is_not_missing() -> None:
     points = [
-        {"timeouts_ns": [each], "total": point(15e6, 30e6, 100, 60), "why_unknown": None}
+        {"timeouts_ns": [each], "why_unknown": None} | point(15e6, 30e6, 100, 60)
         for each in (20_000_000, 1_000_000)
     ]
     whole = {"edges": ["source → relay", "relay → sink"], "points": points}

@@ -115,7 +115,7 @@ def test_an_edge_has_one_number_and_name_everywhere(spark: Any, tmp_path: Path) 
         called("replay", run, *written, "--edge-timeout", "3=5ms")
     read = {name: Path(path).read_text() for name, path in files.items()}
     answers, rows = json.loads(read["json"])["replays"], csv.DictReader(read["csv"].splitlines())
-    points = json.loads(read["mixed"])["jobs"][0]["points"]
+    mixed = json.loads(read["mixed"])["jobs"][0]
     perfetto = tmp_path / "run.perfetto.json"
     called("export", run, "--format", "perfetto", "--out", perfetto)
     watched = json.loads(called("watch", run, "--once", "--json"))["edges"]
@@ -130,13 +130,13 @@ def test_an_edge_has_one_number_and_name_everywhere(spark: Any, tmp_path: Path) 
         "JSON": " ".join(title(each["trace"]) for each in answers),
         "CSV": " ".join(title(each) for each in rows),
         "page": json.dumps(page_data(read["html"]), ensure_ascii=False),
-        "job": " ".join(f"{each['number']} {each['edge']}" for each in points[0]["edges"]),
+        "job": " ".join(map("{} {}".format, mixed["edge_numbers"], mixed["edges"])),
         "Perfetto": perfetto.read_text(),
         "watch": " ".join(map(title, watched)),
     }
     found = {name: {*re.findall(r"\d [SMW]\w+ → \w+", text)} for name, text in shown.items()}
     assert found == dict.fromkeys(shown, NAMED)
-    shorter = [[each["buffer_timeout_ns"] == 5 * MS for each in point["edges"]] for point in points]
+    shorter = [[each == 5 * MS for each in point["timeouts_ns"]] for point in mixed["points"]]
     assert [False, False, True] in shorter
 
 

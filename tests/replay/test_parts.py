@@ -164,9 +164,9 @@ def test_a_part_that_was_asked_for_holds_enough_beats_of_what_is_predicted(
     part = replace(first_of(run, S), is_asked=is_asked)
     (unit,) = units_of(plan_of(run, settings, part), shares=1)
     short, long = simulations.predictions_of(unit)
-    assert short.why_unknown is None
+    assert short.point.why_unknown is None
     refused = "1.00 s are 10 beats of a buffer timeout of 100ms, and a prediction needs 20"
-    assert (long.why_unknown or "").startswith(refused if is_asked else "")
+    assert (long.point.why_unknown or "").startswith(refused if is_asked else "")
     assert (long.records is None) == is_asked
     points = [short.point, long.point]
     assert [each.is_recorded for each in points] == [False, True]
@@ -279,7 +279,7 @@ def notes_of(*timeouts_ns: int, recorded_ns: int) -> list[tuple[str, ...]]:
         point = point_of(setting, is_recorded=setting == recorded)
         asked = AskedSetting(**columns_of(setting))
         row = Prediction(run=0, candidate=0, setting=asked, point=point, window_to_ns=0)
-        found.append(simulations.with_notes(row, recorded, None).point.notes)
+        found.append(simulations.with_notes(row, recorded).point.notes)
     return found
 
 

@@ -49,8 +49,9 @@ def found_in_document(found: Found, document: Any) -> None:
             add(replay["trace"]["edge"], timeout_ns, point)
     for job in document["jobs"]:
         for point in job["points"]:
-            for edge in point["edges"]:
-                add(edge["edge"], edge["buffer_timeout_ns"], edge)
+            edges = zip(job["edges"], point["timeouts_ns"], point["edges"], strict=True)
+            for each in edges:
+                add(*each)
 
 
 def found_in_page(found: Found, page: Page) -> None:

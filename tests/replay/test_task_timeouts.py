@@ -138,14 +138,12 @@ def test_the_timeouts_of_a_job_keep_its_limit_and_none_can_be_doubled(
     best = job.points[found.choice.point]
     assert len(best.timeouts_ns) == len(job.edges)
     reserve = target.reserve(job.model_error) if found.choice.is_safe else 0.0
-    assert (target.margin(best.total) or 0.0) >= reserve >= MARGIN_MIN * found.choice.is_safe
+    assert (target.margin(best) or 0.0) >= reserve >= MARGIN_MIN * found.choice.is_safe
     for longer in found.longer:
         place, margin = longer
-        assert margin == target.margin(job.points[place].total)
+        assert margin == target.margin(job.points[place])
         assert margin < reserve
-    saved = 1 - (best.total.buffers_per_s or 0) / (
-        job.points[for_all.point].total.buffers_per_s or 1
-    )
+    saved = 1 - (best.buffers_per_s or 0) / (job.points[for_all.point].buffers_per_s or 1)
     assert found.saved == pytest.approx(saved)
     assert found.saved >= 0
     stream = io.StringIO()

@@ -59,32 +59,30 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert job.feeding == (None, 0, 1)
     assert job.edges[0].endswith("vertex bc764cd8 → vertex 0a448493")
     recorded, longer, mixed = job.points
-    assert recorded.total.is_recorded
+    assert recorded.is_recorded
     assert mixed.timeouts_ns == (10 * MS, MS, 10 * MS)
     assert job.model_error.buffers_per_s == pytest.approx(0, abs=0.02)
     assert (job.model_error.p50, job.observed.latency_ns.p50) == (None, None)
-    total, low, high = (
-        each for each in (longer.total, longer.total.latency_low_ns, longer.total.latency_high_ns)
-    )
+    total, low, high = longer, longer.latency_low_ns, longer.latency_high_ns
     assert total.throughput_records_per_s == pytest.approx(4_000, rel=0.02)
     messages = sum(real.messages(edge) for edge in range(3))
     assert total.buffers_per_s == pytest.approx(messages / 0.5, rel=0.04)
     p50_ns, p99_ns = (real.latency.percentile(q) or 0 for q in (0.5, 0.99))
     assert 0.9 * (low.p50 or 0) <= p50_ns <= 1.1 * (high.p50 or 0)
     assert total.latency_ns.p99 == pytest.approx(p99_ns, rel=0.15)
-    assert (mixed.total.latency_ns.p50 or 0) < (recorded.total.latency_ns.p50 or 0)
+    assert (mixed.latency_ns.p50 or 0) < (recorded.latency_ns.p50 or 0)
     assert not any("edge alone" in remark for each in found.answers for remark in each.remarks)
     document = replay_document(found.answers, found.jobs)
     assert len(document["replays"]) == 3
     assert json.loads(json.dumps(document))["jobs"][0]["edges"] == list(job.edges)
     edges = [each.trade_offs[0].price for each in found.answers]
     assert None not in edges
-    total_price, sum_of_edges = recorded.total.price, sum(each.messages_per_s for each in edges)
+    total_price, sum_of_edges = recorded.price, sum(each.messages_per_s for each in edges)
     assert total_price.messages_per_s == pytest.approx(sum_of_edges, rel=0.05)
     assert total_price.cpu_cores_change == 0
-    saved = (longer.total.price or total_price).cpu_cores_change
+    saved = (longer.price or total_price).cpu_cores_change
     assert saved == pytest.approx(
-        (total.buffers_per_s - recorded.total.buffers_per_s) * job.cpu_cost.ns_per_message / 1e9
+        (total.buffers_per_s - recorded.buffers_per_s) * job.cpu_cost.ns_per_message / 1e9
     )
     assert saved < 0
     first = printed(found)

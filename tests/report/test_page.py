@@ -447,14 +447,13 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
     edges = ("source → map", "map → sink")
     points = [
         {
-            "timeouts_ns": [each * 1_000_000] * 2,
-            "total": point(each, is_recorded=each == 10)
-            | {"latency_low_ns": latency(each / 12), "latency_high_ns": latency(each / 8)},
-            "edges": [{"number": n, "edge": edge} for n, edge in enumerate(edges, 1)],
+            **point(each, is_recorded=each == 10),
+            **{"latency_low_ns": latency(each / 12), "latency_high_ns": latency(each / 8)},
+            **{"timeouts_ns": [each * 1_000_000] * 2, "edges": [{}, {}]},
         }
         for each in (5, 10, 100)
     ]
-    plain = {"path": "runs/a/tap", "edges": edges, "points": points}
+    plain = {"path": "runs/a/tap", "edges": edges, "edge_numbers": [1, 2], "points": points}
     plain["model_error"] = {"throughput": 0.01, "p50": 0.02, "p99": -0.1}
     plain["choice"] = CHOICE | {"point": 0, "margin": 0.1, "next_longer_ns": None}
     job = from_plain(JobAnswer, filled(JobAnswer, plain))

@@ -295,9 +295,9 @@ def chosen(
     places = [
         number
         for number, each in enumerate(points)
-        if each.total.is_recorded or len({*each.timeouts_ns}) == 1
+        if each.is_recorded or len({*each.timeouts_ns}) == 1
     ]
-    choice = choose([points[place].total for place in places], targets, error)
+    choice = choose([points[place] for place in places], targets, error)
     point, nearest = (
         None if each is None else places[each] for each in (choice.point, choice.nearest)
     )

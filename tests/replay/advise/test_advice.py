@@ -318,13 +318,14 @@ def test_a_target_is_shown_with_the_relation_that_is_tested() -> None:
 def whole(*target: str) -> JobAnswer:
     """A job of two edges at three timeouts, and with another one on its second edge."""
     timeouts = [(0, 0), (5 * MS, 5 * MS), (10 * MS, 10 * MS)]
-    points = [JobPoint(*each, ()) for each in zip(timeouts, POINTS[:3], strict=True)]
-    points.insert(1, JobPoint((10 * MS, 0), point(10 * MS, 3.0, 90.0), ()))
+    points = [JobPoint.of(*each, ()) for each in zip(POINTS[:3], timeouts, strict=True)]
+    points.insert(1, JobPoint.of(point(10 * MS, 3.0, 90.0), (10 * MS, 0), ()))
     targets = [Target.parse(each) for each in target]
     observed = JobObserved(1000.0, LatencySummary(count=0), None)
     return JobAnswer(
         "run",
         ("A → B", "B → C"),
+        (1, 2),
         (None, 0),
         observed,
         EXACT,
@@ -354,7 +355,7 @@ def test_csv_has_a_row_for_what_a_job_did_and_one_for_each_of_its_settings() -> 
     assert {(row["run"], row["edge"]) for row in rows} == {("run", "job")}
     assert rows[0]["throughput_records_per_s"] == 1000.0
     assert [row["buffer_timeout"] for row in rows[1:]][2] == "5ms"
-    assert [row["latency_p99_ns"] for row in rows[1:]][2] == found.points[2].total.latency_ns.p99
+    assert [row["latency_p99_ns"] for row in rows[1:]][2] == found.points[2].latency_ns.p99
     assert all(row["is_reliable"] for row in rows)
     off = replace(found, model_error=ModelError(0.0, 0.6, 0.0))
     assert [row["is_reliable"] for row in replay_rows([], [off])][:2] == [True, False]
