@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flinknet.plain_values import to_plain
 from flinknet.results import (
     ChannelMeasured,
     DebloatedGate,
@@ -24,7 +23,6 @@ from flinknet.results.figures import (
     Figure,
     typical,
 )
-from flinknet.units import MISSING
 
 from .bench_words import (
     BUFFERS,
@@ -67,7 +65,6 @@ from .page_parts import (
     Facts,
     Lines,
     Page,
-    Pairs,
     Part,
     Section,
     Sentence,
@@ -75,6 +72,7 @@ from .page_parts import (
     Tone,
     View,
     figure_table,
+    pairs_of,
 )
 from .places import places_section
 from .warning_lines import lowered, trust_words
@@ -342,21 +340,7 @@ def _about(result: RunResult, environment: Mapping[str, Any]) -> list[Part]:
         ("Workload", result.workload),
         ("Host and versions", environment),
     )
-    return [
-        Pairs(title, {name: pair_text(value) for name, value in values.items()})
-        for title, values in known
-        if values
-    ]
-
-
-def pair_text(value: Any) -> str:
-    """A value of a configuration or an environment, with nested ones in a line."""
-    if isinstance(value, Mapping | list | tuple):
-        return ", ".join(
-            f"{name} {pair_text(each)}" if isinstance(value, Mapping) else pair_text(each)
-            for name, each in (value.items() if isinstance(value, Mapping) else enumerate(value))
-        )
-    return MISSING if value is None else str(to_plain(value))
+    return [pairs_of(title, values) for title, values in known if values]
 
 
 def labels_of(names: Sequence[str]) -> list[str]:

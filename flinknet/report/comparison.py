@@ -33,7 +33,7 @@ from .comparison_texts import (
     trend_lines,
     trend_tables,
 )
-from .page_parts import Lines, Pairs, Part, Section, Sentence, View
+from .page_parts import Lines, Part, Section, Sentence, View, pairs_of
 from .trade_words import length_words, load_words
 
 POINTS_MAX = 40
@@ -84,7 +84,7 @@ def comparison_view(
             Lines(
                 [
                     *comparison.invalid_lines(),
-                    *(effect_sentence(comparison, each) for each in candidates),
+                    *(f"Effect: {effect_sentence(comparison, each)}" for each in candidates),
                     load_line(comparison),
                     *note_lines(comparison),
                     *(f"{x.outcome.word}: {decision_line(c, x)}" for c, x in comparison.decisions),
@@ -92,7 +92,7 @@ def comparison_view(
                 ]
             ),
             *([] if is_explained else [Lines(doubts, is_doubt=True)]),
-            Pairs("Environment", environment_of(comparison)),
+            pairs_of("Environment", environment_of(comparison)),
         ],
         [
             *(Section("", each.name, "", _pictures(comparison, each)) for each in candidates),

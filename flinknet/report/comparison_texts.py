@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from flinknet.results import Validity, validity_by
 from flinknet.results.comparison import (
@@ -330,11 +331,11 @@ def trend_lines(trends: Sequence[Trend]) -> list[str]:
     return lines
 
 
-def environment_of(comparison: Comparison) -> dict[str, str]:
+def environment_of(comparison: Comparison) -> dict[str, Any]:
     """Facts about the machine, runs and seed, by name."""
-    known = {name: str(x) for name, x in comparison.environment.items() if x is not None}
+    known = {name: x for name, x in comparison.environment.items() if x is not None}
     runs = ", ".join(f"{len(each.runs)} of {each.name}" for each in comparison.configurations)
-    return known | {"runs": runs, "seed": str(comparison.seed)}
+    return known | {"runs": runs, "seed": comparison.seed}
 
 
 def amount(value: float | None, metric: str) -> str:

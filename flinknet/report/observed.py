@@ -11,7 +11,7 @@ from flinknet.results.figures import FIGURES, named
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
 from .advice import observed_part
-from .bench import latency_points, pair_text
+from .bench import latency_points
 from .charts import (
     Histogram,
     OverTime,
@@ -37,7 +37,7 @@ from .observed_tables import (
     slowest,
     times_section,
 )
-from .page_parts import Fact, Facts, Lines, Pairs, Part, Section, Table, Text
+from .page_parts import Fact, Facts, Lines, Part, Section, Table, Text, pairs_of
 from .replay_headline import why_not_printed
 from .trade_words import settings_of, what_varies
 
@@ -256,11 +256,7 @@ def environment(own: Sequence[ReplayAnswer]) -> Section:
         "Host": about.host if about else {},
         "Versions": about.versions if about else {},
     }
-    parts = [
-        Pairs(title, {name: pair_text(value) for name, value in values.items()})
-        for title, values in groups.items()
-        if values
-    ]
+    parts = [pairs_of(title, values) for title, values in groups.items() if values]
     return Section("environment", "Environment", lead, parts)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
+from flinknet.plain_values import to_plain
 from flinknet.results.figures import SHOWN, Figure, typical
 from flinknet.units import (
     MISSING,
@@ -278,6 +279,24 @@ def _cell(row: Any, column: Column) -> str:
     if show is not None:
         return show(value)
     return f"{value:,}" if isinstance(value, int) else human_number(value)
+
+
+def pairs_of(title: str, values: Mapping[str, Any]) -> Pairs:
+    """Values of a configuration or an environment with their names. A number is in the unit that
+    its name ends with, so durations and sizes have a name without it."""
+    return Pairs(title, dict(_pair(*each) for each in values.items()))
+
+
+def _pair(name: str, value: Any) -> tuple[str, str]:
+    """A name and its value as text, with nested ones in a line."""
+    if isinstance(value, Mapping):
+        return name, ", ".join(" ".join(_pair(*each)) for each in value.items())
+    if isinstance(value, list | tuple):
+        return name, ", ".join(_pair("", each)[1] for each in value)
+    show = next((each for end, each in _BY_ENDING.items() if name.endswith(end)), None)
+    if show is not None and isinstance(value, int | float):
+        return name.removesuffix("_ns").removesuffix("_bytes"), show(value)
+    return name, MISSING if value is None else str(to_plain(value))
 
 
 def left_out(known: Sequence[object], most: int, note: str) -> list[str]:

@@ -299,7 +299,7 @@ def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run:
     line = "Invalid: 2 of 2 runs of base, 2 of 2 runs of x"
     result = gate(*arguments, *files)
     assert result.exit_code == 0
-    assert f"{line}.\nx against base: higher in p99" in result.stdout
+    assert f"{line}.\nEffect: x against base: higher in p99" in result.stdout
     assert "not counted: 2 of 2 runs invalid" in result.stdout
     blocks = Path("c.md").read_text().split("\n\n")
     warning = "Invalid in all 4 runs (base, x): rate not reached"

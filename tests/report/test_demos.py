@@ -266,7 +266,7 @@ def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
     assert [row.cells[0] for row in shown.table.rows] == ["0", "! 5ms", "100ms"]
     (grid,) = shown.charts
     assert isinstance(grid, Grid)
-    assert [each.mark for each in grid.points] == ["", "!", ""]
+    assert [each.mark for each in grid.points] == ["", "doubtful", ""]
 
 
 def test_a_verdict_from_doubtful_runs_says_so_and_its_trust_is_fair() -> None:

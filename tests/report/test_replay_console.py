@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from flinknet.report.page_parts import (
     Table,
     headline,
 )
-from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.units import human_duration
 from tests import page_answer
 from tests.page_answer import latency, print_replays, typed
@@ -71,22 +69,6 @@ def printed_first(*answers: dict[str, Any], width: int = 120, **options: Any) ->
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
-def test_the_answer_stands_in_six_lines_and_one_table() -> None:
-    held = Bottleneck(cause=Cause.SLOW_TASKS, evidence=("sink is busy",), remedy=("add one",))
-    stream = io.StringIO()
-    shown = replace(typed(answer()), bottleneck=held)
-    print_replays([shown], Console(file=stream, width=100, highlight=False))
-    lines = [line.rstrip() for line in stream.getvalue().splitlines()]
-    names = [line.split()[0] for line in lines[: lines.index("")]]
-    assert names == ["recorded", "verdict", "trade-off", "trust", "next"]
-    assert lines[1] == "verdict    slow: sink is busy; add one"
-    assert "p50 −5.2%" in lines[3]
-    head, *rows = lines[lines.index("") + 1 :]
-    assert head.split() == ["timeout", "records/s", "p50", "p99", "buffers/s"]
-    assert [row.split()[0] for row in rows] == ["0", "10ms", "100ms"]
-    assert all(len(line) <= 100 for line in lines)
-
-
 def test_a_throughput_that_the_model_was_fitted_to_has_no_error() -> None:
     fitted = answer(model_error={"throughput": None, "p50": -0.052, "p99": None})
     fitted["trace"]["is_max_rate"] = True
@@ -106,24 +88,6 @@ def test_predictions_that_must_not_be_relied_on_are_not_printed() -> None:
     assert "5.00 ms" not in "\n".join(lines)
 
 
-def test_with_a_limit_the_choice_and_its_neighbours_are_printed() -> None:
-    points = [point(f"{n} ms", is_recorded=n == 9) for n in range(10)]
-    choice = {"targets": ["p99<=20ms"], "point": 4, "is_safe": True, "margin": 0.5, "nearest": None}
-    choice["patch"] = "execution.buffer-timeout.interval: 4 ms"
-    situation = {"rate_factor": 1.0, "consumer_speed": 1.0, "round_trip_ns": 0, "choice": choice}
-    situation |= {"flow_control": "credit", "knee": None, "is_alike": False, "beyond_keys": []}
-    advice = {"frontier": [], "choice": choice, "situations": [situation], "withheld": None}
-    lines = printed_first(answer(trade_offs=points, advice=advice))
-    rows = [line.split()[:3] for line in lines if "ms " in line and "records/s" not in line]
-    table = [row[0] for row in rows if row[0][:-2].isdecimal()]
-    assert table == ["3ms", "4ms", "5ms", "9ms"]
-    assert any(
-        line == "next       set execution.buffer-timeout.interval: 4 ms; then measure it"
-        for line in lines
-    )
-    assert "6 more settings in the details (--details)" in [line.strip() for line in lines]
-
-
 def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> None:
     clauses = [f"clause {n} of a verdict with many words to say;" for n in range(12)]
     sentences = [Sentence("verdict", clauses, takes_rest=True), Sentence("next", ["go on"])]
@@ -138,12 +102,6 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
     narrow = headline(sentences, 60)
     assert "clause 11" in " ".join(narrow)
     assert all(len(line) <= 60 for line in narrow)
-
-
-def test_where_bench_cannot_check_it_is_not_sent_there() -> None:
-    edge = answer()
-    edge["trace"]["edge"] = "map → sink"
-    assert printed(edge)[2] == "from 30.0 k records; other settings may be further off"
 
 
 def test_a_model_that_is_far_off_says_so_in_words() -> None:
@@ -171,16 +129,6 @@ def test_without_a_prediction_of_the_recorded_setting_the_error_is_unknown() -> 
     assert printed(answer(model_error=unknown))[1].startswith("! model error unknown")
 
 
-def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_known() -> None:
-    lines = printed(answer())
-    start = lines.index("All 3 settings")
-    assert [re.split("  +", line.strip()) for line in lines[start + 3 : start + 6]] == [
-        ["0", "10.0 k", "500 us", "900 us", "4.00 k", "0.50", "3", "512 KiB"],
-        ["10ms", "← recorded", "10.0 k", "5.00 ms", "9.00 ms", "400", "0.50", "3", "512 KiB"],
-        ["100ms", "–", "–", "–", "40", "0.50", "3", "512 KiB"],
-    ]
-
-
 def test_of_many_channels_the_slowest_are_shown_and_the_rest_counted() -> None:
     lines = printed(answer())
     assert "  The 16 channels with the highest p99 are here, 4 more are not." in lines
@@ -192,15 +140,6 @@ def test_channels_asked_for_are_the_ones_shown() -> None:
     lines = printed(answer(), channels=[3])
     assert any(line.startswith("3: 0 → 3 ") for line in lines)
     assert not any(line.startswith("4: 0 → 4 ") for line in lines)
-
-
-def test_several_runs_begin_with_a_table_of_all() -> None:
-    other = answer()
-    other["trace"]["path"] = "runs/two"
-    lines = printed_first(answer(), other)
-    assert lines[0] == "All runs, observed"
-    assert [line.split()[:2] for line in lines[3:5]] == [["one", "10ms"], ["two", "10ms"]]
-    assert sum(line.startswith("recorded ") for line in lines) == 2
 
 
 def test_damaged_files_are_named() -> None:

@@ -297,7 +297,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     (first, shortest), *_, (longest, last) = measured.items()
     values = {name: {x.field: x.read(of) for x in _TIMEOUT} for name, of in measured.items()}
     points = [
-        GridPoint([place], [*own.values()], [None] * len(own), "!" if name in unsure else "")
+        GridPoint([place], [*own.values()], [None] * len(own), "doubtful" if name in unsure else "")
         for place, (name, own) in enumerate(values.items())
     ]
     notes = [_FLUSHED]

@@ -68,14 +68,18 @@ function isOfWords(rows, index) {
   return texts.length > 0 && (texts.every((text) => !/^[−+<>~]?\d/.test(text)) || texts.some((text) => text.length > LONG_CELL));
 }
 
+// Meanings of the marks before the name of a row.
+const ROW_MARKS = {"! ": "doubtful: the answer says why", "✗ ": "invalid: the answer says why"};
+
 function table(heads, rows) {
   const sides = heads.map((_, index) => isOfWords(rows, index) ? "left" : null);
+  const tipOf = (text, index) => index ? null : ROW_MARKS[text.slice(0, 2)];
   const classOf = (text, index) => [text.length > LONG_CELL && "wrap", sides[index]].filter(Boolean).join(" ") || null;
   const hint = h("div", {class: "scrolls", hidden: ""}, "more columns: scroll sideways →");
   const place = h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table"}, h("table", {},
     h("thead", {}, h("tr", {}, heads.map(([name, meaning], index) => h("th", {scope: "col", class: sides[index]}, term(name, meaning))))),
     h("tbody", {}, rows.map((row) => h("tr", {class: row.recorded ? "recorded" : null},
-      row.cells.map((cell, index) => cell instanceof Element ? cell : h("td", {class: classOf(String(cell), index)}, String(cell))))))));
+      row.cells.map((cell, index) => cell instanceof Element ? cell : h("td", {class: classOf(String(cell), index), "data-tip": tipOf(String(cell), index)}, String(cell))))))));
   new ResizeObserver(() => {
     hint.hidden = place.scrollWidth <= place.clientWidth + 1;
     place.classList.toggle("wide", !hint.hidden);

@@ -43,5 +43,5 @@ function change(ratio) {
 // A tick is a round number: no digits that say nothing, and no unit for none.
 function tickText(value, format) {
   if (!value) return "0";
-  return format(value).replace(/(\.\d*?)0+(?= |\/|$)/, "$1").replace(/\.(?= |\/|$)/, "");
+  return format(value).replace(/(\.\d*?)0+(?=[ /%]|$)/, "$1").replace(/\.(?=[ /%]|$)/, "");
 }
