@@ -234,7 +234,7 @@ def test_every_command_runs(
 
 
 def check(words: list[str], known: Command, code: int, output: str) -> None:
-    has_bound = {"--target", "--fail-if"} & set(known)
+    has_bound = {"--target", "--fail-if", "--find"} & set(known)
     shown = f"{shlex.join(words)}\nas flinknet {' '.join(known)}\n{output}"
     assert code == 0 or (has_bound and code in NO_ANSWER), shown
 
