@@ -84,10 +84,10 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_602, 51),
+    "replay": (14_606, 51),
     "predict": (12_638, 43),
     "core": (13_229, 57),
-    "runtime": (14_311, 51),
+    "runtime": (14_312, 51),
     "report": (10_172, 33),
     "job": (9_040, 35),
     "cli": (8_925, 34),
@@ -95,7 +95,7 @@ BUDGETS = {
     "capture": (8_004, 33),
     "trace": (6_215, 24),
     "simulator": (2_252, 11),
-    "results": (5_190, 21),
+    "results": (5_192, 21),
     "(leaves)": (2_516, 14),
     "options": (2_684, 10),
     "export": (833, 5),

@@ -366,12 +366,12 @@ def run_again(call: JobCall, out: Path, timeouts_ns: Mapping[str, int]) -> dict[
 
 
 def measured_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Throughput and latency of the only task that measured it; None where unknown."""
+    """Throughput of the tasks that measure latency, and their latency; None where unknown."""
     ends = [each for each in result["vertices"] if each["latency_ns"] is not None]
     names = {each["name"] for each in ends}
     into = [each for each in result["edges"] if each["target"] in names]
     rates = [each["throughput_records_per_s"] for each in into]
-    latency_ns = ends[0]["latency_ns"] if len(ends) == 1 else {}
+    latency_ns = result.get("latency_ns") or (ends[0]["latency_ns"] if len(ends) == 1 else {})
     buffers, measured_ns = sum(each["buffers"] for each in result["edges"]), result["measured_ns"]
     return {
         "throughput_records_per_s": None if None in rates else sum(rates),

@@ -49,14 +49,14 @@ def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:
 @dataclass(frozen=True, slots=True)
 class EdgeTimeouts:
     """Buffer timeouts for some edges of a job, by the number of an edge or a part of its name; the
-    others keep the recorded ones."""
+    others keep the recorded ones. A name may be that of the task before several edges."""
 
     of: tuple[tuple[str, int], ...]
 
     def on(self, edges: Sequence[Edge]) -> list[int | None]:
         """The timeout of each edge; None for the recorded one.
 
-        Raises: ConfigError for an edge that does not exist, or a name of several.
+        Raises: ConfigError for an edge that does not exist, or a name of edges of several tasks.
         """
         found: list[int | None] = [None] * len(edges)
         for text, timeout_ns in self.of:
@@ -65,12 +65,13 @@ class EdgeTimeouts:
             else:
                 places = [n for n, each in enumerate(edges) if text.lower() in each.name.lower()]
                 starts = [n for n in places if edges[n].name.lower().startswith(text.lower())]
-                places = starts if len(starts) == 1 else places
-            if len(places) != 1:
+                places = starts if len({edges[n].source for n in starts}) == 1 else places
+            if len({edges[n].source for n in places}) != 1:
                 what = "several edges match" if places else "there is no edge"
                 listed = "; ".join(each.title for each in edges)
                 raise ConfigError(f"--edge-timeout: {what} {text!r}; the edges are {listed}")
-            found[places[0]] = timeout_ns
+            for place in places:
+                found[place] = timeout_ns
         return found
 
 

@@ -137,7 +137,10 @@ def predict_timeouts(
     for number, settings in enumerate(plan.candidates):
         timeouts_ns = plan.task_timeouts(settings)
         if timeouts_ns is None:
-            raise ConfigError("--edge-timeout: edges behind one task have the same timeout")
+            raise ConfigError(
+                "--edge-timeout: edges behind one task have the same timeout; name the task, as in"
+                " Enrich=50ms"
+            )
         named = dict(zip(plan.tasks.values(), timeouts_ns, strict=True))
         found.append(PredictedTimeouts(named, points[number]))
     return sorted(found, key=lambda each: not each.point.is_recorded)

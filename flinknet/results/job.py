@@ -295,6 +295,7 @@ class JobResult:
         measured_ns: measured time after the warm-up; None if the job ended before.
         connections: number of channels that shared each TCP connection.
         latency_markers: None if sources emit none.
+        latency_ns: of the records that all sinks measured; None if none was.
         verdict: None if no task reported its times; `limited_by` is its text.
     """
 
@@ -318,6 +319,7 @@ class JobResult:
     warnings: tuple[RunWarning, ...]
     trace: str | None
     verdict: Bottleneck | None = None
+    latency_ns: LatencySummary | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "job", **asdict(self)}

@@ -307,15 +307,16 @@ class SubmittedJob(JobLead):
             warnings.append(RunWarning("shared-cluster", text))
         result = self._result([*warnings, *self.measurements.warnings()])
         vertices = (
-            each
-            if each.latency_ns is None
-            else replace(each, latency_ns=each.latency_ns.known_within(error_ns))
+            replace(each, latency_ns=each.latency_ns and each.latency_ns.known_within(error_ns))
             for each in result.vertices
         )
+        latency_ns = self.measurements.latency().summary().known_within(error_ns)
         known = result.warnings
         if self._is_joining:  # it does not decide the size of the cluster
             known = tuple(each for each in known if each.code != IDLE_TASK_MANAGER)
         result = replace(result, vertices=tuple(vertices), warnings=known)
+        if latency_ns.count:
+            result = replace(result, latency_ns=latency_ns)
         with whole_file(self.run_dir / RESULT_NAME) as file:
             file.write(json.dumps(result.to_dict(), indent=1).encode() + b"\n")
 
