@@ -274,7 +274,6 @@ class MessageCounts(CountingWriter):
         credit: initial and added credit; at a producer, the credit it accepted.
         credit_messages: number of AddCredits.
         backlog_max: largest backlog; -1 before the first.
-        announcements: number of BacklogAnnouncements.
     """
 
     def __init__(self, channels: int, *, is_consumer: bool, writer: EventWriter | None) -> None:
@@ -287,7 +286,6 @@ class MessageCounts(CountingWriter):
         self.credit = np.zeros(channels, np.int64)
         self.credit_messages = np.zeros(channels, np.int64)
         self.backlog_max = np.full(channels, -1, np.int64)
-        self.announcements = np.zeros(channels, np.int64)
 
     def buffers(self, channel: int) -> int:
         """Number of data buffers of a channel."""
@@ -319,7 +317,6 @@ class MessageCounts(CountingWriter):
         channel = _of(rows, "channel", announced)
         backlog = np.maximum(_of(rows, "backlog_buffers", announced), _of(rows, "value", announced))
         np.maximum.at(self.backlog_max, channel, backlog)
-        np.add.at(self.announcements, channel, 1)
 
         added = np.flatnonzero(is_credit_point & (kind == MessageKind.ADD_CREDIT))
         self._add(self.credit, rows, added, "value")

@@ -142,7 +142,6 @@ def test_each_kind_is_counted_where_it_passes(is_consumer: bool) -> None:
     assert counts.credit.tolist() == [2 + 5, 10]
     assert counts.credit_messages.tolist() == [1, 2]
     assert counts.backlog_max.tolist() == [3, 7]
-    assert counts.announcements.tolist() == [0, 1]
 
 
 def test_before_the_first_message_there_is_no_backlog() -> None:
