@@ -296,7 +296,7 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
 
     attempts = []
     for link, texts in product(links, flink.expand(settings.network)):
-        network, warnings = flink.network_config(flink.merge(base, texts))
+        network, warnings = flink.network_config(flink.merge(base, texts), settings.release)
         now = network, flow_control, link
         attempts.append(attempt(now, texts, (*settings.warnings, *warnings)))
     has_control = values["control"] and not kept.is_tls

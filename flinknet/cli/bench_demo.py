@@ -23,7 +23,7 @@ from flinknet.whole_files import work_directory
 from .commands import SectionedCommand
 from .files import STDOUT, ReportFiles, put_result, target_of
 from .option_tables import KEYS, NETWORK, WORKERS, default_of, options
-from .options import Settings, check_single_values, collect, scenario_of
+from .options import check_single_values, collect, scenario_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -317,9 +317,10 @@ def _scenario(chosen: Demo, values: Mapping[str, Any]) -> tuple[Scenario, tuple[
     for option in chosen.fixed.keys() & settings.workload.keys():
         raise ConfigError(f"the demo {values['name']} sets --{option} itself; leave it out")
     check_single_values(settings)
-    merged = Settings(
-        {**chosen.network, **settings.network},
-        {**chosen.load, **settings.workload, **chosen.fixed},
+    merged = replace(
+        settings,
+        network={**chosen.network, **settings.network},
+        workload={**chosen.load, **settings.workload, **chosen.fixed},
     )
     scenario, warnings = scenario_of(merged, values["seed"])
     if scenario.workload.is_max_rate and "rate" in chosen.load:

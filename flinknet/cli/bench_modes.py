@@ -314,7 +314,7 @@ def config(**values: Any) -> None:
     configs = [
         EffectiveConfig(
             plan.name,
-            flink.effective_keys({**network, **named}, origins),
+            flink.effective_keys({**network, **named}, origins, settings.release),
             [
                 {name: getattr(each, name) for name in _MEMORY}
                 for each in load_plan_of(plan.scenario).buffers()

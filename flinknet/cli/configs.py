@@ -281,10 +281,11 @@ def read_config(text: str) -> tuple[str, Settings]:
     if path.suffix == ".toml":
         return text, _read_toml(path)
     if path.suffix in _SUFFIXES:
-        network, warnings = read_cluster_conf(text)
-        if not network and not warnings:
+        read = read_cluster_conf(text)
+        if not read.network and not read.warnings:
             raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
-        return text, Settings(network, {}, (*warnings, *total_warning(path, network)))
+        of_total = total_warning(path, read.network)
+        return text, replace(read, warnings=(*read.warnings, *of_total))
     if not colon or "=" in name:
         name, assignments = text, text
     if "=" not in assignments:

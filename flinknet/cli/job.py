@@ -230,13 +230,13 @@ def start(**values: Any) -> None:
     check_single_values(settings, "a cluster")
     workload = workload_values(settings.workload)
     task_managers = workload.get("task-managers", DEFAULT_TASK_MANAGERS)
-    config, warnings = job_config(settings.network)
+    config, warnings = job_config(settings.of_job)
     say_warnings((*settings.warnings, *warnings))
     slots = values["slots"] or config.task_slots
     workers = workers_of(values, config.network)
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
-    directory, keys = str(out.absolute()), dict(settings.network)
+    directory, keys = str(out.absolute()), settings.of_job
     spec = JobManagerSpec(new_token(), directory, task_managers, slots, keys, True, workers)
     started, _ = start_session(spec)
     free = slots * len(started.task_managers)

@@ -127,7 +127,7 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
     from flinknet.runtime.cluster.job_files import joined_settings
 
     settings = collect(values)
-    network = {**(recorded or {}), **settings.network}
+    network = {**(recorded or {}), **settings.of_job}
     contact = cluster = None
     if values["cluster"] is not None:
         contact, cluster = _cluster_in(values["cluster"])

@@ -179,13 +179,16 @@ def workload_values(texts: Mapping[str, str]) -> dict[str, Any]:
 class Settings:
     """The user's settings, as texts: Flink's keys, and bench options by their long name.
 
-    `origins` has the place where each key of `network` was set.
+    Attributes:
+        origins: the place where each key of `network` was set.
+        release: of the Flink whose file they come from; None without a file.
     """
 
     network: Mapping[str, str] = field(default_factory=dict)
     workload: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[RunWarning, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
+    release: str | None = None
 
     def over(self, base: Settings) -> Settings:
         """These settings on top of `base`."""
@@ -194,7 +197,15 @@ class Settings:
             {**base.workload, **self.workload},
             (*base.warnings, *self.warnings),
             {**base.origins, **self.origins},
+            self.release or base.release,
         )
+
+    @property
+    def of_job(self) -> dict[str, str]:
+        """The keys of a job: Flink's, and flinknet's own for the release."""
+        from flinknet.graph.job_config import RELEASE
+
+        return dict(self.network) | ({RELEASE: self.release} if self.release else {})
 
 
 def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
@@ -225,10 +236,8 @@ def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
 
 def collect(values: Mapping[str, Any]) -> Settings:
     """Collect the shared options from a command's parameters, in order of precedence."""
-    conf: dict[str, str] = {}
-    warnings: tuple[RunWarning, ...] = ()
-    if values["flink_conf"] is not None:
-        conf, warnings = read_cluster_conf(values["flink_conf"])
+    file = values["flink_conf"]
+    conf = Settings() if file is None else read_cluster_conf(file)
     defined = dict(flink.parse_assignment(text) for text in values["define"])
     options = network_options(values)
     workload = {}
@@ -239,22 +248,22 @@ def collect(values: Mapping[str, Any]) -> Settings:
         if text is not None:
             workload[option] = text
     flink.check_agreement(defined, options)
-    layers = [(str(values["flink_conf"]), conf), ("-D", defined)]
+    layers = [(str(file), conf.network), ("-D", defined)]
     layers += [(option, {key: text}) for option, (key, text) in options.items()]
-    merged = flink.merge(conf, defined, dict(options.values()))
-    if values["flink_conf"] is not None:
-        warnings += total_warning(values["flink_conf"], merged)
+    merged = flink.merge(conf.network, defined, dict(options.values()))
+    of_total = () if file is None else total_warning(file, merged)
     return Settings(
         merged,
         workload,
-        (*warnings, *flink.deprecated_keys(defined)),
+        (*conf.warnings, *of_total, *flink.deprecated_keys(defined)),
         flink.origins_of(layers),
+        conf.release,
     )
 
 
-def read_cluster_conf(file: str) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
+def read_cluster_conf(file: str) -> Settings:
     """The settings in a cluster's file, without its ports and addresses, which TaskManagers on this
-    machine do not use."""
+    machine do not use. Raises: ConfigError."""
     settings, warnings = flink.read_flink_conf(Path(file))
     of_cluster = [key for key in flink.ADDRESSES if settings.pop(key, None) is not None]
     if of_cluster:
@@ -262,7 +271,7 @@ def read_cluster_conf(file: str) -> tuple[dict[str, str], tuple[RunWarning, ...]
         named = ", ".join(of_cluster)
         text = f"{why}: {named}; set them with -D if the TaskManagers of this run need them"
         warnings += (RunWarning("keys-left-out", text, f"{why}: {named}"),)
-    return settings, warnings
+    return Settings(settings, {}, warnings, release=flink.release_of(Path(file)))
 
 
 def total_warning(file: object, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
@@ -308,7 +317,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
     """
     from flinknet.job.load.plan import load_plan_of
 
-    network, warnings = flink.network_config(settings.network)
+    network, warnings = flink.network_config(settings.network, settings.release)
     fields = workload_values(settings.workload)
     placement = fields.pop("placement", Scenario().placement)
     stages = 2 + fields.get("relays", 0)

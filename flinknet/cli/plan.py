@@ -125,9 +125,6 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     layer, form, vertices = values["layer"], values["form"], values["vertices"]
     rest, flink_conf, channels = values["rest"], values["flink_conf"], values["channels"]
     settings = _settings(values)
-    is_flink_1 = flink_conf is not None and flink.release_of(Path(flink_conf)) == flink.FLINK_1
-    if is_flink_1:
-        settings = flink.merge(flink.defaults_of_flink_1(), settings)
     if rest is None and job is not None and job.suffix == ".json":
         rest, job = str(job), None
         values["rest"] = rest
@@ -153,8 +150,7 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     if values["start_condition"] is not None:
         settings[START_CONDITION] = values["start_condition"]
     program = _program(job, arguments, vertices, settings)
-    of_2_x = "fixed-in-flink-2" if is_flink_1 else None
-    say_warnings(each for each in program.warnings if each.code != of_2_x)
+    say_warnings(program.warnings)
     stream_graph = program.stream_graph
     if job is not None:
         warn_of_idle_parallelism(stream_graph, settings)
@@ -271,16 +267,21 @@ def _is_list_of_numbers(path: Path) -> bool:
 
 
 def _settings(values: Mapping[str, Any]) -> dict[str, str]:
+    from flinknet.graph.job_config import RELEASE
+
     conf: dict[str, str] = {}
+    own: dict[str, str] = {}
     if values["flink_conf"] is not None:
-        conf, warnings = flink.read_flink_conf(Path(values["flink_conf"]))
+        path = Path(values["flink_conf"])
+        conf, warnings = flink.read_flink_conf(path)
+        own[RELEASE] = flink.release_of(path)
         say_warnings(warnings)
     defined = dict(flink.parse_assignment(text) for text in values["define"])
     say_warnings(flink.deprecated_keys(defined))
     settings = flink.merge(conf, defined)
     if swept := flink.swept_keys(settings):
         raise ConfigError(f"{swept[0]} has several values; a plan has one of each")
-    return settings
+    return settings | own
 
 
 def check_total(flink_conf: str, settings: Mapping[str, str]) -> None:

@@ -74,6 +74,9 @@ _RESTART_STRATEGIES = {
 START_CONDITION = "flinknet.start-condition"
 """flinknet's own key for the constraint. Flink has no key; until 1.12 a program could set it."""
 
+RELEASE = "flinknet.release"
+"""flinknet's own key for the release of Flink whose settings a job has."""
+
 TASK_TIMEOUTS = "flinknet.task-timeouts"
 """flinknet's own key for the buffer timeouts of tasks, in ns by name as JSON. They replace those
 that the program sets with set_buffer_timeout."""
@@ -157,7 +160,7 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
     settings = dict(settings)
     constraint = input_dependency_constraint(settings.pop(START_CONDITION, ALL))
     timeouts_ns = loads(settings.pop(TASK_TIMEOUTS, "{}"))
-    network, warnings = network_config(settings)
+    network, warnings = network_config(settings, settings.pop(RELEASE, None))
     interval_ns, timeout_ns = heartbeats_of(settings)
     values: dict[str, Any] = {
         "task_timeouts_ns": timeouts_ns,

@@ -40,7 +40,6 @@ from .keys import (
     SEGMENT_SIZE,
     STARTING_SEGMENT_SIZE,
     Option,
-    defaults_of_flink_1,
     find_option,
     options,
 )

@@ -289,7 +289,15 @@ class Option:
     @property
     def default(self) -> str | None:
         """The default of 2.3, else of 1.20; None if there is none."""
-        text = self.default_1_20 if self.default_2_3 == "-" else self.default_2_3
+        return self.default_in(FLINK_2)
+
+    def default_in(self, release: str) -> str | None:
+        """The default of a release, or of the other one if only that has the option; None if there
+        is none."""
+        own, other = self.default_1_20, self.default_2_3
+        if release == FLINK_2:
+            own, other = other, own
+        text = other if own == "-" else own
         return None if text == "unset" else text.removeprefix("fixed ")
 
 
@@ -323,13 +331,13 @@ def options() -> Mapping[str, Option]:
 
 
 @cache
-def defaults_of_flink_1() -> Mapping[str, str]:
-    """Defaults of 1.20 of the options that 2.x fixed at another value."""
+def own_defaults_of(release: str) -> Mapping[str, str]:
+    """Defaults of a release that differ from those of 2.3, of the options that NetworkConfig has."""
     return {
-        key: option.default_1_20
+        key: default
         for key, option in options().items()
         if option.field is not None
-        and option.fixed_in_2_x not in (None, option.default_1_20.removeprefix("fixed "))
+        and (default := option.default_in(release)) not in (None, option.default)
     }
 
 

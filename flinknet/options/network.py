@@ -22,6 +22,8 @@ from .keys import (
     CREDIT_MODEL,
     DEBLOATING,
     EXCLUSIVE_BUFFERS,
+    FLINK_1,
+    FLINK_2,
     FLOATING_BUFFERS,
     HEARTBEAT_INTERVAL,
     HEARTBEAT_TIMEOUT,
@@ -35,6 +37,7 @@ from .keys import (
     Option,
     find_option,
     options,
+    own_defaults_of,
 )
 from .memory import Derived, inert_sizes, network_memory, shadowed_sizes
 from .values import TYPE_NAMES, format_value, parse_value
@@ -44,11 +47,19 @@ _BEFORE_TLS_1_3 = re.compile("TLS_.*_WITH_")
 """Names of ciphers."""
 
 
-def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[RunWarning, ...]]:
+def network_config(
+    settings: Mapping[str, str], release: str | None = None
+) -> tuple[NetworkConfig, tuple[RunWarning, ...]]:
     """Convert settings without comma-separated lists. Returns: the configuration, and warnings.
+
+    Args:
+        release: of the Flink whose settings they are; None: 2.3. With 1.20, its defaults hold, and
+            no warning is about what 2.x ignores.
 
     Raises: ConfigError for a value that Flink would reject.
     """
+    release = release or FLINK_2
+    settings = {**own_defaults_of(release), **settings}
     numbers: dict[str, Any] = {}
     warnings: list[RunWarning] = []
     inert, shadowed = inert_sizes(settings), shadowed_sizes(settings)
@@ -65,7 +76,7 @@ def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Ru
             warnings += _not_acted_on(option, value)
         elif key in inert:
             warnings.append(_inert(key))
-        elif option.fixed_in_2_x not in (None, format_value(option, value)):
+        elif not option.is_read_in(release) and option.fixed_in_2_x != format_value(option, value):
             warnings.append(_fixed(option))
     if settings.get(BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
         numbers["buffer_timeout_ns"] = BUFFER_TIMEOUT_NEVER_NS
@@ -84,7 +95,8 @@ def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Ru
             f"{MIN_SEGMENT_SIZE}: buffers begin with the largest size, as in Flink 1.x; Flink 2.x"
             f" does not start without a {STARTING_SEGMENT_SIZE} that is no less"
         )
-        warnings.append(RunWarning("fixed-in-flink-2", text, text))
+        if release == FLINK_2:
+            warnings.append(RunWarning("fixed-in-flink-2", text, text))
     check_rules(network)
     return network, tuple(warnings)
 
@@ -268,18 +280,19 @@ class EffectiveKey:
 
 
 def effective_keys(
-    settings: Mapping[str, str], origins: Mapping[str, str]
+    settings: Mapping[str, str], origins: Mapping[str, str], release: str | None = None
 ) -> tuple[EffectiveKey, ...]:
     """Every key of the table under these settings, in the table's order.
 
     Args:
         settings: without comma-separated lists.
         origins: the origin of each setting.
+        release: as of `network_config`.
 
     Raises: ConfigError for a value that Flink would reject.
     """
     inert, shadowed = inert_sizes(settings), shadowed_sizes(settings)
-    keys = dict(_defaults(inert))
+    keys = dict(_defaults(inert, release or FLINK_2))
     derived = _derived(settings)
     for key, text in settings.items():
         if key not in derived:
@@ -311,26 +324,28 @@ def _effective(
 
 
 @cache
-def _defaults(inert: frozenset[str]) -> Mapping[str, EffectiveKey]:
+def _defaults(inert: frozenset[str], release: str) -> Mapping[str, EffectiveKey]:
     """Every key as it is where nothing is set, in the table's order."""
     inert |= {NUMBER_OF_BUFFERS}  # counts only where it is set
+    network, _ = network_config({}, release)
     return {
-        key: _effective(option, *_default(option), "", inert) for key, option in options().items()
+        key: _effective(option, *_default(option, release, network), "", inert)
+        for key, option in options().items()
     }
 
 
-def _default(option: Option) -> tuple[str, str]:
-    """A default and its origin."""
-    release = "1.20" if option.default_2_3 == "-" else "2.3"
-    text = option.default
+def _default(option: Option, release: str, network: NetworkConfig) -> tuple[str, str]:
+    """A default and its origin; `network` has those of flinknet."""
+    text = option.default_in(release)
     value = UNSET if text is None else format_value(option, parse_value(option, text))
     if option.field is not None:
-        ours = getattr(NetworkConfig(), option.field)
+        ours = getattr(network, option.field)
         if (held := UNSET if ours is None else format_value(option, ours)) != value:
             return held, "default of flinknet"
-    if option.fixed_in_2_x is not None:
-        return value, f"fixed in {release}"
-    return value, f"default of {release}"
+    if not option.is_in(release, option.key):
+        release = FLINK_1 if release == FLINK_2 else FLINK_2
+    is_fixed = not option.is_read_in(release) or option.is_of_the_past
+    return value, f"{'fixed in' if is_fixed else 'default of'} {release}"
 
 
 def _derived(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -133,6 +133,20 @@ def test_named_options_and_definitions_win_over_the_file(
     assert (network.segment_size_bytes, network.exclusive_buffers) == (8192, 7)
 
 
+@pytest.mark.parametrize("command", [("bench", "--flink-conf"), ("compare-configs", "base")])
+def test_a_file_of_flink_1_has_its_own_overdraft_and_no_note_on_flink_2(
+    flinknet: Flinknet, run: Any, command: tuple[str, str]
+) -> None:
+    text = "taskmanager.memory.process.size: 2gb\n"
+    text += "taskmanager.network.memory.buffers-per-channel: 4\n"
+    for name, overdraft in (("flink-conf.yaml", 5), ("config.yaml", 20)):
+        Path(name).write_text(text)
+        run.scenarios.clear()
+        result = flinknet(*command, name, "--no-trace")
+        assert min(each.network.max_overdraft_buffers for each in run.scenarios) == overdraft
+        assert ("ignored by Flink 2.x" in result.output) is (name == "config.yaml")
+
+
 @pytest.mark.parametrize(
     ("option", "definition"),
     [

@@ -57,6 +57,20 @@ def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path)
     assert actual["taskmanager.memory.network.max"] == ("unlimited", "default of 2.3")
 
 
+def test_a_file_of_flink_1_has_the_defaults_of_its_release(flinknet: Flinknet) -> None:
+    Path("flink-conf.yaml").write_text(f"{FLINK_SIZE}: 1gb\n")
+    call = ("bench", "config", "--json", "-", "--flink-conf", "flink-conf.yaml")
+    (keys,) = configs(flinknet(*call))
+    of_network = "taskmanager.network.memory"
+    for key, value in (
+        (f"{of_network}.max-overdraft-buffers-per-gate", "5"),
+        (f"{of_network}.floating-buffers-per-gate", "8"),
+    ):
+        assert (keys[key]["value"], keys[key]["origin"]) == (value, "default of 1.20")
+    partitioner = keys["taskmanager.network.adaptive-partitioner.enabled"]
+    assert partitioner["origin"] == "default of 2.3"
+
+
 def test_no_key_is_folded_on_a_narrow_terminal(
     flinknet: Flinknet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
