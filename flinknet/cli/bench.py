@@ -48,6 +48,9 @@ class _Bench(CommandGroup):
             ctx.fail(f"{modes[0]} and {modes[1]} do not go together; give one of them")
         if modes:
             command, unused = STAND_FOR[modes[0]]
+            left_out = [each for name, own in parts if name in unused for each in own]
+            if not ctx.resilient_parsing:
+                run.make_context("run", left_out, ctx)  # refuses wrong values
             words = [each for name, own in parts if name not in unused for each in own]
             at = next(at for at, each in enumerate(words) if each.partition("=")[0] == modes[0])
             words[at : at + 1] = filter(None, [words[at].partition("=")[2]])

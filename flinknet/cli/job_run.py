@@ -251,7 +251,7 @@ def attend(call: JobCall, out: Path, stream: TextIO) -> tuple[JobEnded, dict[str
                 click.echo(line, file=stream)
             view.update(status)
 
-        ended = run_job(place, submission, accepted=lambda _: None, watch=watch, waits=waits)
+        ended = run_job(place, submission, watch=watch, waits=waits)
         for line in printed.new_lines():
             click.echo(line, file=stream)
     if ended.exit_code == ConfigError.exit_code:

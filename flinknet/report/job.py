@@ -17,6 +17,7 @@ from flinknet.results import (
     JobStatus,
     PartitionDump,
     PriorAttempt,
+    RunWarning,
     TaskManagerStatus,
     state_of,
 )
@@ -40,7 +41,7 @@ from .page_parts import (
     heads_of,
     table_of,
 )
-from .warning_lines import trust_words
+from .warning_lines import doubts_of_runs, trust_words
 
 AGREES_WITHIN = 0.1
 AGREES_WITHIN_MS = 2.0
@@ -58,7 +59,8 @@ FAILED_LINES_MAX = 16
 def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
     """The view of a result as `result.json` has it, with a command that goes on from here."""
     reason, vertices = result["reason"], result["vertices"]
-    warnings = [each["text"] for each in result["warnings"]]
+    warnings = [("", [RunWarning(**each) for each in result["warnings"]])]
+    doubts = doubts_of_runs(warnings)
     ran = [heading_of(result)]
     if vertices:
         rate = max((each["throughput_records_per_s"] or 0 for each in result["edges"]), default=0)
@@ -71,8 +73,8 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
         verdict += [f"{state_of(found['cause'])}:"] if found else []
         verdict += clauses_of(result["limited_by"])
     following = [*([next_step] if next_step else []), "--details shows edges and attempts"]
-    trust = trust_words([x.rstrip(".") for x in warnings], good="the run has no warning")
-    is_measured = result["state"] != "failed" or bool(warnings)
+    trust = trust_words(doubts, good="the run has no warning")
+    is_measured = result["state"] != "failed" or bool(doubts)
     markers = result["latency_markers"]
     shares = {x["name"]: {part.key: x[part.key] for part in TASK_PARTS} for x in vertices}
     keys = {key: str(to_plain(value)) for key, value in result["config"].items()}
@@ -87,7 +89,11 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
             *([vertex_table(vertices)] if vertices else []),
             *(marker_parts(markers) if markers is not None else []),
         ],
-        [*_job_details(result), Lines(warnings, is_doubt=True), Pairs("Flink's keys", keys)],
+        [
+            *_job_details(result),
+            Lines(doubts_of_runs(warnings, is_explained=True), is_doubt=True),
+            Pairs("Flink's keys", keys),
+        ],
         share_bars(TASK_PARTS, shares, "Share of the time"),
         name="job",
         title=heading_of(result),

@@ -16,20 +16,21 @@ from rich.text import Text
 from flinknet.config import Scenario
 from flinknet.results import (
     DISTURBED,
+    FLUSHES_MIN,
     OF_SETTINGS,
     P99_DISTURBED,
     ProcessorUse,
     RunResult,
     RunWarning,
     Validity,
+    few_flushes,
     validity_by,
     without_consequences,
 )
-from flinknet.units import format_duration_ns, human_duration, which_runs
+from flinknet.units import format_duration_ns, which_runs
 
 from .console import print_line
 
-BEATS_MIN = 10
 WARMUP_MIN_NS = 100_000_000
 
 
@@ -43,14 +44,9 @@ def with_doubts(scenario: Scenario, result: RunResult, known: tuple[RunWarning, 
 def doubts(scenario: Scenario, result: RunResult) -> Iterator[RunWarning]:
     """Doubts that follow from the numbers of a run."""
     network, workload = scenario.network, scenario.workload
-    timeout_ns, duration_ns = network.buffer_timeout_ns, result.measured.duration_ns
-    if timeout_ns > 0 and duration_ns < BEATS_MIN * timeout_ns:
-        yield RunWarning(
-            "few-flushes",
-            f"run too short: {human_duration(duration_ns)} is less than {BEATS_MIN} flushes of"
-            f" {format_duration_ns(timeout_ns)}; use --duration"
-            f" {format_duration_ns(BEATS_MIN * timeout_ns)} or more.",
-        )
+    timeout_ns = network.buffer_timeout_ns
+    longer = f"use --duration {format_duration_ns(FLUSHES_MIN * timeout_ns)} or more."
+    yield from few_flushes(result.measured.duration_ns, timeout_ns, longer)
     if any(each.stored_bytes < each.data_bytes for each in result.blocking):
         yield RunWarning(
             "compresses-too-well",
@@ -200,16 +196,16 @@ def trust_words(
     good: str = "the schedule was kept, and no other process disturbed the runs",
 ) -> list[str]:
     """How far to rely on the figures, as clauses that begin with a grade: lines of
-    `doubts_of_runs`, further doubts, or the clause where there is no doubt."""
-    invalid = [each for each in doubts if each.startswith("Invalid")]
-    found = [
-        *(lowered(x.removeprefix("Warning").lstrip(": ")) for x in doubts if x not in invalid),
-        *more,
-    ]
+    `doubts_of_runs`, further doubts, or the clause where there is no doubt. Notes lower no grade."""
+    invalid, notes = (
+        [each for each in doubts if each.startswith(begin)] for begin in ("Invalid", "Note")
+    )
+    warnings = [each for each in doubts if each not in (*invalid, *notes)]
+    found = [*(lowered(each.removeprefix("Warning").lstrip(": ")) for each in warnings), *more]
     if not found and not invalid:
-        return [f"good: {good}"]
+        return [f"good: {good}", *map(lowered, notes)]
     first, *others = found or ["the runs are invalid"]
-    return [f"{'poor' if invalid else 'fair'}: {first}", *others]
+    return [f"{'poor' if invalid else 'fair'}: {first}", *others, *map(lowered, notes)]
 
 
 def other_process_lines(

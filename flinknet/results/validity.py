@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 from enum import IntEnum
 from operator import add
 
-from flinknet.units import counted, human_bytes, human_duration
+from flinknet.units import counted, format_duration_ns, human_bytes, human_duration
 
 from .measures import RunWarning
 
@@ -38,6 +38,9 @@ CLOCK_ERROR = "clock-error"
 GIVEN_UP, RATE_NOT_REACHED = "given-up", "rate-not-reached"
 SCHEDULE_MISSED, FEW_SAMPLES = "schedule-missed", "few-samples"
 """Codes of warnings about the load."""
+
+FLUSHES_MIN = 10
+"""Fewest flushes by the buffer timeout in a measured part whose figures say something."""
 
 _INVALID = frozenset((GIVEN_UP, RATE_NOT_REACHED, "trace-incomplete"))
 
@@ -86,6 +89,16 @@ def without_consequences(warnings: Iterable[RunWarning]) -> list[RunWarning]:
     known = list(warnings)
     codes = {each.code for each in known}
     return [each for each in known if not codes & _CAUSES.get(each.code, set())]
+
+
+def few_flushes(duration_ns: int, timeout_ns: int, remedy: str) -> tuple[RunWarning, ...]:
+    """The warning that a measured part has too few flushes by a buffer timeout, with its remedy;
+    none if it has enough."""
+    if timeout_ns <= 0 or duration_ns >= FLUSHES_MIN * timeout_ns:
+        return ()
+    length, timeout = human_duration(duration_ns), format_duration_ns(timeout_ns)
+    text = f"run too short: {length} is less than {FLUSHES_MIN} flushes of {timeout}; {remedy}"
+    return (RunWarning("few-flushes", text),)
 
 
 def clock_warnings(error_ns: int) -> tuple[RunWarning, ...]:

@@ -45,6 +45,7 @@ WRONG = {
     "run": "No such command 'run'. Did you mean 'bench run' or 'job run'?",
     "bench --no-trace --rate": "'--rate' requires an argument (see flinknet bench run --help)",
     "bench --report page.pdf": "page.pdf must end in .html",
+    "bench --print-config --runs abc": "--runs: 'abc' is not a whole number; give 1 or more",
     "helpme": "No such command 'helpme' (see flinknet --help)",
     "--versoin": "No such option '--versoin'. Did you mean '--version'?",
     "bench 5ms": "No such command '5ms' (see flinknet bench --help)",

@@ -97,7 +97,7 @@ B           2      4.00 k               100%    0%       0%  5.00 ms  9.00 ms
 edge               channels  local  records  records/s   bytes/s  buffers  backlog  max  no credit
 1 A: in -hash-> B         2      1   4.00 k     2.00 k  2.00 KiB        9     1.50    3     1.00 s
   tm-0->tm-1: 1 channel on one connection
-! of the result."""
+! Warning: of the result."""
     )
 
 

@@ -47,7 +47,6 @@ DEATH_WAIT_S = 1.0
 
 _Answer = TypeVar("_Answer", JobStatus, JobDump, ClusterStatus)
 
-Accepted = Callable[[messages.JobAccepted], None]
 Watch = Callable[[JobStatus], None]
 
 
@@ -237,7 +236,6 @@ def run_job(
     place: JobManagerSpec | Contact,
     submission: messages.SubmitJob,
     *,
-    accepted: Accepted,
     watch: Watch,
     waits: Callable[[str], None],
 ) -> messages.JobEnded:
@@ -257,7 +255,7 @@ def run_job(
     with _cluster(place, is_kept=False) as client:
         client.send(submission)
         try:
-            return _follow(client, accepted, watch)
+            return _follow(client, watch)
         except TransportError as error:
             raise RunFailedError(str(error)) from error
         except KeyboardInterrupt:
@@ -327,7 +325,7 @@ def new_token() -> str:
     return secrets.token_hex(32)
 
 
-def _follow(client: JobClient, accepted: Accepted, watch: Watch) -> messages.JobEnded:
+def _follow(client: JobClient, watch: Watch) -> messages.JobEnded:
     next_ns = 0
     while True:
         now_ns = monotonic_ns()
@@ -337,9 +335,7 @@ def _follow(client: JobClient, accepted: Accepted, watch: Watch) -> messages.Job
         message = client.receive(until_ns=next_ns)
         if isinstance(message, messages.JobEnded):
             return message
-        if isinstance(message, messages.JobAccepted):
-            accepted(message)
-        elif isinstance(message, JobStatus):
+        if isinstance(message, JobStatus):
             watch(message)
 
 

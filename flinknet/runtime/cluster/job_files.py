@@ -21,6 +21,7 @@ from flinknet.results import (
     PriorAttempt,
     RunWarning,
     VertexMeasured,
+    few_flushes,
 )
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.units import counted, format_duration_ns
@@ -141,13 +142,19 @@ def save_manifest(
 
 def warnings_of(state: JobState, measurements: Measurements, has_run: bool) -> Iterator[RunWarning]:
     plan = measurements.plan
-    if has_run and measurements.ended_in_warm_up and state is not JobState.FAILED:
+    has_rates = has_run and state is not JobState.FAILED
+    if has_rates and measurements.ended_in_warm_up:
         is_over = (measurements.ended_ns or 0) <= measurements.measured_from_ns
         who = "the job" if is_over else "the job's sources"
         text = f"{who} ended during its warm-up, so rates include it; use a shorter --warmup"
         yield RunWarning("no-measured-part", text)
     if plan is None:
         return
+    from_ns, to_ns = measurements.measured_part
+    if has_rates and to_ns is not None and not plan.graph.job.is_batch:
+        timeout_ns = max((each.edge.result.buffer_timeout_ns for each in plan.edges), default=0)
+        more = "give its sources more records, or a longer --duration"
+        yield from few_flushes(to_ns - from_ns, timeout_ns, more)
     used = {each for vertex in plan.vertices for each in vertex.task_managers}
     idle = [f"tm-{each}" for each in range(plan.task_managers) if each not in used]
     if idle:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -16,9 +17,11 @@ from flinknet.runtime.cluster.job_files import (
     Contact,
     PrintedLines,
     save_manifest,
+    warnings_of,
 )
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import Measurements
+from flinknet.runtime.cluster.job_state import JobState
 from flinknet.runtime.cluster.placement import SharedCluster
 from flinknet.trace.manifest import MANIFEST_NAME, RunManifest
 from tests.graph.programs import all_to_all
@@ -40,8 +43,10 @@ def test_no_file_no_contact(tmp_path: Path) -> None:
         Contact.load(tmp_path)
 
 
-def manifest_at(run_dir: Path, ended_ns: int | None, settings: Mapping[str, str]) -> RunManifest:
-    """What is written of two tasks that send to two."""
+def measured(
+    ended_ns: int | None, settings: Mapping[str, str] = MappingProxyType({})
+) -> tuple[JobMaster, Measurements]:
+    """Two tasks that send to two."""
     graph = execution_graph_of(job_graph_of(all_to_all(2, dict(settings))))
     master = JobMaster(graph, 2, SharedCluster(1), now_ns=0)
     master.register(0, now_ns=0)
@@ -49,6 +54,30 @@ def manifest_at(run_dir: Path, ended_ns: int | None, settings: Mapping[str, str]
     measurements = Measurements(deployed_ns=10, ended_ns=ended_ns, measured_from_ns=50)
     (deployment,) = master.deployments
     measurements.deploy(deployment.plan, deployment.tasks)
+    return master, measurements
+
+
+@pytest.mark.parametrize(
+    ("ended_ns", "state", "codes"),
+    [
+        (1_000_000_050, JobState.FINISHED, []),
+        (189_000_050, JobState.FINISHED, ["few-flushes"]),
+        (189_000_050, JobState.FAILED, []),
+        (40, JobState.CANCELED, ["no-measured-part", "few-flushes"]),
+    ],
+)
+def test_the_rates_of_a_job_of_less_than_ten_flushes_are_doubted(
+    ended_ns: int, state: JobState, codes: list[str]
+) -> None:
+    _, measurements = measured(ended_ns)
+    found = [*warnings_of(state, measurements, has_run=True)]
+    assert [each.code for each in found] == codes
+    if codes == ["few-flushes"]:
+        assert found[0].line == "run too short: 189 ms is less than 10 flushes of 100ms"
+
+
+def manifest_at(run_dir: Path, ended_ns: int | None, settings: Mapping[str, str]) -> RunManifest:
+    master, measurements = measured(ended_ns, settings)
     submission = SubmitJob("/job.py", "", (), dict(settings), True, None, 0, 7)
     save_manifest(run_dir, submission, master, measurements, [])
     return RunManifest.load(run_dir)

@@ -94,7 +94,7 @@ def test_a_later_job_of_a_session_has_a_connection_of_its_own_without_reuse(
     pids = [contact.pid, *(each.pid for each in started.task_managers)]
     processes = [psutil.Process(each) for each in pids]
     try:
-        follow = {"accepted": print, "watch": print, "waits": print}
+        follow = {"watch": print, "waits": print}
         # long enough that a TaskManager reports its connection
         run_job(contact, submission(tmp_path, "one", "500/s", "1000"), **follow)
         submit_job(contact, submission(tmp_path, "two", "1k/s"))

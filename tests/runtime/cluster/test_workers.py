@@ -270,7 +270,7 @@ def test_a_job_runs_on_workers_with_its_modules_and_cached_files(
     def ignore(_: object) -> None:
         """Nobody watches."""
 
-    ended = run_job(place, submission, accepted=ignore, watch=ignore, waits=ignore)
+    ended = run_job(place, submission, watch=ignore, waits=ignore)
     assert ended.state == "FINISHED", ended
     if isinstance(place, Contact):
         with JobClient(place) as client:
