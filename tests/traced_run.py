@@ -12,14 +12,7 @@ from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.plan import LoadPlan, load_plan_of, task_name
-from flinknet.results import (
-    BacklogSummary,
-    Bottleneck,
-    CreditSummary,
-    FlushCounts,
-    Measured,
-    ProcessorUse,
-)
+from flinknet.results import Bottleneck, ProcessorUse
 from flinknet.results.ledger import Ledger
 from flinknet.results.verdict import verdict
 from flinknet.runtime.cluster.collected import channel_infos, manifest_of
@@ -40,6 +33,7 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.simulator.source_plan import plan_sources
 from flinknet.trace import ProcessInfo, RunManifest, TraceRecorder, TraceWriter
 from tests.job_cluster import job_cluster
+from tests.made_results import measured
 from tests.simulated_job import COSTS
 
 
@@ -155,24 +149,15 @@ def _ledger_of(cluster: Cluster, load: LoadPlan) -> Ledger:
         for part in output.partition.subpartitions
     )
     within_ns = cluster.now_ns - START_NS
-    measured = Measured(
-        latency.count,
-        0,
-        sum(each.buffers_out for each in parts),
-        0,
-        within_ns,
-        None,
-        None,
-        latency.summary(),
-        latency.summary(),
-        BacklogSummary(None, None),
-        CreditSummary(0, 0, None),
-        FlushCounts(0, 0, 0),
+    figures = measured(
+        records=latency.count,
+        buffers=sum(each.buffers_out for each in parts),
+        duration_ns=within_ns,
+        latency_ns=latency.summary(),
+        latency_uncorrected_ns=latency.summary(),
     )
     processors = ProcessorUse(busy_share={}, lacked_share={})
-    return ledger_of_load(
-        load, [report], measured, processors, within_ns=within_ns, is_behind=False
-    )
+    return ledger_of_load(load, [report], figures, processors, within_ns=within_ns, is_behind=False)
 
 
 def _metrics_of(cluster: Cluster, key: tuple[int, int]) -> dict[str, float]:

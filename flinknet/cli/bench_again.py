@@ -19,6 +19,7 @@ from flinknet.config import Link, NetworkConfig, Scenario
 from flinknet.errors import ConfigError
 from flinknet.options.link import link_of, parse_links, show_link
 from flinknet.results import Measured, RunWarning, TradeOffPoint
+from flinknet.results.comparison import Configuration, CountedRun
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 from flinknet.whole_files import work_directory
@@ -90,7 +91,6 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         scenario_of,
     )
     from flinknet.report.bench import bench_page
-    from flinknet.report.bench_words import Setting
     from flinknet.report.console import console_for
     from flinknet.report.from_trace import again_view
     from flinknet.report.live import RunsView
@@ -121,7 +121,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     files: list[AnyPath] = [out / "prediction.json"] if out else []
     if json_target is not None and not isinstance(json_target, str):
         files.append(json_target)
-    settings: list[Setting] = []
+    settings: list[Configuration] = []
     notes = [*notes_of(run, recorded), *_notes_on_control(recorded, values)]
     is_longer = sent.duration_ns < run.duration_ns
     document = _document(run, len(attempts), measured_then(run), notes, is_longer=is_longer)
@@ -149,7 +149,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                     warnings=attempt.warnings,
                 )
                 watch.finish_run(result)
-                settings.append(Setting(attempt.name, [result], [number]))
+                settings.append(Configuration(attempt.name, (CountedRun(result, number),)))
                 _add_row(document, _row_of(attempt, predicted, result), files)
     except BaseException:
         # Finished runs are written and printed even if a later run failed.

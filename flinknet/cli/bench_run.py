@@ -115,7 +115,7 @@ def run(executor: Executor | None, /, **values: Any) -> int:
             is_traced = out is not None and values["trace"]
             replay = f"flinknet trace replay {quote(str(out))}/run-0001*" if is_traced else ""
             results.write(settings, environment.get("started_at"))
-            runs = [each.result for each in finished]
+            runs = [run.result for _, run in finished]
             shown = bench_view(
                 settings,
                 environment,
@@ -135,8 +135,8 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     _check_measured(finished)
     incomplete = [
         warning.text
-        for each in finished
-        for warning in each.result.warnings
+        for _, run in finished
+        for warning in run.result.warnings
         if warning.code == "trace-incomplete"
     ]
     if incomplete:
@@ -163,7 +163,8 @@ def _document(
 
 def _check_measured(finished: Sequence[Finished]) -> None:
     """Check the results. Raises: RunFailedError if any run measured no record."""
-    empty = [each.number for each in finished if not each.result.measured.records]
+    runs = [run for _, run in finished if not run.result.measured.records]
+    empty = [each.number for each in runs if each.number is not None]
     if empty:
         where = f" in {which_runs(empty, len(finished))}" if len(finished) > 1 else ""
         raise RunFailedError(

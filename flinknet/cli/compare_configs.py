@@ -142,7 +142,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
 
     from . import sweep
     from .compare_results import Outputs, history_in, trends_of
-    from .compare_runs import Measurement, Task
+    from .compare_runs import Task
     from .configs import CannotStartError
 
     outputs = Outputs.of(values)
@@ -182,10 +182,9 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
             finished = list(runs)
         except RunFailedError as error:  # its own exit code would mean a broken limit
             raise FlinknetError(f"nothing was compared, a run failed: {error}") from error
-    measurement = Measurement(task, finished)
-    comparison = measurement.comparison(environment, values)
+    comparison = task.comparison(finished, environment, values)
     trends = trends_of(comparison, history, environment)
-    outputs.write(measurement, comparison, trends, out)
+    outputs.write(comparison, trends, out)
     talk = f"seed {values['seed']}" + (f"; runs: {out}" if out else "")
     click.echo(talk, err=True)
     return _EXIT_CODES[comparison.outcome]

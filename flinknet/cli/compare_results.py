@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -29,13 +29,9 @@ from flinknet.results.comparison import (
 )
 from flinknet.storage import AnyPath, path_of
 
-from .compare_runs import Measurement, read_earlier
+from .compare_runs import read_earlier
 from .configs import setting_changes, unlike_options
 from .files import STDOUT, ReportFiles, check_stdout, check_writable_file, put_text, target_of
-from .sweep import by_plan
-
-if TYPE_CHECKING:
-    from flinknet.report.export import CsvRun
 
 _FORMATS = ("json", "markdown", "junit", "csv")
 
@@ -83,13 +79,7 @@ class Outputs:
             values["details"],
         )
 
-    def write(
-        self,
-        measurement: Measurement,
-        comparison: Comparison,
-        trends: Sequence[Trend],
-        out: Path | None,
-    ) -> None:
+    def write(self, comparison: Comparison, trends: Sequence[Trend], out: Path | None) -> None:
         """Print the result and write all files. A file that cannot be written is reported on
         stderr, and does not change the verdict.
         """
@@ -100,17 +90,14 @@ class Outputs:
         from flinknet.report.export import comparison_document, dump, runs_csv
         from flinknet.report.page_parts import Page
 
-        document = dump(
-            comparison_document(comparison, measurement.results, measurement.discarded, trends)
-        )
-        settings = by_plan(measurement.task.plans, measurement.finished)
-        doubts = doubt_lines(settings, is_explained=self.is_explained)
+        document = dump(comparison_document(comparison, trends))
+        doubts = doubt_lines(comparison.measured_here, is_explained=self.is_explained)
         view = comparison_view(comparison, trends, doubts, is_explained=self.is_explained)
         texts = {
             "json": lambda: document,
             "markdown": lambda: comparison_markdown(comparison, view),
             "junit": lambda: comparison_junit(comparison, view),
-            "csv": lambda: runs_csv(_csv_runs(measurement)),
+            "csv": lambda: runs_csv(comparison.measured_here),
         }
         if self.on_stdout is None:
             print_view(console_for(sys.stdout), view, has_details=self.has_details)
@@ -219,7 +206,7 @@ def _entries(
         if found is None:
             continue
         base = next((each for each in result.configurations if each.name == result.base), None)
-        unlike = unlike_options(found.runs[0].workload, own.runs[0].workload)
+        unlike = unlike_options(found.results[0].workload, own.results[0].workload)
         others = [*elsewhere(result.environment, environment), *(f"another {x}" for x in unlike)]
         why_not = "; ".join(others) or _doubt(found)
         entries.append(_Entry(result.source, result.measured_at, found, base, why_not))
@@ -252,7 +239,7 @@ def _changes(before: Configuration | None, now: Configuration) -> tuple[SettingC
     """Flink's keys that differ from the previous result; `unlike_options` covers the workload."""
     if before is None:
         return ()
-    return tuple(setting_changes((before.runs[0].config, {}), (now.runs[0].config, {})))
+    return tuple(setting_changes((before.results[0].config, {}), (now.results[0].config, {})))
 
 
 def _base_value(base: Configuration | None, metric: str) -> float | None:
@@ -279,13 +266,3 @@ def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
             return path
     raise AssertionError("unreachable")
 
-
-def _csv_runs(measurement: Measurement) -> list[CsvRun]:
-    from flinknet.report.export import CsvRun
-
-    return [
-        CsvRun(plan.name, each.round_index + 1, result, result is each.result)
-        for index, plan in enumerate(measurement.task.plans)
-        for each in measurement.runs_of(index)
-        for result in (*each.discarded, each.result)
-    ]

@@ -11,11 +11,9 @@ from typing import Any
 from flinknet import options as flink
 from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError
-from flinknet.results import RunResult
 from flinknet.results.comparison import (
     Baseline,
     Candidate,
-    ComparedRun,
     Comparison,
     Configuration,
     EarlierResult,
@@ -40,7 +38,7 @@ from .configs import (
     warned_of_workloads,
 )
 from .options import collect
-from .sweep import Finished, Plan
+from .sweep import Finished, Plan, by_plan
 from .value_parsers import percent
 
 Described = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -178,7 +176,7 @@ class Task:
         if baseline is None:
             name, base, others = plans[0].name, described(plans[0]), plans[1:]
         else:
-            first = baseline[1].runs[0]
+            first = baseline[1].results[0]
             name, base, others = BASELINE_NAME, (first.config, first.workload), plans
         workload = base[1]
         notes = {plan.name: notes_on(plan, base, limits) for plan in others}
@@ -199,45 +197,19 @@ class Task:
         """Notes to print before the runs, each once."""
         return tuple(dict.fromkeys(chain(*self.notes.values(), self.equals)))
 
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """The runs of a task."""
-
-    task: Task
-    finished: Sequence[Finished]
-
-    @property
-    def results(self) -> dict[str, list[RunResult]]:
-        """The runs that count, of each configuration of this call, in the order of the rounds."""
-        return {
-            plan.name: [each.result for each in self.runs_of(index)]
-            for index, plan in enumerate(self.task.plans)
-        }
-
-    @property
-    def discarded(self) -> dict[str, list[RunResult]]:
-        """The disturbed or invalid tries of each configuration that do not count."""
-        return {
-            plan.name: [result for each in self.runs_of(index) for result in each.discarded]
-            for index, plan in enumerate(self.task.plans)
-        }
-
-    def runs_of(self, plan_index: int) -> list[Finished]:
-        """The runs of a plan, in the order of the rounds."""
-        return [each for each in self.finished if each.plan_index == plan_index]
-
-    def comparison(self, environment: Mapping[str, Any], values: Mapping[str, Any]) -> Comparison:
-        """Compare every configuration with the base."""
-        measured = [
-            Configuration(plan.name, tuple(_compared(each) for each in self.runs_of(index)))
-            for index, plan in enumerate(self.task.plans)
-        ]
+    def comparison(
+        self,
+        finished: Sequence[Finished],
+        environment: Mapping[str, Any],
+        values: Mapping[str, Any],
+    ) -> Comparison:
+        """Compare every configuration that was run with the base."""
+        measured = by_plan(self.plans, finished)
         baseline = None
-        if self.task.baseline is None:
+        if self.baseline is None:
             base, *others = measured
         else:
-            earlier, configuration = self.task.baseline
+            earlier, configuration = self.baseline
             base, others = replace(configuration, name=BASELINE_NAME), measured
             baseline = Baseline(
                 path=earlier.source,
@@ -250,7 +222,7 @@ class Measurement:
         return Comparison(
             base=base,
             candidates=tuple(self._candidate(base, each, baseline) for each in others),
-            confidence=self.task.confidence,
+            confidence=self.confidence,
             seed=values["seed"],
             environment=environment,
             baseline=baseline,
@@ -260,17 +232,17 @@ class Measurement:
     def _candidate(
         self, base: Configuration, candidate: Configuration, baseline: Baseline | None
     ) -> Candidate:
-        first, own = base.runs[0], candidate.runs[0]
+        first, own = base.results[0], candidate.results[0]
         changes = setting_changes((first.config, first.workload), (own.config, own.workload))
         return compare(
             base,
             candidate,
-            limits=self.task.limits,
-            confidence=self.task.confidence,
+            limits=self.limits,
+            confidence=self.confidence,
             unlike=unlike_options(first.workload, own.workload),
             changes=changes,
             baseline=baseline,
-            notes=self.task.notes[candidate.name],
+            notes=self.notes[candidate.name],
             neutral=neutral_metrics(changes),
         )
 
@@ -298,19 +270,6 @@ def _baseline(
         )
     earlier = read_earlier(path_of(path), "--baseline")
     return earlier, baseline_in(earlier, [plan.name for plan in plans])
-
-
-def _compared(finished: Finished) -> ComparedRun:
-    result = finished.result
-    return ComparedRun(
-        measured=result.measured,
-        config=result.config,
-        workload=result.workload,
-        warnings=result.warnings,
-        cpu_cores=None if result.processors is None else result.processors.cpu_cores,
-        tries=1 + len(finished.discarded),
-        number=finished.number,
-    )
 
 
 def _confidence(text: str) -> float:

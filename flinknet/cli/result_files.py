@@ -20,8 +20,8 @@ from .value_parsers import PORT_MAX
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from flinknet.report.bench_words import Setting
     from flinknet.report.live import RunsView
+    from flinknet.results.comparison import Configuration
     from flinknet.runtime.metrics_log import MetricsEndpoint
 
 
@@ -61,22 +61,16 @@ class ResultFiles:
         """Whether one of these formats is the only output on stdout."""
         return STDOUT in (self.json, self.csv, self.live_json)
 
-    def write(self, settings: Sequence[Setting], started_at: str | None) -> None:
+    def write(self, settings: Sequence[Configuration], started_at: str | None) -> None:
         """Write CSV and histogram of the runs so far; the first started at `started_at` (ISO)."""
-        from flinknet.report.export import CsvRun, csv_text, histogram_rows, runs_csv
+        from flinknet.report.export import csv_text, histogram_rows, runs_csv
 
-        runs = [(each.name, each.results) for each in settings]
         if self.csv is not None:
-            known = [
-                CsvRun(name, number, result)
-                for name, results in runs
-                for number, result in enumerate(results, start=1)
-            ]
-            put_text(self.csv, runs_csv(known))
+            put_text(self.csv, runs_csv(settings))
         if self.histogram is None:
             return
         if self.histogram.suffix == ".csv":
-            put_text(self.histogram, csv_text(histogram_rows(runs)))
+            put_text(self.histogram, csv_text(histogram_rows(settings)))
         else:
             _write_hdr(self.histogram, settings, started_at)
 
@@ -117,7 +111,7 @@ def metrics_endpoint(text: str, talk: Console) -> MetricsEndpoint:
     return endpoint
 
 
-def _write_hdr(path: AnyPath, settings: Sequence[Setting], started_at: str | None) -> None:
+def _write_hdr(path: AnyPath, settings: Sequence[Configuration], started_at: str | None) -> None:
     from flinknet.export.hdr import RunLatencies, write_records_hdr
 
     write_records_hdr(

@@ -18,12 +18,11 @@ from flinknet import options as flink
 from flinknet.config import Scenario
 from flinknet.errors import ConfigError
 from flinknet.options.link import parse_links, show_link
-from flinknet.report.bench_words import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import RunsView, run_title
 from flinknet.report.warning_lines import with_doubts
 from flinknet.results import RunResult, RunWarning, Validity, is_disturbed
-from flinknet.results.comparison import interleaved_orders
+from flinknet.results.comparison import Configuration, CountedRun, interleaved_orders
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 
@@ -55,17 +54,8 @@ class Plan:
     warnings: tuple[RunWarning, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """One run that ended well, with its discarded tries; `number` is the number in the name of its
-    directory.
-    """
-
-    number: int
-    plan_index: int
-    round_index: int
-    result: RunResult
-    discarded: tuple[RunResult, ...] = ()
+Finished = tuple[int, CountedRun]
+"""The index of a plan, and a run of it that ended well."""
 
 
 def default_executor(values: Mapping[str, Any], scenarios: Sequence[Scenario]) -> Executor:
@@ -155,7 +145,7 @@ def run_all(
                     watcher.count_try(run_title(number, total, plan.name), chosen, len(tries))
                 doubtful_in_a_row = 0 if _is_sound(best) else doubtful_in_a_row + 1
                 discarded = tuple(each for each in tries if each is not best)
-                yield Finished(number, plan_index, round_index, best, discarded)
+                yield plan_index, CountedRun(best, number, len(tries), discarded)
     finally:
         if out is not None:
             with suppress(OSError):  # usually it is not empty
@@ -222,14 +212,13 @@ def say_first(
     print_setting_notes(console_for(sys.stderr if is_stdout_taken else sys.stdout), settings)
 
 
-def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting]:
+def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Configuration]:
     """The runs of each plan in the order of the rounds, without plans that have no runs."""
-    of_plans = [[x for x in finished if x.plan_index == index] for index in range(len(plans))]
-    grouped = [
-        Setting(plan.name, [each.result for each in runs], [each.number for each in runs])
-        for plan, runs in zip(plans, of_plans, strict=True)
-    ]
-    return [setting for setting in grouped if setting.results]
+    grouped = (
+        Configuration(plan.name, tuple(run for index, run in finished if index == own))
+        for own, plan in enumerate(plans)
+    )
+    return [each for each in grouped if each.runs]
 
 
 def out_directory(out: str | None, *, trace: bool) -> Path | None:

@@ -15,6 +15,7 @@ from flinknet.results import (
     RunResult,
     Validity,
 )
+from flinknet.results.comparison import Configuration
 from flinknet.results.figures import (
     CHANNEL_FIGURES,
     CPU,
@@ -30,7 +31,6 @@ from .bench_words import (
     P50,
     P99,
     RECORDS,
-    Setting,
     blocking_line,
     debloating_lines,
     deployment_line,
@@ -91,7 +91,7 @@ _QUANTILES = {
 
 
 def bench_view(
-    settings: Sequence[Setting],
+    settings: Sequence[Configuration],
     environment: Mapping[str, Any] | None = None,
     *,
     next_step: str = "",
@@ -145,7 +145,7 @@ def bench_view(
     )
 
 
-def _asked_parts(settings: Sequence[Setting]) -> list[Part]:
+def _asked_parts(settings: Sequence[Configuration]) -> list[Part]:
     """Parts on checkpoints, debloating and blocking exchanges, which runs have only on request."""
     checkpoints = [
         (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
@@ -162,7 +162,7 @@ def _asked_parts(settings: Sequence[Setting]) -> list[Part]:
     return [*found, *([Lines(lines)] if lines else [])]
 
 
-def _details(settings: Sequence[Setting]) -> list[Part]:
+def _details(settings: Sequence[Configuration]) -> list[Part]:
     """All figures and channels, load, limits and trade-offs."""
     last = settings[0].results[-1]
     found: list[Part] = [bench_table(settings, RUN_FIGURES)]
@@ -184,7 +184,7 @@ def _details(settings: Sequence[Setting]) -> list[Part]:
 
 
 def bench_table(
-    settings: Sequence[Setting], figures: Sequence[Figure[RunResult]] = RUN_FIGURES
+    settings: Sequence[Configuration], figures: Sequence[Figure[RunResult]] = RUN_FIGURES
 ) -> Table:
     """One row for each setting; with several runs each cell is their median. Those that are not
     valid are marked.
@@ -210,7 +210,7 @@ def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
 
 
 def bench_page(
-    settings: Sequence[Setting], environment: Mapping[str, Any], whole: View | None = None
+    settings: Sequence[Configuration], environment: Mapping[str, Any], whole: View | None = None
 ) -> Page:
     """The page of a bench: the view of all settings, which may be made already, and then each on
     its own."""
@@ -234,7 +234,7 @@ def task_bars(result: RunResult) -> list[Bars]:
     return share_bars(TASK_PARTS, task_shares(result), "Share of the time", meaning)
 
 
-def _sweep_charts(settings: Sequence[Setting]) -> list[Part]:
+def _sweep_charts(settings: Sequence[Configuration]) -> list[Part]:
     labels = labels_of([each.name for each in settings])
     swept = _swept_name([each.name for each in settings])
 

@@ -4,13 +4,11 @@ checkpoints, debloating, connections and stages."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from flinknet.config import NetworkConfig
 from flinknet.options import BUFFER_TIMEOUT, effective_flink_keys
 from flinknet.results import (
-    DISTURBED,
     BlockingExchange,
     DebloatedGate,
     DebloatingSample,
@@ -21,6 +19,7 @@ from flinknet.results import (
     has_given_rate,
     state_of,
 )
+from flinknet.results.comparison import Configuration
 from flinknet.results.figures import CPU, Figure, named, of_run, typical
 from flinknet.results.trades import Range, Trade, change_of, ratio_of
 from flinknet.units import (
@@ -56,28 +55,7 @@ RECORDS, BUFFERS, P50, P99 = map(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """All runs of one configuration, and the number of each in this call; none: unknown."""
-
-    name: str
-    results: Sequence[RunResult]
-    numbers: Sequence[int] = ()
-
-    @property
-    def validity(self) -> Validity:
-        """Validity of its worst run."""
-        return min(result.validity for result in self.results)
-
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether most of its runs waited so long for a CPU that all their figures are doubtful."""
-        codes = [{each.code for each in result.warnings} for result in self.results]
-        disturbed = sum(DISTURBED in each for each in codes)
-        return 2 * disturbed > len(self.results)
-
-
-def measured_words(settings: Sequence[Setting]) -> list[str]:
+def measured_words(settings: Sequence[Configuration]) -> list[str]:
     """Load, number of runs and timeout."""
     first = settings[0].results[0]
     runs = max(len(each.results) for each in settings)
@@ -100,7 +78,7 @@ def _timeout_ns(result: RunResult) -> int | None:
     return None if text is None else parse_duration_ns(text, BUFFER_TIMEOUT, allow_never=True)
 
 
-def figures_of(setting: Setting) -> str:
+def figures_of(setting: Configuration) -> str:
     """Medians of a setting in a clause."""
     return (
         f"{human_count(_median(setting, RECORDS))} records/s,"
@@ -109,7 +87,7 @@ def figures_of(setting: Setting) -> str:
     )
 
 
-def first_trade(settings: Sequence[Setting]) -> str:
+def first_trade(settings: Sequence[Configuration]) -> str:
     """The gain and price of the usual timeout; empty where that was not measured or is the base."""
     usual = [each for each in settings if _timeout_ns(each.results[0]) == USUAL_TIMEOUT_NS]
     base = _base_of(settings)
@@ -118,17 +96,17 @@ def first_trade(settings: Sequence[Setting]) -> str:
     return _trade_line(usual[0], base, is_short=True)
 
 
-def few_runs(settings: Sequence[Setting]) -> list[str]:
+def few_runs(settings: Sequence[Configuration]) -> list[str]:
     """The doubt about settings that ran once each."""
     is_once = len(settings) > 1 and max(len(each.results) for each in settings) == 1
     line = "one run of each setting does not show how far runs differ (--runs 5)"
     return [line] if is_once else []
 
 
-def next_words(settings: Sequence[Setting], step: str, *, has_warnings: bool) -> list[str]:
+def next_words(settings: Sequence[Configuration], step: str, *, has_warnings: bool) -> list[str]:
     """What to do next."""
     found = []
-    if any(each.is_disturbed for each in settings):
+    if any(each.is_mostly_disturbed for each in settings):
         found.append("repeat it on a quieter machine")
     if step:
         found.append(step)
@@ -136,25 +114,18 @@ def next_words(settings: Sequence[Setting], step: str, *, has_warnings: bool) ->
     return [*found, *(["--explain what to do about warnings"] if has_warnings else [])]
 
 
-def doubt_lines(settings: Sequence[Setting], *, is_explained: bool = False) -> list[str]:
+def doubt_lines(settings: Sequence[Configuration], *, is_explained: bool = False) -> list[str]:
     """Doubts about these runs, the worst first, and the processes that disturbed them."""
     results = [(setting.name, result) for setting in settings for result in setting.results]
     return doubts_of_runs(
         [(name, result.warnings) for name, result in results],
         [result.processors for _, result in results],
-        numbers=numbers_of(settings),
+        numbers=[number for each in settings for number in each.numbers],
         is_explained=is_explained,
     )
 
 
-def numbers_of(settings: Sequence[Setting]) -> list[int]:
-    """Numbers of all runs of these settings; empty if some are unknown."""
-    if any(len(each.numbers) != len(each.results) for each in settings):
-        return []
-    return [number for each in settings for number in each.numbers]
-
-
-def state_words(settings: Sequence[Setting]) -> list[str]:
+def state_words(settings: Sequence[Configuration]) -> list[str]:
     """The verdicts in a word each, with the settings that they are about unless it is all."""
     names: dict[str, list[str]] = {}
     for each in settings:
@@ -165,7 +136,7 @@ def state_words(settings: Sequence[Setting]) -> list[str]:
     return ["; ".join(f"{state} ({', '.join(own)})" for state, own in names.items()) + ":"]
 
 
-def limit_clauses(settings: Sequence[Setting]) -> list[str]:
+def limit_clauses(settings: Sequence[Configuration]) -> list[str]:
     """The limits clause by clause, the first of each setting first; each with the settings that it
     is about unless it is about all."""
     split = [(each.name, clauses_of(each.results[-1].limited_by)) for each in settings]
@@ -193,7 +164,7 @@ def _alike(texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
     return list(groups.values())
 
 
-def trade_lines(settings: Sequence[Setting], *, is_short: bool = False) -> list[str]:
+def trade_lines(settings: Sequence[Configuration], *, is_short: bool = False) -> list[str]:
     """The price and the gain of each setting of a sweep against Flink's defaults, or against the
     first setting if the defaults were not measured; in short without figures of disturbed runs."""
     base = _base_of(settings)
@@ -209,7 +180,7 @@ def trade_lines(settings: Sequence[Setting], *, is_short: bool = False) -> list[
     return lines
 
 
-def _base_of(settings: Sequence[Setting]) -> Setting | None:
+def _base_of(settings: Sequence[Configuration]) -> Configuration | None:
     """The setting that others are compared with; None where nothing can be compared."""
     measured = [each for each in settings if _median(each, RECORDS) is not None]
     if len(measured) < 2:
@@ -231,13 +202,13 @@ def _base_of(settings: Sequence[Setting]) -> Setting | None:
     )
 
 
-def _is_equal(setting: Setting, base: Setting) -> bool:
+def _is_equal(setting: Configuration, base: Configuration) -> bool:
     """Whether two settings differ in nothing that acts, so that any difference is chance."""
     own, other = setting.results[0], base.results[0]
     return (own.config, own.workload) == (other.config, other.workload)
 
 
-def _trade_line(setting: Setting, base: Setting, *, is_short: bool = False) -> str:
+def _trade_line(setting: Configuration, base: Configuration, *, is_short: bool = False) -> str:
     name, before = setting.name, base.name
     key, equals, value = name.partition("=")
     if equals and " " not in name and before.startswith(f"{key}="):
@@ -257,24 +228,24 @@ def _trade_line(setting: Setting, base: Setting, *, is_short: bool = False) -> s
         *ranges,
     )
     sentence = trade_sentence(name, before, trade)
-    if setting.is_disturbed or base.is_disturbed:
+    if setting.is_mostly_disturbed or base.is_mostly_disturbed:
         if is_short:
             return f"{name} instead of {before}: not compared, other processes disturbed the runs"
         return f"disturbed by other processes, do not rely on it: {sentence}"
     return sentence + _doubtful_runs(both)
 
 
-def _doubtful_runs(settings: Sequence[Setting]) -> str:
+def _doubtful_runs(settings: Sequence[Configuration]) -> str:
     """Note with the numbers of the doubtful runs of these settings; empty if there are none."""
     if all(each.validity is Validity.VALID for each in settings):
         return ""
-    results = [result for each in settings for result in each.results]
-    known = zip(numbers_of(settings), results, strict=False)
-    numbers = [number for number, each in known if each.validity is not Validity.VALID]
+    runs = [run for each in settings for run in each.runs]
+    doubtful = [each.number for each in runs if each.result.validity is not Validity.VALID]
+    numbers = [each for each in doubtful if each is not None]
     return f" (doubtful: {run_numbers(numbers)})" if numbers else " (doubtful)"
 
 
-def _range_over_rounds(setting: Setting, base: Setting, figure: Figure[RunResult]) -> Range | None:
+def _range_over_rounds(setting: Configuration, base: Configuration, figure: Figure[RunResult]) -> Range | None:
     """The smallest and the largest change in a round; None if each setting ran once."""
     changes = [
         change_of(figure.read(now), figure.read(before))
@@ -284,7 +255,7 @@ def _range_over_rounds(setting: Setting, base: Setting, figure: Figure[RunResult
     return (min(known), max(known)) if len(known) > 1 else None
 
 
-def _best(settings: Sequence[Setting]) -> list[Setting]:
+def _best(settings: Sequence[Configuration]) -> list[Configuration]:
     """The settings with the least latency, buffers and CPU, and the most records."""
     found = []
     for figure, sign in ((RECORDS, -1), (P50, 1), (P99, 1), (BUFFERS, 1), (CPU, 1)):
@@ -293,7 +264,7 @@ def _best(settings: Sequence[Setting]) -> list[Setting]:
     return [each for each in settings if each in found]
 
 
-def _median(setting: Setting, figure: Figure[RunResult]) -> float | None:
+def _median(setting: Configuration, figure: Figure[RunResult]) -> float | None:
     return typical(map(figure.read, setting.results))
 
 

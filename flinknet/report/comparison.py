@@ -176,10 +176,10 @@ def _history(trends: Sequence[Trend]) -> list[Part]:
 def _compared(comparison: Comparison) -> list[str]:
     base = comparison.base
     names = " and ".join(each.name for each in comparison.candidates)
-    run = base.runs[0]
-    length = length_words(run.workload)
+    workload = base.results[0].workload
+    length = length_words(workload)
     count = f"{len(base.runs)} runs each" + (f" of {length}" if length else "")
-    parts = (f"{names} against {base.name}", count, load_words(run.workload))
+    parts = (f"{names} against {base.name}", count, load_words(workload))
     return [each for each in parts if each]
 
 

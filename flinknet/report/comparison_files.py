@@ -106,7 +106,7 @@ def comparison_junit(comparison: Comparison, view: View) -> str:
     for candidate in comparison.candidates:
         name = f"{candidate.name} against {comparison.base.name}"
         suite = _suite(root, name, comparison.environment, [*_cases(comparison, candidate)])
-        measured_ns = sum(run.measured.duration_ns for run in candidate.configuration.runs)
+        measured_ns = sum(x.measured.duration_ns for x in candidate.configuration.results)
         suite.set("time", f"{measured_ns / NS_PER_S:.3f}")
         if started_at := comparison.environment.get("started_at"):
             suite.set("timestamp", str(started_at).rstrip("Z"))

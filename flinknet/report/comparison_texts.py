@@ -223,7 +223,7 @@ def load_line(comparison: Comparison) -> str:
     whose = " (of the baseline)" if any(each.unlike for each in comparison.candidates) else ""
     version = comparison.environment.get("flinknet")
     by = f", flinknet {version}" if version else ""
-    return trade_words.load_line(base.runs[0].workload, len(base.runs), whose=whose, by=by)
+    return trade_words.load_line(base.results[0].workload, len(base.runs), whose=whose, by=by)
 
 
 def not_started_line(name: str) -> str:
@@ -243,8 +243,8 @@ def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
     base, own = (
         {
             each.text.removeprefix(f"{configuration.name}: "): None
-            for run in configuration.runs
-            for each in run.warnings
+            for result in configuration.results
+            for each in result.warnings
             if validity_by(each) is Validity.VALID
         }
         for configuration in (comparison.base, candidate.configuration)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flinknet.plain_values import to_plain
@@ -138,18 +138,8 @@ def difference_document(difference: Difference) -> dict[str, Any]:
     }
 
 
-def comparison_document(
-    comparison: Comparison,
-    results: Mapping[str, Sequence[RunResult]],
-    discarded: Mapping[str, Sequence[RunResult]],
-    trends: Sequence[Trend],
-) -> dict[str, Any]:
-    """The document that `flinknet compare-configs --json` writes, and reads back as a baseline.
-
-    Args:
-        results: the runs of this call that count, by configuration.
-        discarded: disturbed or invalid tries that were repeated.
-    """
+def comparison_document(comparison: Comparison, trends: Sequence[Trend]) -> dict[str, Any]:
+    """The document that `flinknet compare-configs --json` writes, and reads back as a baseline."""
     return {
         "schema_version": SCHEMA_VERSION,
         "environment": dict(comparison.environment),
@@ -158,7 +148,9 @@ def comparison_document(
         "baseline": to_plain(comparison.baseline),
         "confidence": comparison.confidence,
         "configs": [
-            _configuration_document(each, results.get(each.name), discarded.get(each.name, ()))
+            _configuration_document(
+                each, is_earlier=comparison.baseline is not None and each is comparison.base
+            )
             for each in comparison.configurations
         ],
         "comparisons": [
@@ -193,28 +185,20 @@ def comparison_document(
     }
 
 
-def _configuration_document(
-    configuration: Configuration,
-    results: Sequence[RunResult] | None,
-    discarded: Sequence[RunResult],
-) -> dict[str, Any]:
+def _configuration_document(configuration: Configuration, *, is_earlier: bool) -> dict[str, Any]:
     """One configuration with its runs; those of an earlier result as far as they were read."""
-    if results is None:
+    runs = bench_document({}, configuration.results)["runs"]
+    if is_earlier:
+        names = ("config", "workload", "measured", "warnings")
         runs = [
-            {
-                "config": dict(run.config),
-                "workload": dict(run.workload),
-                "measured": to_plain(run.measured),
-                "warnings": to_plain(run.warnings),
-                "processors": {"cpu_cores": run.cpu_cores},
-            }
-            for run in configuration.runs
+            {name: each[name] for name in names}
+            | {"processors": {"cpu_cores": each["processors"]["cpu_cores"]}}
+            for each in runs
         ]
-    else:
-        runs = bench_document({}, results)["runs"]
     for document, run in zip(runs, configuration.runs, strict=True):
         document["tries"] = run.tries
         document["number"] = run.number
+    discarded = [result for run in configuration.runs for result in run.discarded]
     return {
         "name": configuration.name,
         "runs": runs,
@@ -264,12 +248,12 @@ def csv_text(rows: Sequence[Row], first: Sequence[str] = ()) -> str:
     return file.getvalue()
 
 
-def histogram_rows(settings: Sequence[tuple[str, Sequence[RunResult]]]) -> list[Row]:
+def histogram_rows(settings: Sequence[Configuration]) -> list[Row]:
     """A row for each range of the latency that records of a run fell into."""
     return [
-        {"config": name, "round": number, "low_ns": low, "high_ns": high, "records": records}
-        for name, results in settings
-        for number, result in enumerate(results, start=1)
+        {"config": each.name, "round": number, "low_ns": low, "high_ns": high, "records": records}
+        for each in settings
+        for number, result in enumerate(each.results, start=1)
         if (known := result.latency_distribution) is not None
         for low, high, records in zip(known.low_ns, known.high_ns, known.records, strict=True)
     ]
@@ -327,16 +311,6 @@ def _names_of(point: TradeOffPoint) -> dict[str, str]:
     return {name.replace(" ", "_"): value for name, value in settings_of(point).items()}
 
 
-@dataclass(frozen=True, slots=True)
-class CsvRun:
-    """One run of a configuration; a disturbed try that was repeated is not counted."""
-
-    config: str
-    round: int
-    result: RunResult
-    is_counted: bool = True
-
-
 _MEASURED = (
     *("records", "duration_ns", "throughput_records_per_s", "throughput_bytes_per_s"),
     *("buffers_per_s", "buffers_by_timeout", "buffers_full", "buffers_with_event"),
@@ -358,25 +332,30 @@ _COLUMNS: Mapping[str, Callable[[RunResult], object]] = {
 }
 
 
-def runs_csv(runs: Iterable[CsvRun]) -> str:
-    """The table with its header, and with Flink's keys that differ between runs; a cell is empty
-    where the value is unknown."""
-    known = list(runs)
+def runs_csv(settings: Sequence[Configuration]) -> str:
+    """A row for each run, and before it for each of its tries that do not count, with a header and
+    with Flink's keys that differ between runs; a cell is empty where the value is unknown."""
+    tries = [
+        (each.name, number, result, result is run.result)
+        for each in settings
+        for number, run in enumerate(each.runs, start=1)
+        for result in (*run.discarded, run.result)
+    ]
+    configs = [result.config for _, _, result, _ in tries]
     varied = [
         key
-        for key in (known[0].result.config if known else ())
-        if len({run.result.config.get(key) for run in known}) > 1
+        for key in (configs[0] if configs else ())
+        if len({each.get(key) for each in configs}) > 1
     ]
+    first = ("config", "round", "is_counted")
     return csv_text(
         [
             {
-                "config": run.config,
-                "round": run.round,
-                "is_counted": run.is_counted,
-                **{name: read(run.result) for name, read in _COLUMNS.items()},
-                **{key: run.result.config.get(key) for key in varied},
+                **dict(zip(first, (name, number, is_counted), strict=True)),
+                **{column: read(result) for column, read in _COLUMNS.items()},
+                **{key: result.config.get(key) for key in varied},
             }
-            for run in known
+            for name, number, result, is_counted in tries
         ],
-        ["config", "round", "is_counted", *_COLUMNS],
+        [*first, *_COLUMNS],
     )

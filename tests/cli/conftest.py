@@ -18,16 +18,15 @@ from flinknet.options import effective_flink_keys
 from flinknet.results import (
     BacklogSummary,
     ChannelMeasured,
-    CreditSummary,
     FlushCounts,
     LatencySummary,
-    Measured,
     ProcessorUse,
     Progress,
     RunResult,
     RunWarning,
 )
 from flinknet.runtime.cluster.run_result import describe_workload
+from tests.made_results import measured, run_result
 
 RATE_PER_S = 1000
 
@@ -68,26 +67,22 @@ class RecordingRun:
             count=3000, p50=1e6, p99=max(1, scenario.network.buffer_timeout_ns) * wobble
         )
         backlog = BacklogSummary(self.backlogs[at % len(self.backlogs)], 2)
-        measured = Measured(
+        figures = measured(
             records=self.measured_records[at % len(self.measured_records)],
-            bytes=300_000,
             buffers=30,
-            events=2,
             duration_ns=3_000_000_000,
             throughput_records_per_s=self.rates_per_s[at % len(self.rates_per_s)],
             throughput_bytes_per_s=RATE_PER_S * 100,
             latency_ns=latency,
             latency_uncorrected_ns=latency,
             backlog_buffers=backlog,
-            credits=CreditSummary(20, 10, None),
             flushes=self.flushes,
         )
-        return RunResult(
+        return run_result(
+            figures,
             config=dict(effective_flink_keys(scenario.network)),
             workload=describe_workload(scenario),
-            measured=measured,
             channels=(ChannelMeasured(0, 0, 0, 3000, RATE_PER_S, latency, backlog),),
-            limited_by="the requested rate.",
             warnings=self.warnings_of[at % len(self.warnings_of)]
             if self.warnings_of
             else self.warnings_at.get(scenario.network.buffer_timeout_ns, self.warnings),

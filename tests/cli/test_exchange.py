@@ -13,9 +13,9 @@ from click.testing import Result
 
 from flinknet.config import WorkloadConfig
 from flinknet.report.bench import bench_view
-from flinknet.report.bench_words import Setting
 from flinknet.report.console import console_for, print_view
 from flinknet.results import BlockingExchange
+from tests.made_results import configuration
 
 Flinknet = Callable[..., Result]
 
@@ -147,7 +147,7 @@ def test_the_two_phases_are_reported(flinknet: Flinknet, run: Any) -> None:
     )
     console = console_for(sys.stdout)
     with console.capture() as capture:
-        print_view(console, bench_view([Setting("", [result])]))
+        print_view(console, bench_view([configuration("", [result])]))
     assert (
         "Written in 500 ms (4.00 M records/s), read in 1.00 s (2.00 M records/s): 200 MiB in"
         " buffers, compressed with LZ4 to 20.0 MiB (10.0%)."

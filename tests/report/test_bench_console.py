@@ -25,12 +25,10 @@ from flinknet.results import (
     BlockingExchange,
     ChannelMeasured,
     ChannelProgress,
-    CreditSummary,
     DebloatedGate,
     DebloatingSample,
     FlushCounts,
     LatencySummary,
-    Measured,
     ProcessorUse,
     Progress,
     RunResult,
@@ -41,7 +39,6 @@ from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.results.comparison import (
     METRICS,
     Candidate,
-    ComparedRun,
     Comparison,
     Configuration,
     Difference,
@@ -49,10 +46,11 @@ from flinknet.results.comparison import (
     difference,
 )
 from flinknet.results.figures import CPU, FIGURES
+from tests import made_results as made
+from tests.made_results import configuration
 from tests.report.printing import printed
 
 LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
-NONE = LatencySummary(count=0)
 BACKLOG = BacklogSummary(0.25, 3)
 
 
@@ -61,34 +59,30 @@ def channel(index: int, consumer: int) -> ChannelMeasured:
 
 
 def result(throughput: float | None = 2000.0, *warnings: RunWarning) -> RunResult:
-    measured = Measured(
+    figures = made.measured(
         records=2000,
-        bytes=200_000,
         buffers=100,
-        events=2,
         duration_ns=1_000_000_000,
         throughput_records_per_s=throughput,
         throughput_bytes_per_s=None if throughput is None else throughput * 100,
         latency_ns=LATENCY,
-        latency_uncorrected_ns=NONE,
         backlog_buffers=BACKLOG,
-        credits=CreditSummary(10, 5, 0),
         flushes=FlushCounts(1, 98, 1),
     )
     channels = (channel(0, 0), channel(1, 1))
-    return RunResult({}, {}, measured, channels, "the requested rate.", warnings, None)
+    return made.run_result(figures, channels=channels, warnings=warnings)
 
 
 def lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def shown(settings: list[tables.Setting], *, has_details: bool = False) -> list[str]:
+def shown(settings: list[Configuration], *, has_details: bool = False) -> list[str]:
     return lines(printed(views.bench_view(settings), width=200, details=has_details))
 
 
 def test_a_bench_answers_in_six_lines_and_one_table() -> None:
-    verdict, trust, following, header, row = shown([tables.Setting("", [result()])])[1:]
+    verdict, trust, following, header, row = shown([configuration("", [result()])])[1:]
     figures = "2.00 k records/s, p50 5.00 ms, p99 9.50 ms"
     assert verdict == f"verdict    {figures}; the requested rate"
     assert trust.startswith("trust      good: the schedule was kept")
@@ -98,7 +92,7 @@ def test_a_bench_answers_in_six_lines_and_one_table() -> None:
 
 
 def test_details_show_all_figures_the_channels_and_the_limit() -> None:
-    actual = shown([tables.Setting("", [result()])], has_details=True)[6:]
+    actual = shown([configuration("", [result()])], has_details=True)[6:]
     groups, header, row, sent, _, channel_groups, channel_header, first, second, limit = actual
     assert sent.split()[:2] == ["buffers", "100"]
     assert groups.split() == ["latency", "uncorrected", "backlog"]
@@ -120,7 +114,7 @@ def test_details_show_all_figures_the_channels_and_the_limit() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 160])
 def test_whatever_the_width_every_number_and_name_is_there(width: int) -> None:
     names = ["buffer-timeout=100ms segment-size=8kb", "buffer-timeout=5ms segment-size=32kb"]
-    settings = [tables.Setting(name, [result()]) for name in names]
+    settings = [configuration(name, [result()]) for name in names]
     actual = printed(views.bench_table(settings), width=width)
     assert max(map(len, actual.splitlines())) <= width
     headers = [line.split()[1:] for line in lines(actual) if line.startswith("setting")]
@@ -150,12 +144,12 @@ def measured(p50_ns: float, buffers: int, cpu_cores: float, **config: str) -> Ru
     )
 
 
-def timeouts(*warnings: RunWarning) -> list[tables.Setting]:
+def timeouts(*warnings: RunWarning) -> list[Configuration]:
     key = "execution.buffer-timeout.interval"
     short = replace(measured(2e6, 1300, 0.12, **{key: "5 ms"}), warnings=warnings)
     return [
-        tables.Setting("buffer-timeout=5ms", [short]),
-        tables.Setting("buffer-timeout=100ms", [measured(48e6, 100, 0.08, **{key: "100 ms"})]),
+        configuration("buffer-timeout=5ms", [short]),
+        configuration("buffer-timeout=100ms", [measured(48e6, 100, 0.08, **{key: "100 ms"})]),
     ]
 
 
@@ -164,21 +158,21 @@ def test_a_sweep_ends_with_the_trade_in_a_sentence() -> None:
         "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 unchanged, 13 times the buffers/s,"
         " +4.0% of a core"
     ]
-    assert tables.trade_lines([tables.Setting("", [result()])]) == []
+    assert tables.trade_lines([configuration("", [result()])]) == []
 
 
 def test_the_trade_of_several_rounds_has_its_range() -> None:
     key = "execution.buffer-timeout.interval"
     short, long = ({key: "5 ms"}, {key: "100 ms"})
     settings = [
-        tables.Setting(
+        configuration(
             "5ms",
             [
                 measured(ns, 10, cores, **short)
                 for ns, cores in ((2e6, 0.12), (3e6, 0.11), (4e6, 0.13))
             ],
         ),
-        tables.Setting("100ms", [measured(each, 10, 0.08, **long) for each in (50e6, 48e6, 48e6)]),
+        configuration("100ms", [measured(each, 10, 0.08, **long) for each in (50e6, 48e6, 48e6)]),
     ]
     line, note = tables.trade_lines(settings)
     assert line.startswith("5ms instead of 100ms: p50 −45.0 ms (−48.0 … −44.0), p99 unchanged, ")
@@ -218,7 +212,7 @@ def test_figures_of_disturbed_runs_are_not_in_the_answer() -> None:
 def test_warnings_come_worst_first_and_each_event_once() -> None:
     codes = ("no-checkpoints", "schedule-missed", "p99-disturbed", "rate-not-reached")
     result_of_all = result(1.0, *(RunWarning(code, f"{code}; do this") for code in codes))
-    settings = [tables.Setting("", [result_of_all])]
+    settings = [configuration("", [result_of_all])]
     assert tables.doubt_lines(settings) == [
         "Invalid: rate-not-reached",
         "Warning: p99-disturbed",
@@ -230,7 +224,7 @@ def test_warnings_come_worst_first_and_each_event_once() -> None:
 
 def test_several_runs_show_their_median() -> None:
     runs = [result(1000), result(9000), result(2000), result(None)]
-    found = shown([tables.Setting("a=1", runs), tables.Setting("a=2", runs[:1])])
+    found = shown([configuration("a=1", runs), configuration("a=2", runs[:1])])
     assert "medians of 4 runs" in found
     assert [line.split()[:2] for line in found[-2:]] == [["a=1", "2.00"], ["a=2", "1.00"]]
 
@@ -238,13 +232,16 @@ def test_several_runs_show_their_median() -> None:
 def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
     late = RunWarning("late", "a record was late [5 ms].")
     settings = [
-        tables.Setting("a=1", [result(1.0, late), result(1.0, late)]),
-        tables.Setting("a=2", [result(1.0)]),
+        configuration("a=1", [result(1.0, late), result(1.0, late)]),
+        configuration("a=2", [result(1.0)]),
     ]
     assert tables.doubt_lines(settings) == [
         "Warning in 2 of 3 runs (a=1): a record was late [5 ms]."
     ]
-    numbered = [replace(settings[0], numbers=[1, 3]), replace(settings[1], numbers=[2])]
+    numbered = [
+        configuration(each.name, each.results, numbers)
+        for each, numbers in zip(settings, ([1, 3], [2]), strict=True)
+    ]
     assert tables.doubt_lines(numbered) == [
         "Warning in runs 1 and 3 of 3 (a=1): a record was late [5 ms]."
     ]
@@ -258,14 +255,14 @@ def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
         "ignored-keys", "main.yaml: ignored by flinknet, not network keys: rest.port"
     )
     settings = [
-        tables.Setting("main.yaml", [result(1.0, ignored), result(1.0, ignored)]),
-        tables.Setting("new.yaml", [result(1.0)]),
+        configuration("main.yaml", [result(1.0, ignored), result(1.0, ignored)]),
+        configuration("new.yaml", [result(1.0)]),
     ]
     last = tables.doubt_lines(settings)[-1]
     assert last.endswith(": main.yaml: ignored by flinknet, not network keys: rest.port")
     assert "runs" not in last
     same = RunWarning("ignored-keys", "new.yaml: ignored by flinknet, not network keys: rest.port")
-    both = [settings[0], tables.Setting("new.yaml", [result(1.0, same)])]
+    both = [settings[0], configuration("new.yaml", [result(1.0, same)])]
     last = tables.doubt_lines(both)[-1]
     assert last.endswith(": main.yaml, new.yaml: ignored by flinknet, not network keys: rest.port")
 
@@ -275,8 +272,8 @@ def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
     known = RunWarning("option-not-acted-on", "ignored by flinknet")
     fixed = RunWarning("fixed-in-flink-2", "ignored by Flink 2.x" + 20 * " indeed")
     settings = [
-        tables.Setting("main.yaml", [result(1.0, known), result(1.0, known)]),
-        tables.Setting("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
+        configuration("main.yaml", [result(1.0, known), result(1.0, known)]),
+        configuration("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
     ]
     assert tables.doubt_lines(settings) == []  # it was said before the first run
     out = console_for(stream)
@@ -290,7 +287,7 @@ def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ
     one, other = RunWarning("key", "b: not acted on"), RunWarning("key", "c: not acted on")
     lates = RunWarning("late", "5 ms late"), RunWarning("late", "7.5 ms late")
     runs = [result(1.0, one, other, late) for late in lates]
-    assert tables.doubt_lines([tables.Setting("a=1", runs)]) == [
+    assert tables.doubt_lines([configuration("a=1", runs)]) == [
         "Warning in 2 of 2 runs (a=1): b: not acted on",
         "Warning in 2 of 2 runs (a=1): c: not acted on",
         "Warning in 2 of 2 runs (a=1): 5 … 7.5 ms late",
@@ -310,7 +307,7 @@ def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> 
             ([], None, {"browser": 0.9}),
         )
     )
-    assert tables.doubt_lines([tables.Setting("", [first, second, calm])]) == [
+    assert tables.doubt_lines([configuration("", [first, second, calm])]) == [
         "Warning in 2 of 3 runs: taken.",
         "Other processes: backup used 0.05 cores, kdamond used 0.012 cores, the host"
         " used 0.003 cores.",
@@ -338,7 +335,7 @@ def test_texts_that_differ_in_numbers_are_reported_with_their_range(
 def test_digits_of_a_name_are_no_range() -> None:
     files = ("d1/config.yaml", "d2/config.yaml", "1/b.yaml", "2/b.yaml", "3.yaml", "tm-1", "tm-2")
     runs = [result(1.0, RunWarning("conf", f"{name}: 4 keys were ignored")) for name in files]
-    found = tables.doubt_lines([tables.Setting("", runs)])
+    found = tables.doubt_lines([configuration("", runs)])
     assert [line.partition(": ")[2] for line in found] == [
         f"{name}: 4 keys were ignored" for name in files
     ]
@@ -347,14 +344,14 @@ def test_digits_of_a_name_are_no_range() -> None:
 def test_a_verdict_begins_with_the_state_of_the_settings() -> None:
     causes = (Cause.BUFFER_TIMEOUT, Cause.BUFFER_TIMEOUT, Cause.SLOW_TASKS)
     settings = [
-        tables.Setting(
+        configuration(
             f"a={at}", [replace(result(), verdict=Bottleneck(cause=each, evidence=("it is",)))]
         )
         for at, each in enumerate(causes)
     ]
     assert tables.state_words(settings) == ["healthy (a=0, a=1); slow (a=2):"]
     assert tables.state_words(settings[:2]) == ["healthy:"]
-    assert tables.state_words([tables.Setting("", [result()])]) == []
+    assert tables.state_words([configuration("", [result()])]) == []
 
 
 def test_a_clause_that_is_true_of_all_settings_names_none() -> None:
@@ -364,7 +361,7 @@ def test_a_clause_that_is_true_of_all_settings_names_none() -> None:
         "nothing holds the job up; the sink is busy 20%; it queues",
     ]
     runs = [replace(result(), limited_by=each) for each in limits]
-    settings = [tables.Setting(f"a={at}", [run]) for at, run in enumerate(runs)]
+    settings = [configuration(f"a={at}", [run]) for at, run in enumerate(runs)]
     assert tables.limit_clauses(settings) == [
         "nothing holds the job up;",
         "the sink is busy 12 … 20% (a=0, a=2);",
@@ -463,7 +460,7 @@ def test_debloating_shows_sizes_over_time_and_what_is_in_flight() -> None:
     ]
     fast = DebloatingSample(0, 32_768, 10_000, 0, 0)
     debloated = replace(result(), debloating=(gate("sink 0", *slow), gate("sink 1", fast)))
-    answer = shown([tables.Setting("", [debloated])])
+    answer = shown([configuration("", [debloated])])
     found = [line for line in answer if line.startswith("Buffers of")]
     assert found == [
         "Buffers of sink 0: ▂▃▅█ 1.00 KiB … 8.00 KiB;"
@@ -528,9 +525,8 @@ def test_an_interval_of_two_runs_that_says_nothing_has_no_figures() -> None:
 
 
 def compared(base: str, name: str, **differences: Difference) -> Comparison:
-    runs = (ComparedRun(result().measured, {}, {}, ()),) * 3
-    candidate = Candidate(Configuration(name, runs), differences, (), (), ())
-    return Comparison(Configuration(base, runs), (candidate,), 0.95, 1, {})
+    own, other = (configuration(each, [result()] * 3) for each in (name, base))
+    return Comparison(other, (Candidate(own, differences, (), (), ()),), 0.95, 1, {})
 
 
 def changes(comparison: Comparison, width: int) -> str:
@@ -607,4 +603,4 @@ def test_no_figure_has_two_headings_or_two_meanings() -> None:
     paths = [*(path for room in rooms for path in room.rglob("*.py")), Path(notebook.__file__)]
     texts = "".join(path.read_text(encoding="utf-8") for path in paths)
     assert [x.meaning for x in figures if x.meaning and texts.count(x.meaning) > 1] == []
-    assert all(metric.figure in figures for metric in METRICS.values())
+    assert all(metric.figure.title in titles for metric in METRICS.values())

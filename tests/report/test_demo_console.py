@@ -11,21 +11,18 @@ from flinknet.report.demos import DemoRun, DemoShown
 from flinknet.report.demos.links import head_of_line
 from flinknet.report.plain_text import sparkline
 from flinknet.results import (
-    BacklogSummary,
     Buffering,
     ChannelLevels,
     ChannelMeasured,
     ChannelProgress,
-    CreditSummary,
     FillLevels,
     FillSample,
-    FlushCounts,
     LatencySummary,
-    Measured,
     Progress,
     RunResult,
     RunWarning,
 )
+from tests.made_results import measured, run_result
 from tests.report.printing import printed
 
 MS = 1_000_000
@@ -38,20 +35,12 @@ def result(
     warnings: tuple[RunWarning, ...] = (),
 ) -> RunResult:
     latency = LatencySummary(count=1000, p99=p99)
-    backlog = BacklogSummary(None, None)
-    measured = Measured(
-        *(0, 0, 0, 0, 1, None, None),
-        latency,
-        latency,
-        backlog,
-        CreditSummary(0, 0, None),
-        FlushCounts(0, 0, 0),
-    )
+    figures = measured(latency_ns=latency, latency_uncorrected_ns=latency)
     channels = tuple(
-        ChannelMeasured(index, index, index, 1000, None, latency, backlog, rate)
+        ChannelMeasured(index, index, index, 1000, None, latency, figures.backlog_buffers, rate)
         for index, rate in enumerate((neighbour_per_s, 0.0))
     )
-    return RunResult({}, {}, measured, channels, "nothing.", warnings, None, buffering)
+    return run_result(figures, channels=channels, warnings=warnings, buffering=buffering)
 
 
 @dataclass(frozen=True)

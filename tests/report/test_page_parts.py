@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from flinknet.report.bench import bench_page
-from flinknet.report.bench_words import Setting
 from flinknet.report.charts import (
     Bar,
     BarPart,
@@ -51,6 +50,8 @@ from flinknet.report.page_parts import (
 from flinknet.report.plot import draw, main_chart
 from flinknet.report.replay import replay_page
 from flinknet.results import LatencySummary, RunResult
+from flinknet.results.comparison import Configuration
+from tests.made_results import configuration
 from tests.chromium import Chromium
 from tests.page_answer import answer, typed
 from tests.report.test_demo_console import mode, shown
@@ -183,12 +184,12 @@ def test_a_sweep_compares_its_settings_first_and_then_shows_each() -> None:
     assert isinstance(main_chart(alone), Percentiles)
 
 
-def setting(name: str, p50: float) -> Setting:
+def setting(name: str, p50: float) -> Configuration:
     """One run of a configuration, made by hand."""
     result: RunResult = mode("tcp", 100.0).shared
     latency = LatencySummary(count=1000, p50=p50, p99=3 * p50)
     measured = replace(result.measured, latency_ns=latency, latency_uncorrected_ns=latency)
-    return Setting(name, [replace(result, measured=measured)])
+    return configuration(name, [replace(result, measured=measured)])
 
 
 def places_in(page: Page) -> Places:

@@ -11,9 +11,9 @@ from typing import Any
 
 from flinknet.units import run_numbers
 
-from ..measures import FlushCounts, RunWarning
-from ..run import Measured, has_given_rate
-from ..validity import GIVEN_UP, RATE_NOT_REACHED, Validity, is_disturbed, validity_of
+from ..measures import FlushCounts
+from ..run import RunResult, has_given_rate
+from ..validity import DISTURBED, GIVEN_UP, RATE_NOT_REACHED, Validity, is_disturbed
 from .differences import METRICS, Difference, Verdict, as_kept, difference, label_of
 from .limits import Limit, LimitDecision, Outcome
 
@@ -36,33 +36,30 @@ _RATES = frozenset(("throughput", "throughput_bytes"))
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedRun:
+class CountedRun:
     """One run that counts.
 
     Attributes:
-        config: keys of Flink.
+        number: number of the run in its call; None for a run of an earlier result.
         tries: number of tries; of invalid or disturbed tries the least disturbed valid one counts,
             whatever it measured.
-        number: number of the run in its call; None for a run of an earlier result.
+        discarded: the other tries; empty for a run of an earlier result.
     """
 
-    measured: Measured
-    config: Mapping[str, Any]
-    workload: Mapping[str, Any]
-    warnings: tuple[RunWarning, ...]
-    cpu_cores: float | None = None
-    tries: int = 1
+    result: RunResult
     number: int | None = None
+    tries: int = 1
+    discarded: tuple[RunResult, ...] = ()
 
     @property
     def is_disturbed(self) -> bool:
         """Whether something outside of the run makes its figures doubtful."""
-        return is_disturbed(self.warnings)
+        return is_disturbed(self.result.warnings)
 
     @property
     def is_invalid(self) -> bool:
         """Whether its figures do not measure the requested load."""
-        return validity_of(self.warnings) is Validity.INVALID
+        return self.result.validity is Validity.INVALID
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,17 @@ class Configuration:
     """One configuration with its runs, in the order of the rounds."""
 
     name: str
-    runs: tuple[ComparedRun, ...]
+    runs: tuple[CountedRun, ...]
+
+    @property
+    def results(self) -> list[RunResult]:
+        """The results of its runs."""
+        return [each.result for each in self.runs]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of its runs, of those that have one."""
+        return [each.number for each in self.runs if each.number is not None]
 
     @property
     def tries(self) -> int:
@@ -78,22 +85,33 @@ class Configuration:
         return sum(each.tries for each in self.runs)
 
     @property
-    def disturbed(self) -> list[ComparedRun]:
+    def disturbed(self) -> list[CountedRun]:
         return [each for each in self.runs if each.is_disturbed]
 
     @property
-    def invalid(self) -> list[ComparedRun]:
+    def is_mostly_disturbed(self) -> bool:
+        """Whether most of its runs waited so long for a CPU that all their figures are doubtful."""
+        codes = [{each.code for each in result.warnings} for result in self.results]
+        return 2 * sum(DISTURBED in each for each in codes) > len(codes)
+
+    @property
+    def invalid(self) -> list[CountedRun]:
         return [each for each in self.runs if each.is_invalid]
+
+    @property
+    def validity(self) -> Validity:
+        """Validity of its worst run."""
+        return min(each.validity for each in self.results)
 
     @property
     def flushes(self) -> FlushCounts:
         """Why buffers left, over all runs that count."""
-        counts = (astuple(each.measured.flushes) for each in self.runs)
+        counts = (astuple(each.measured.flushes) for each in self.results)
         return FlushCounts(*map(sum, zip(*counts, strict=True)))
 
     def values(self, metric: str) -> list[float | None]:
         """A metric of each run."""
-        return [METRICS[metric].read(each.measured, each.cpu_cores) for each in self.runs]
+        return [METRICS[metric].figure.read(each) for each in self.results]
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,10 +356,10 @@ def compare(
 
 def _is_rate_kept(base: Configuration, candidate: Configuration) -> bool:
     """Whether every run took all records that were due at a given rate."""
-    runs = (*base.runs, *candidate.runs)
-    codes = {each.code for run in runs for each in run.warnings}
+    results = (*base.results, *candidate.results)
+    codes = {each.code for result in results for each in result.warnings}
     return not codes & {GIVEN_UP, RATE_NOT_REACHED} and all(
-        has_given_rate(run.workload) for run in runs
+        has_given_rate(each.workload) for each in results
     )
 
 
@@ -349,7 +367,8 @@ def _why_unmeasured(base: Configuration, candidate: Configuration, metric: str) 
     """Why a metric has no change, and a remedy."""
     if (needed := METRICS[metric].records_min) == 0:
         return "nothing to compare"
-    records = min(run.measured.latency_ns.count for run in (*base.runs, *candidate.runs))
+    results = (*base.results, *candidate.results)
+    records = min(each.measured.latency_ns.count for each in results)
     return (
         f"{label_of(metric)} needs {needed} records, a run had {records}: use a longer --duration,"
         " a higher --rate or more --producers"
@@ -361,7 +380,7 @@ def _invalid_runs(configurations: Sequence[Configuration]) -> str:
     return ", ".join(_which(each.invalid, each) for each in configurations if each.invalid)
 
 
-def _which(runs: Sequence[ComparedRun], configuration: Configuration) -> str:
+def _which(runs: Sequence[CountedRun], configuration: Configuration) -> str:
     """Number of these runs of a configuration, with their numbers."""
     known = [each.number for each in runs if each.number is not None]
     total = len(configuration.runs)

@@ -22,10 +22,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from statistics import fmean, geometric_mean, median, stdev
-from typing import Any
 
-from ..figures import CPU, FIGURES, Figure
-from ..run import Measured
+from ..figures import CPU, FIGURES, Figure, of_run
+from ..run import RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +38,27 @@ class Metric:
         negligible_amount: smallest difference that matters where a value is zero, in its unit.
     """
 
-    figure: Figure[Any]
+    figure: Figure[RunResult]
     label: str = ""
     records_min: int = 0
     resolution: float = 0.0
     negligible_amount: float = 0.0
 
-    def read(self, measured: Measured, cpu_cores: float | None) -> float | None:
-        """The value of a run."""
-        return cpu_cores if self.figure is CPU else self.figure.read(measured)
-
 
 HISTOGRAM_RESOLUTION = 1 / 256
 """Largest relative error of a percentile, which is the middle of a bucket of the histogram."""
 
+_OF_RUN = {name: of_run(each) for name, each in FIGURES.items()}
+
 METRICS: Mapping[str, Metric] = {
-    "throughput": Metric(FIGURES["throughput_records_per_s"]),
-    "throughput_bytes": Metric(FIGURES["throughput_bytes_per_s"], "bytes/s"),
-    "mean": Metric(FIGURES["latency_mean_ns"]),
-    "p50": Metric(FIGURES["latency_p50_ns"], "", 10, HISTOGRAM_RESOLUTION),
-    "p99": Metric(FIGURES["latency_p99_ns"], "", 500, HISTOGRAM_RESOLUTION),
-    "p99_9": Metric(FIGURES["latency_p99_9_ns"], "p99.9", 5000, HISTOGRAM_RESOLUTION),
-    "backlog": Metric(FIGURES["backlog_mean_buffers"], negligible_amount=0.01),
-    "buffers": Metric(FIGURES["buffers_per_s"], "buffers/s"),
+    "throughput": Metric(_OF_RUN["throughput_records_per_s"]),
+    "throughput_bytes": Metric(_OF_RUN["throughput_bytes_per_s"], "bytes/s"),
+    "mean": Metric(_OF_RUN["latency_mean_ns"]),
+    "p50": Metric(_OF_RUN["latency_p50_ns"], "", 10, HISTOGRAM_RESOLUTION),
+    "p99": Metric(_OF_RUN["latency_p99_ns"], "", 500, HISTOGRAM_RESOLUTION),
+    "p99_9": Metric(_OF_RUN["latency_p99_9_ns"], "p99.9", 5000, HISTOGRAM_RESOLUTION),
+    "backlog": Metric(_OF_RUN["backlog_mean_buffers"], negligible_amount=0.01),
+    "buffers": Metric(_OF_RUN["buffers_per_s"], "buffers/s"),
     "cpu": Metric(CPU, "CPU cores"),
 }
 """Latencies are those from intended instants; CPU is that of the TaskManagers without polling."""

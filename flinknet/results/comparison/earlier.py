@@ -20,8 +20,8 @@ from flinknet.errors import ConfigError
 from flinknet.units import counted, human_change
 
 from ..measures import RunWarning
-from ..run import Measured
-from .compared import ComparedRun, Configuration, SettingChange
+from ..run import Measured, ProcessorUse, RunResult
+from .compared import Configuration, CountedRun, SettingChange
 from .differences import NEGLIGIBLE, student_t_quantile
 
 _DECISIVE = {
@@ -150,15 +150,20 @@ def _settings_of(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapp
     return [(f"setting {number}", each) for number, each in enumerate(settings.values(), start=1)]
 
 
-def _run(run: Mapping[str, Any]) -> ComparedRun:
-    return ComparedRun(
-        measured=_known(Measured, {**run["measured"], "checkpoints": None}),
+def _run(run: Mapping[str, Any]) -> CountedRun:
+    """A run, as far as comparisons need it."""
+    cpu_cores = (run.get("processors") or {}).get("cpu_cores")
+    result = RunResult(
         config=dict(run["config"]),
         workload=dict(run["workload"]),
+        measured=_known(Measured, {**run["measured"], "checkpoints": None}),
+        channels=(),
+        limited_by="",
         warnings=tuple(RunWarning(x["code"], x["text"]) for x in run.get("warnings", ())),
-        cpu_cores=(run.get("processors") or {}).get("cpu_cores"),
-        tries=run.get("tries", 1),
+        trace=None,
+        processors=ProcessorUse(busy_share={}, lacked_share={}, cpu_cores=cpu_cores),
     )
+    return CountedRun(result, tries=run.get("tries", 1))
 
 
 def _known(kind: type[_T], document: Mapping[str, Any]) -> _T:
