@@ -14,6 +14,7 @@ from flinknet.results import (
     Measured,
     RunResult,
     Validity,
+    shares_of,
 )
 from flinknet.results.comparison import Configuration
 from flinknet.results.figures import (
@@ -221,11 +222,8 @@ def bench_page(
 
 def task_shares(result: RunResult) -> dict[str, dict[str, float]]:
     """Shares of the time of each task in the measured part, by Flink's metrics of it."""
-    names = {"busy": "busyTime", "back_pressured": "backPressuredTime", "idle": "idleTime"}
-    return {
-        name: {x: float(values.get(f"{key}MsPerSecond", 0)) / 1000 for x, key in names.items()}
-        for name, values in (result.metrics.tasks if result.metrics is not None else {}).items()
-    }
+    metrics = result.metrics.tasks if result.metrics is not None else {}
+    return {name: shares_of(values) for name, values in metrics.items()}
 
 
 def task_bars(result: RunResult) -> list[Bars]:

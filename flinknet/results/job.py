@@ -12,19 +12,27 @@ from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarn
 
 
 @dataclass(frozen=True, slots=True)
-class VertexStatus:
-    """A vertex of the running job."""
+class VertexFigures:
+    """A vertex of a job: records of all attempts, and shares of the time, which are means over its
+    tasks; None where no task has reported any."""
 
+    index: int
     name: str
     parallelism: int
+    records_in: int
+    records_out: int
+    busy: float | None
+    idle: float | None
+    back_pressured: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class VertexStatus(VertexFigures):
+    """A vertex of a running job; its shares are those of the last minute."""
+
     state: str
     attempt: int
-    records_in: int = 0
     records_in_per_s: float = 0.0
-    records_out: int = 0
-    busy: float = 0.0
-    idle: float = 0.0
-    back_pressured: float = 0.0
     times: VertexTimes | None = None
 
 
@@ -230,19 +238,9 @@ class TaskMeasured:
 
 
 @dataclass(frozen=True, slots=True)
-class VertexMeasured:
-    """One vertex of a job. Records are those of all attempts; rates are of the measured part,
-    shares the mean over its tasks.
-    """
+class VertexMeasured(VertexFigures):
+    """A vertex of a job that is over; its shares are those of the measured part."""
 
-    index: int
-    name: str
-    parallelism: int
-    records_in: int
-    records_out: int
-    busy: float | None
-    idle: float | None
-    back_pressured: float | None
     latency_ns: LatencySummary | None  # of records that its sinks measured
     tasks: tuple[TaskMeasured, ...]
     times: VertexTimes | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -67,6 +68,19 @@ class FlushCounts:
     full: int
     timeout: int
     event: int
+
+
+_SHARES = {
+    "busy": "busyTimeMsPerSecond",
+    "idle": "idleTimeMsPerSecond",
+    "back_pressured": "backPressuredTimeMsPerSecond",
+}
+
+
+def shares_of(metrics: Mapping[str, float | str]) -> dict[str, float]:
+    """Shares of the time in which a task was busy, idle and back-pressured, by Flink's metrics of
+    it."""
+    return {name: float(metrics.get(metric, 0)) / 1000 for name, metric in _SHARES.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ STATUS = JobStatus(
     2 * S,
     0,
     (
-        VertexStatus("A: in", 1, "running", 0, 0, 0.0, 5000, 0.25, 0.25, 0.5),
-        VertexStatus("B", 2, "running", 1, 4000, 2000.0, 0, 1.0, 0.0, 0.0),
+        VertexStatus(0, "A: in", 1, 0, 5000, 0.25, 0.25, 0.5, "running", 0),
+        VertexStatus(1, "B", 2, 4000, 0, 1.0, 0.0, 0.0, "running", 1, 2000.0),
     ),
     (
         TaskManagerStatus(0, 100, "ready", 2, 1, 7, 0),

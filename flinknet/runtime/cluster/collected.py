@@ -23,6 +23,7 @@ from flinknet.results import (
     RunWarning,
     Strangers,
     TaskProgress,
+    shares_of,
 )
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 
@@ -339,9 +340,7 @@ class ProgressMeter:
 def _task_progress(name: str, metrics: Mapping[str, float]) -> TaskProgress:
     return TaskProgress(
         name=name,
-        busy=metrics["busyTimeMsPerSecond"] / 1000,
-        idle=metrics["idleTimeMsPerSecond"] / 1000,
-        back_pressured=metrics["backPressuredTimeMsPerSecond"] / 1000,
+        **shares_of(metrics),
         in_pool_usage=metrics.get("inPoolUsage"),
         out_pool_usage=metrics.get("outPoolUsage"),
     )

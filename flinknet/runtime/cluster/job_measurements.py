@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
 from flinknet.graph.execution_graph import (
@@ -30,6 +31,7 @@ from flinknet.results import (
     VertexMeasured,
     VertexStatus,
     VertexTimes,
+    shares_of,
 )
 from flinknet.trace.job_names import Edge, numbered
 
@@ -70,7 +72,6 @@ def times_of(vertex: ExecutionJobVertex, since_ns: int) -> VertexTimes:
 
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
-SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
 
 Shares = tuple[float | None, float | None, float | None]
 """Busy, idle, back-pressured."""
@@ -187,23 +188,16 @@ class Measurements(Collected):
         return () if plan is None else tuple(self._state(plan, each) for each in plan.vertices)
 
     def _state(self, plan: PhysicalPlan, vertex: PlannedVertex) -> VertexStatus:
-        executions = vertex.vertex.task_vertices
-        shares = [self.shares_now(each.current.attempt_id) for each in executions]
-        busy, idle, back_pressured = (
-            sum(each[at] or 0.0 for each in shares) / len(shares) for at in range(3)
-        )
+        attempts = [each.current for each in vertex.vertex.task_vertices]
+        shares = [self._shares_now(each.attempt_id) for each in attempts]
         return VertexStatus(
-            vertex.name,
-            vertex.parallelism,
-            vertex.vertex.state.value,
-            max(each.current.attempt_number for each in executions),
-            self._records_in(plan, vertex),
-            sum(self._per_s(edge.index) or 0.0 for edge in plan.inputs_of(vertex.index)),
-            self._records_out(vertex),
-            busy,
-            idle,
-            back_pressured,
-            times_of(vertex.vertex, first_deployed_ns(plan.graph)),
+            **self._figures(plan, vertex, shares),
+            state=vertex.vertex.state.value,
+            attempt=max(each.attempt_number for each in attempts),
+            records_in_per_s=sum(
+                self._per_s(edge.index) or 0.0 for edge in plan.inputs_of(vertex.index)
+            ),
+            times=times_of(vertex.vertex, first_deployed_ns(plan.graph)),
         )
 
     def _vertex(self, plan: PhysicalPlan, vertex: PlannedVertex) -> VertexMeasured:
@@ -222,39 +216,37 @@ class Measurements(Collected):
                 )
             )
         latency: LatencySummary = self.latency(vertex.vertex.id).summary()
+        shares = [(each.busy, each.idle, each.back_pressured) for each in tasks]
         return VertexMeasured(
-            vertex.index,
-            vertex.name,
-            vertex.parallelism,
-            self._records_in(plan, vertex),
-            self._records_out(vertex),
-            _mean([each.busy for each in tasks]),
-            _mean([each.idle for each in tasks]),
-            _mean([each.back_pressured for each in tasks]),
-            latency if latency.count else None,
-            tuple(tasks),
-            times_of(vertex.vertex, first_deployed_ns(plan.graph)),
+            **self._figures(plan, vertex, shares),
+            latency_ns=latency if latency.count else None,
+            tasks=tuple(tasks),
+            times=times_of(vertex.vertex, first_deployed_ns(plan.graph)),
         )
 
-    def _records_in(self, plan: PhysicalPlan, vertex: PlannedVertex) -> int:
-        return sum(self._totals(edge.index)[0] for edge in plan.inputs_of(vertex.index))
-
-    def _records_out(self, vertex: PlannedVertex) -> int:
-        """Number of records that all attempts of a vertex have emitted."""
-        return int(
-            sum(
-                each.metrics.get("numRecordsOut", 0)
-                for attempt_id, each in self.tasks.items()
-                if attempt_id.execution_vertex_id.job_vertex_id == vertex.vertex.id
-            )
+    def _figures(
+        self, plan: PhysicalPlan, vertex: PlannedVertex, shares: Sequence[Shares]
+    ) -> dict[str, Any]:
+        """The fields of VertexFigures, from the shares of the tasks."""
+        names = ("busy", "idle", "back_pressured")
+        emitted = (
+            each.metrics.get("numRecordsOut", 0)
+            for attempt_id, each in self.tasks.items()
+            if attempt_id.execution_vertex_id.job_vertex_id == vertex.vertex.id
         )
+        return {
+            **{"index": vertex.index, "name": vertex.name, "parallelism": vertex.parallelism},
+            "records_in": sum(self._totals(x.index)[0] for x in plan.inputs_of(vertex.index)),
+            "records_out": int(sum(emitted)),
+            **dict(zip(names, map(_mean, zip(*shares, strict=True)), strict=True)),
+        }
 
-    def shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
+    def _shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
         """Busy, idle and back-pressured share of an attempt at present."""
         metrics = self.metrics_of(attempt_id)
         if metrics is None:
             return UNKNOWN_SHARES
-        busy, idle, back_pressured = (metrics[name] / 1000 for name in SHARES_NOW)
+        busy, idle, back_pressured = shares_of(metrics).values()
         return busy, idle, back_pressured
 
     def _shares(self, attempt_id: ExecutionAttemptID) -> Shares:

@@ -15,6 +15,7 @@ from flinknet.results import (
     Measured,
     ProcessorUse,
     VertexMeasured,
+    shares_of,
 )
 from flinknet.results.ledger import (
     BARRIER,
@@ -161,16 +162,13 @@ def _load_task(
 ) -> TaskTime:
     """The time of a task. Sources have no busy time, as in Flink."""
     found = metrics.get(task_name(task), {})
-    busy, idle, waiting = (
-        found[f"{name}TimeMsPerSecond"] / 1000 if found else None
-        for name in ("busy", "idle", "backPressured")
-    )
+    shares: Mapping[str, float | None] = shares_of(found) if found else {}
     return TaskTime(
         task_of(vertex, task.subtask, task.parallelism),
         f"tm-{task.task_manager}",
-        working=busy if task.inputs else None,
-        waits_for_input=idle if task.inputs else None,
-        waits_for_output=waiting if task.outputs else None,
+        working=shares.get("busy") if task.inputs else None,
+        waits_for_input=shares.get("idle") if task.inputs else None,
+        waits_for_output=shares.get("back_pressured") if task.outputs else None,
         records=found.get("numRecordsIn") if task.inputs else None,
     )
 

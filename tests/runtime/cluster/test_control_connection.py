@@ -63,7 +63,7 @@ MESSAGES = [
         0,
         1,
         2,
-        (VertexStatus("v", 2, "running", 0),),
+        (VertexStatus(0, "v", 2, 0, 0, None, None, None, "running", 0),),
         (TaskManagerStatus(0, 1, "registered", 2, 1, 3, 5),),
     ),
 ]
