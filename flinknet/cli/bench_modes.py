@@ -28,7 +28,6 @@ from .options import Settings, check_single_values, collect, scenario_of
 from .value_parsers import address
 
 if TYPE_CHECKING:
-    from flinknet.report.bench_modes import PlacedChannels
     from flinknet.results import PeerResult
     from flinknet.runtime.cluster.peer import Peer
     from flinknet.runtime.cluster.peer_ends import ConsumerPeer, ProducerPeer
@@ -247,27 +246,17 @@ def channels(**values: Any) -> None:
 
     Nothing runs. The options are those of `bench run`.
     """
-    from flinknet.report.bench_modes import channels_document, placed_parts
+    from flinknet.job.load.plan import load_plan_of, task_name
+    from flinknet.report.bench_modes import ChannelPlace, channels_document, placed_parts
     from flinknet.report.console import console_for, print_parts
+    from flinknet.results import Wiring
 
     from . import sweep
 
     plans = sweep.plan_sweep(collect(values))
     json_target = target_of(values["json"])
     # Settings of a sweep differ only in network keys, so their channels are equal.
-    placed = [_placed(plans[0])]
-    if json_target is not None:
-        put_json(json_target, channels_document(placed))
-    if json_target != STDOUT:
-        print_parts(console_for(sys.stdout), placed_parts(placed))
-
-
-def _placed(plan: Plan) -> PlacedChannels:
-    from flinknet.job.load.plan import load_plan_of, task_name
-    from flinknet.report.bench_modes import ChannelPlace, PlacedChannels
-    from flinknet.results import Wiring
-
-    load = load_plan_of(plan.scenario)
+    load = load_plan_of(plans[0].scenario)
     names = {each.key: task_name(each) for each in load.tasks}
     channels = [
         ChannelPlace(
@@ -284,7 +273,10 @@ def _placed(plan: Plan) -> PlacedChannels:
     ]
     local = sum(each.connection is None for each in channels)
     wiring = Wiring(local, len(channels) - local, load.connections(), 0, 0)
-    return PlacedChannels("", channels, wiring)
+    if json_target is not None:
+        put_json(json_target, channels_document(channels, wiring))
+    if json_target != STDOUT:
+        print_parts(console_for(sys.stdout), placed_parts(channels, wiring))
 
 
 @click.command(cls=SectionedCommand)

@@ -113,53 +113,36 @@ class ChannelPlace:
     connection: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedChannels:
-    """All channels of one configuration."""
-
-    name: str
-    channels: Sequence[ChannelPlace]
-    wiring: Wiring
-
-
-def channels_document(placed: Sequence[PlacedChannels]) -> dict[str, Any]:
+def channels_document(channels: Sequence[ChannelPlace], wiring: Wiring) -> dict[str, Any]:
     """The channels as JSON-ready plain data."""
-    return {
-        "deployments": [
-            {
-                "setting": each.name,
-                "local_channels": each.wiring.local_channels,
-                "remote_channels": each.wiring.remote_channels,
-                "connections": each.wiring.connections,
-                "channels": [asdict(channel) for channel in each.channels],
-            }
-            for each in placed
-        ]
+    deployment = {
+        "setting": "",
+        "local_channels": wiring.local_channels,
+        "remote_channels": wiring.remote_channels,
+        "connections": wiring.connections,
+        "channels": [asdict(each) for each in channels],
     }
+    return {"deployments": [deployment]}
 
 
-def placed_parts(placed: Sequence[PlacedChannels]) -> list[Part]:
-    """A table for each configuration: one row a channel."""
+def placed_parts(channels: Sequence[ChannelPlace], wiring: Wiring) -> list[Part]:
+    """A row for each channel, and a line for each connection."""
     names = ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over")
-    columns = heads(*names, texts=names)
-    found: list[Part] = []
-    for each in placed:
-        rows = [
-            Row(
-                [
-                    *(str(x.channel), str(x.edge + 1)),
-                    *(x.producer, f"tm-{x.producer_task_manager}"),
-                    *(x.consumer, f"tm-{x.consumer_task_manager}"),
-                    *(str(x.subpartition), x.connection or "local"),
-                ]
-            )
-            for x in each.channels
-        ]
-        lines = [wiring_line(each.wiring)]
-        for connection, count in each.wiring.connections.items():
-            lines.append(f"  {connection}: {counted(count, 'channel')}")
-        found += [Table(columns, rows, each.name), Lines(lines)]
-    return found
+    rows = [
+        Row(
+            [
+                *(str(each.channel), str(each.edge + 1)),
+                *(each.producer, f"tm-{each.producer_task_manager}"),
+                *(each.consumer, f"tm-{each.consumer_task_manager}"),
+                *(str(each.subpartition), each.connection or "local"),
+            ]
+        )
+        for each in channels
+    ]
+    lines = [wiring_line(wiring)]
+    for connection, count in wiring.connections.items():
+        lines.append(f"  {connection}: {counted(count, 'channel')}")
+    return [Table(heads(*names, texts=names), rows), Lines(lines)]
 
 
 def peer_view(result: PeerResult) -> View:
