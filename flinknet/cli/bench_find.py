@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +25,7 @@ from .value_parsers import percent
 if TYPE_CHECKING:
     from flinknet.config import WorkloadConfig
     from flinknet.replay.advise.targets import Target
-    from flinknet.results.breaking_point import Search
+    from flinknet.results.breaking_point import FoundRate
     from flinknet.storage import AnyPath
 
     from .sweep import Executor, Plan
@@ -64,22 +65,6 @@ def is_search(values: Mapping[str, Any]) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class _Candidate:
-    """A configuration, the lowest rate of its runs, and its search; None before the first run."""
-
-    plan: Plan
-    floor_per_s: float
-    search: Search | None = None
-    max_per_s: float = 0.0
-    disturbed: int = 0
-    repeats: int = 0
-
-    @property
-    def is_over(self) -> bool:
-        return self.search is not None and self.search.is_over
-
-
 def find_rates(
     plans: Sequence[Plan],
     executor: Executor | None,
@@ -93,105 +78,96 @@ def find_rates(
     Returns: the exit code: 0 if every search is decided, 1 if a configuration keeps the limit at no
     rate that was tried, 3 if a search is undecided.
     """
+    from flinknet.results.breaking_point import FoundRate, Search
+
     from .sweep import default_executor
 
     target = _target(values, plans)
-    within = _within(values["find_within"])
+    within, seed = _within(values["find_within"]), values["seed"]
     json, csv = target_of(values["json"]), target_of(values["csv"], "--csv")
     check_stdout(values, "json", "csv")
-    candidates = [_Candidate(each, _floor_per_s(each.scenario.workload, target)) for each in plans]
+    floors_per_s = [_floor_per_s(each.scenario.workload, target) for each in plans]
     executor = executor or default_executor(values, [each.scenario for each in plans])
     environment = executor.environment()
+    orders = interleaved_orders(len(plans), len(plans), seed)
+    found: dict[int, FoundRate] = {}
     try:
-        for candidate in _turns(candidates, values["seed"]):
-            _take_run(candidate, executor, target, values["seed"], (within, confidence))
+        for place in orders[0]:
+            max_per_s = _full_speed(plans[place], executor, target, seed, floors_per_s[place])
+            search = Search(max_per_s, within, confidence, floors_per_s[place])
+            producers = plans[place].scenario.workload.producers
+            found[place] = FoundRate(plans[place].name, target.text, max_per_s, search, producers)
+        for order in cycle([*orders[1:], orders[0]]):
+            going_on = [place for place in order if not found[place].search.is_over]
+            for place in going_on:
+                _take_run(plans[place], found[place], executor, target, seed)
+            if not going_on:
+                break
     finally:
         _show_progress("")
-        searches = _put_out(candidates, target, environment, values, (json, csv))
-    if any(each.is_hopeless for each in searches):
+        known = [found[place] for place in sorted(found) if found[place].search.runs]
+        if known and known[0] is found.get(0):  # with which the others are compared
+            duration_ns = plans[0].scenario.workload.duration_ns
+            _put_out(known, target.metric, duration_ns, environment, values, (json, csv))
+    if any(each.search.is_hopeless for each in known):
         return 1
-    return 0 if all(each.is_decided for each in searches) else 3
+    return 0 if all(each.search.is_decided for each in known) else 3
 
 
 def _put_out(
-    candidates: Sequence[_Candidate],
-    target: Target,
+    found: Sequence[FoundRate],
+    metric: str,
+    duration_ns: int | None,
     environment: Mapping[str, Any],
     values: Mapping[str, Any],
     files: tuple[AnyPath | str | None, AnyPath | str | None],
-) -> list[Search]:
-    """Print the answer and write the JSON and CSV files; nothing if the first configuration, to
-    which others are compared, has no run yet. Returns: the searches with runs.
-    """
+) -> None:
+    """Print the answer and write the JSON and CSV files."""
     from flinknet.report.bench_find import find_document, find_rows, find_view
     from flinknet.report.console import console_for, print_view
     from flinknet.report.export import csv_text
-    from flinknet.results.breaking_point import FoundRate
 
-    found = [
-        FoundRate(each.plan.name, target.text, each.max_per_s, each.disturbed, each.search,
-                  each.plan.scenario.workload.producers)
-        for each in candidates
-        if each.search is not None and each.search.runs
-    ]  # fmt: skip
-    first = candidates[0].search
-    if first is None or not first.runs:
-        return []
     json, csv = files
     if json is not None:
         put_json(json, find_document(environment, found))
     if csv is not None:
         put_text(csv, csv_text(find_rows(found)))
     if STDOUT not in (json, csv):
-        duration_ns = candidates[0].plan.scenario.workload.duration_ns
-        view = find_view(found, duration_ns, target.metric)
+        view = find_view(found, duration_ns, metric)
         print_view(console_for(sys.stdout), view, has_details=values["details"])
-    return [each.search for each in found]
 
 
-def _turns(candidates: Sequence[_Candidate], seed: int) -> Iterator[_Candidate]:
-    """The candidates whose search goes on, round by round, in orders that rotate."""
-    orders = interleaved_orders(len(candidates), len(candidates), seed)
-    number = 0
-    while not all(each.is_over for each in candidates):
-        for place in orders[number % len(orders)]:
-            if not candidates[place].is_over:
-                yield candidates[place]
-        number += 1
+def _full_speed(
+    plan: Plan, executor: Executor, target: Target, seed: int, floor_per_s: float
+) -> float:
+    """Records per second of each producer in a run at full speed.
+
+    Raises: RunFailedError if a run of `floor_per_s` would be faster.
+    """
+    workload = plan.scenario.workload
+    quick_ns = workload.duration_ns and min(workload.duration_ns, QUICK_NS)
+    load = replace(workload, rate_per_s=RATE_MAX, duration_ns=quick_ns, arrivals="constant")
+    scenario = replace(plan.scenario, workload=load, seed=seed)
+    measured = executor.run(scenario, out_dir=None, trace=False, on_progress=_ignore).measured
+    taken = measured.records * 1e9 / max(measured.duration_ns, 1)
+    max_per_s = taken / workload.producers / workload.copies
+    if not max_per_s:
+        raise RunFailedError("no record was measured at full speed; run for longer (--duration)")
+    if max_per_s < floor_per_s:
+        raise RunFailedError(
+            f"--find: even at full speed ({human_rate(max_per_s)}) a run has too few records for"
+            f" {target.metric}; run for longer (--duration)"
+        )
+    return max_per_s
 
 
 def _take_run(
-    candidate: _Candidate,
-    executor: Executor,
-    target: Target,
-    seed: int,
-    precision: tuple[float, float],
+    plan: Plan, candidate: FoundRate, executor: Executor, target: Target, seed: int
 ) -> None:
-    """Run a candidate once, at full speed if it is the first time, and note the outcome."""
+    """Run a configuration at the next rate of its search, and note the outcome."""
     from flinknet.report.warning_lines import with_doubts
-    from flinknet.results.breaking_point import Search
 
-    plan, search = candidate.plan, candidate.search
-    workload = plan.scenario.workload
-    if search is None:
-        quick_ns = workload.duration_ns and min(workload.duration_ns, QUICK_NS)
-        load = replace(workload, rate_per_s=RATE_MAX, duration_ns=quick_ns, arrivals="constant")
-        scenario = replace(plan.scenario, workload=load, seed=seed)
-        result = executor.run(scenario, out_dir=None, trace=False, on_progress=_ignore)
-        measured = result.measured
-        taken = measured.records * 1e9 / max(measured.duration_ns, 1)
-        candidate.max_per_s = taken / workload.producers / workload.copies
-        if not candidate.max_per_s:
-            raise RunFailedError(
-                "no record was measured at full speed; run for longer (--duration)"
-            )
-        if candidate.max_per_s < candidate.floor_per_s:
-            raise RunFailedError(
-                f"--find: even at full speed ({human_rate(candidate.max_per_s)}) a run has too few"
-                f" records for {target.metric}; run for longer (--duration)"
-            )
-        candidate.search = Search(candidate.max_per_s, *precision, candidate.floor_per_s)
-        return
+    search, workload = candidate.search, plan.scenario.workload
     rate = search.next_per_s
     scenario = replace(
         plan.scenario,

@@ -218,14 +218,14 @@ def _points(entries: Sequence[_Entry], metric: str) -> list[TrendPoint]:
     points = []
     before: Configuration | None = None
     for each in entries:
-        found = each.configuration
+        found, base = each.configuration, each.base
         points.append(
             TrendPoint(
                 source=each.source,
                 measured_at=each.measured_at,
                 runs=len(found.runs),
                 value=mean_of(found, metric),
-                base_value=_base_value(each.base, metric),
+                base_value=mean_of(base, metric) if base and not base.invalid else None,
                 why_not=each.why_not,
                 disturbed=len(found.disturbed),
                 changed=_changes(before, found),
@@ -240,11 +240,6 @@ def _changes(before: Configuration | None, now: Configuration) -> tuple[SettingC
     if before is None:
         return ()
     return tuple(setting_changes((before.results[0].config, {}), (now.results[0].config, {})))
-
-
-def _base_value(base: Configuration | None, metric: str) -> float | None:
-    """The baseline's value of a metric; None if unknown or if the baseline has invalid runs."""
-    return None if base is None or base.invalid else mean_of(base, metric)
 
 
 def _doubt(configuration: Configuration) -> str:

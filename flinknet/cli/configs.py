@@ -46,7 +46,8 @@ def settings_to_show(
     count = len(keys) + len(workload)
     origins = manifest["scenario"].get(SETTINGS_FROM)
     if not is_all:
-        keys = _changed(keys, _default_keys(), _KEYS_ALWAYS.union(origins or ()))
+        usual = flink.effective_flink_keys(NetworkConfig())
+        keys = _changed(keys, usual, _KEYS_ALWAYS.union(origins or ()))
         workload = _changed(workload, asdict(WorkloadConfig()), _WORKLOAD_ALWAYS)
     hidden = count - len(keys) - len(workload)
     scenario = {**manifest["scenario"]}
@@ -56,12 +57,6 @@ def settings_to_show(
         **description,
         "manifest": {**manifest, "flink_keys": keys, "scenario": scenario},
     }, hidden
-
-
-def _default_keys() -> Mapping[str, str]:
-    from flinknet.options import effective_flink_keys
-
-    return effective_flink_keys(NetworkConfig())
 
 
 def _changed(

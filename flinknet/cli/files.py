@@ -181,12 +181,7 @@ class ReportFiles:
             from flinknet.report.plot import write_plot
 
             if not write_plot(self.plot, page):
-                say_nothing_to_draw(self.plot)
-
-
-def say_nothing_to_draw(plot: AnyPath) -> None:
-    """Print on stderr that there is no chart."""
-    click.echo(f"--plot: nothing to draw, {plot} is not written", err=True)
+                click.echo(f"--plot: nothing to draw, {self.plot} is not written", err=True)
 
 
 def _check_plot(path: AnyPath) -> None:

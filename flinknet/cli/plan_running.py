@@ -253,8 +253,9 @@ class _Report:
             parts.append(Table(names, rows, f"network buffers of {size} as it runs", [note]))
         to_plan = []
         if planned is not None:
-            where = f"{_vertices(planned)} on {_managers(planned)}"
-            to_plan = [where, _channels(planned)]
+            slots = counted(planned.slots_per_task_manager, "slot")
+            managers = f"{counted(planned.task_managers, 'TaskManager')} with {slots} each"
+            to_plan = [f"{_vertices(planned)} on {managers}", _channels(planned)]
         elif now is not None and not self.would_start:
             to_plan = ["started again as it runs"]
         judged = planned or now
@@ -320,11 +321,6 @@ def memory_sentences(
         Sentence("trust", trust, "; "),
         Sentence("next", following, ", "),
     ]
-
-
-def _managers(plan: PhysicalPlan) -> str:
-    slots = counted(plan.slots_per_task_manager, "slot")
-    return f"{counted(plan.task_managers, 'TaskManager')} with {slots} each"
 
 
 def _vertices(of: RunningJob | PhysicalPlan) -> str:

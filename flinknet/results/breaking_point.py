@@ -197,23 +197,25 @@ class Search:
         return math.exp(float(np.interp(share, cumulated, self._logs)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoundRate:
     """The search of one configuration.
 
     Attributes:
         limit: such as "p99<=20ms".
         max_per_s: records per second of each producer at full speed.
-        disturbed: runs that other processes disturbed.
         producers: number of producers, each of which sends at the rates of the search.
+        disturbed: runs that other processes disturbed.
+        repeats: those of them that do not count.
     """
 
     name: str
     limit: str
     max_per_s: float
-    disturbed: int
     search: Search
     producers: int = 1
+    disturbed: int = 0
+    repeats: int = 0
 
     @property
     def total_per_s(self) -> float:
