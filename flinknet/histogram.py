@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.results import LatencyDistribution, LatencySummary
+from flinknet.results import PERCENTILES, LatencyDistribution, LatencySummary
 
 SUB_BUCKET_BITS = 7
 SUB_BUCKETS = 1 << SUB_BUCKET_BITS
@@ -36,12 +36,6 @@ SAMPLES_PER_TAIL = 5
 """A percentile is given only if at least this many samples lie on either side of it: p50 from 10
 samples, p99 from 500, p99.9 from 5,000, p99.99 from 50,000. With fewer it would just be one of the
 extremes."""
-
-PERCENTILES = {
-    **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
-    **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
-}
-"""The percentiles of a LatencySummary, by its fields."""
 
 _MANTISSA_SHIFT = 52 - SUB_BUCKET_BITS
 _EXPONENT_OFFSET = (1023 + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS

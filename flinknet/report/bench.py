@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from flinknet.results import (
+    PERCENTILES,
     ChannelMeasured,
     DebloatedGate,
     LatencySummary,
@@ -85,10 +86,6 @@ _TONES: Mapping[Validity, Tone] = {Validity.INVALID: "bad", Validity.DOUBTFUL: "
 _DECISIVE = [replace(each, group="") for each in (RECORDS, P50, P99, BUFFERS, CPU)]
 """Figures that decide."""
 
-_QUANTILES = {
-    **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
-    **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
-}
 
 
 def bench_view(
@@ -299,7 +296,7 @@ def _latency_section(measured: Measured) -> Section:
 
 def latency_points(latency: LatencySummary) -> list[tuple[float, float]]:
     """The known percentiles of a latency as (quantile, ns)."""
-    known = [(quantile, getattr(latency, name)) for name, quantile in _QUANTILES.items()]
+    known = [(quantile, getattr(latency, name)) for name, quantile in PERCENTILES.items()]
     return [(quantile, value) for quantile, value in known if value is not None]
 
 

@@ -33,6 +33,13 @@ class LatencySummary:
         return replace(self, **unknown)
 
 
+PERCENTILES = {
+    **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
+    **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
+}
+"""Percentiles of a LatencySummary, by its fields."""
+
+
 @dataclass(frozen=True, slots=True)
 class LatencyDistribution:
     """Ranges of the latency with their records, and percentiles as (quantile, ns)."""

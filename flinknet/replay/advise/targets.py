@@ -8,8 +8,14 @@ import re
 from dataclasses import dataclass
 
 from flinknet.errors import ConfigError
-from flinknet.histogram import PERCENTILES, SAMPLES_PER_TAIL
-from flinknet.results import BacklogSummary, LatencySummary, ModelError, TradeOffPoint
+from flinknet.histogram import SAMPLES_PER_TAIL
+from flinknet.results import (
+    PERCENTILES,
+    BacklogSummary,
+    LatencySummary,
+    ModelError,
+    TradeOffPoint,
+)
 from flinknet.units import NS_PER_MS, parse_duration_ns, parse_rate_per_s
 
 MARGIN_MIN = 0.05
