@@ -236,10 +236,14 @@ def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
 
 def collect(values: Mapping[str, Any]) -> Settings:
     """Collect the shared options from a command's parameters, in order of precedence."""
-    file = values["flink_conf"]
+    file = values.get("flink_conf")
     conf = Settings() if file is None else read_cluster_conf(file)
     defined = dict(flink.parse_assignment(text) for text in values["define"])
-    options = network_options(values)
+    options = {
+        f"--{option}": (key, _with_unit(option, text, f"--{option}"))
+        for option, key in NETWORK_OPTIONS.items()
+        if (text := values.get(option.replace("-", "_"))) is not None
+    }
     workload = {}
     for option in WORKLOAD_OPTIONS:
         text = values.get(option.replace("-", "_"))
@@ -288,15 +292,6 @@ def check_single_values(settings: Settings, what: str = "this command") -> None:
     """Check for single values. Raises: ConfigError for a comma list, which only a sweep takes."""
     if swept := flink.swept_keys(settings.network):
         raise ConfigError(f"{swept[0]} has several values; {what} has one of each")
-
-
-def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """The given options that set one of Flink's keys, each with the key and the text."""
-    return {
-        f"--{option}": (key, _with_unit(option, text, f"--{option}"))
-        for option, key in NETWORK_OPTIONS.items()
-        if (text := values.get(option.replace("-", "_"))) is not None
-    }
 
 
 def _with_unit(option: str, text: str, where: str) -> str:

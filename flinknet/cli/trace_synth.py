@@ -9,16 +9,14 @@ from typing import Any
 
 import click
 
-from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, human_duration
 
 from .commands import SectionedCommand
 from .files import STDOUT, CountingLine, check_new_directory, put_json, say_warnings, target_of
 from .option_tables import options
-from .options import Settings, network_options, scenario_of
+from .options import Settings, collect, scenario_of
 
-_WORKLOAD = ("rate", "record-size", "producers", "consumers", "task-managers", "duration", "warmup")
 _DEFAULTS = {"rate": "20k/s", "producers": "2", "consumers": "2"}
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGbB]?)")
 _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
@@ -55,7 +53,7 @@ _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
     skew=click.FloatRange(min=0, max=10),
     out=click.Path(path_type=Path),
 )
-def synth(events: str | None, define: tuple[str, ...], seed: int, out: Path, **texts: Any) -> None:
+def synth(events: str | None, seed: int, out: Path, **values: Any) -> None:
     """Make a large trace in the form of a recorded one, without recording anything.
 
     \b
@@ -73,19 +71,14 @@ def synth(events: str | None, define: tuple[str, ...], seed: int, out: Path, **t
     from flinknet.predict.synth.plan import plan
     from flinknet.predict.synth.run import synthesize
 
-    target = target_of(texts["json"])
-    if events is not None and texts["duration"] is not None:
+    target = target_of(values["json"])
+    if events is not None and values["duration"] is not None:
         raise ConfigError("--events and --duration both say where a run ends; give one of them")
     wanted = None if events is None else _number(events)
-    given = {name: texts[name.replace("-", "_")] or _DEFAULTS.get(name) for name in _WORKLOAD}
-    workload = {name: text for name, text in given.items() if text is not None}
-    defined = dict(flink.parse_assignment(text) for text in define)
-    named = network_options(texts)
-    flink.check_agreement(defined, named)
-    keys = flink.merge(defined, dict(named.values()))
-    scenario, warnings = scenario_of(Settings(keys, workload), seed)
+    settings = collect(values).over(Settings(workload=_DEFAULTS))
+    scenario, warnings = scenario_of(settings, seed)
     say_warnings(warnings)
-    planned = plan(scenario, skew=texts["skew"] or 0.0, events=wanted)
+    planned = plan(scenario, skew=values["skew"] or 0.0, events=wanted)
     check_new_directory(out)
     if target != STDOUT:
         length = human_duration(planned.end_ns - planned.first_record_ns)
