@@ -30,6 +30,9 @@ from tests.made_results import measured, run_result
 
 RATE_PER_S = 1000
 
+Flinknet = Callable[..., Result]
+"""Calls the command line."""
+
 
 @dataclass
 class RecordingRun:
@@ -112,7 +115,7 @@ def run() -> RecordingRun:
 @pytest.fixture
 def flinknet(
     run: RecordingRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Result]:
+) -> Flinknet:
     """Call the command line in an empty directory."""
     monkeypatch.chdir(tmp_path)
     executor = Executor(run, lambda: {"cores": 2})
@@ -124,7 +127,7 @@ def flinknet(
 
 
 @pytest.fixture
-def compare(flinknet: Callable[..., Result]) -> Callable[..., Result]:
+def compare(flinknet: Flinknet) -> Flinknet:
     """Call compare-configs with all its output."""
     return partial(flinknet, "compare-configs", "--details")
 

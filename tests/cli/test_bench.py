@@ -16,7 +16,7 @@ from flinknet.errors import LocalTransportError, RunFailedError, TraceError
 from flinknet.options.keys import CREDIT_MODEL
 from flinknet.trace.run_directory import RunDirectory
 
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet
 
 SHUFFLE = str(Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py")
 

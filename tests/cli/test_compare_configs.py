@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from flinknet.cli.configs import read_config
 from flinknet.config import Link
 
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet
+
 TIMEOUT = "execution.buffer-timeout.interval"
 
 

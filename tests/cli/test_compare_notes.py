@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import Result
 
 from tests.report.test_page import embedded
 
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet
+
 FEW_BUFFERS = (
     "x:taskmanager.network.memory.buffers-per-channel=1,taskmanager.memory.network.min=512kb"
 )

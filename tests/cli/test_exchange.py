@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from flinknet.config import WorkloadConfig
 from flinknet.report.bench import bench_view
@@ -17,7 +15,7 @@ from flinknet.report.console import console_for, print_view
 from flinknet.results import BlockingExchange
 from tests.made_results import configuration
 
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet
 
 CODEC = "taskmanager.network.compression.codec"
 BATCH = ("-D", "execution.runtime-mode=BATCH")

@@ -6,14 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
 
 from flinknet.arrays import RecordedLoad
 from flinknet.config import RECORDED, Link
@@ -25,7 +23,7 @@ from flinknet.results import RunWarning
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import MS, START_NS, write_run
 
-Command = Callable[..., Result]
+from .conftest import Flinknet
 
 SECOND_RUN_FAILS = """
 from flinknet.cli import main
@@ -45,7 +43,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_each_setting_stands_predicted_and_measured(
-    recorded: Path, flinknet: Command, run: Any
+    recorded: Path, flinknet: Flinknet, run: Any
 ) -> None:
     options = ["--buffer-timeout", "0,20ms", "--json", "-", "--no-trace"]
     result = flinknet("bench", "again", str(recorded), *options)
@@ -70,7 +68,7 @@ def test_each_setting_stands_predicted_and_measured(
     assert (first.workload.producers, first.workload.consumers) == (1, 2)
 
 
-def test_other_keys_stay_as_they_were_recorded(recorded: Path, flinknet: Command, run: Any) -> None:
+def test_other_keys_stay_as_they_were_recorded(recorded: Path, flinknet: Flinknet, run: Any) -> None:
     key = "taskmanager.memory.segment-size"
     options = ("--no-trace", "--no-control", "-D", f"{key}=8kb")
     assert flinknet("bench", "again", str(recorded), *options).exit_code == 0
@@ -90,7 +88,7 @@ def test_other_keys_stay_as_they_were_recorded(recorded: Path, flinknet: Command
     ],
 )
 def test_the_recorded_setting_runs_once_as_a_control(
-    recorded: Path, flinknet: Command, options: list[str], names: list[str]
+    recorded: Path, flinknet: Flinknet, options: list[str], names: list[str]
 ) -> None:
     result = flinknet("bench", "again", str(recorded), "--no-trace", *options, "--json", "-")
     rows = json.loads(result.stdout)["runs"]
@@ -99,7 +97,7 @@ def test_the_recorded_setting_runs_once_as_a_control(
 
 
 def test_a_run_over_a_link_is_repeated_over_it_and_predicted_over_others(
-    recorded: Path, flinknet: Command, run: Any
+    recorded: Path, flinknet: Flinknet, run: Any
 ) -> None:
     link = {"rtt_ns": MS, "bandwidth_bytes_per_s": 0.0, "jitter_ns": 0, "queue_bytes": 262144}
 
@@ -119,7 +117,7 @@ def test_a_run_over_a_link_is_repeated_over_it_and_predicted_over_others(
 
 
 def test_a_change_is_against_the_recorded_setting_as_it_is_now(
-    recorded: Path, flinknet: Command
+    recorded: Path, flinknet: Flinknet
 ) -> None:
     options = ("--no-trace", "--details", "--buffer-timeout", "20ms", "--report", "page.html")
     text = flinknet("bench", "again", str(recorded), *options).stdout
@@ -130,7 +128,7 @@ def test_a_change_is_against_the_recorded_setting_as_it_is_now(
     assert "Instead of buffer-timeout=10ms" in Path("page.html").read_text(encoding="utf-8")
 
 
-def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command) -> None:
+def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Flinknet) -> None:
     result = flinknet("bench", "again", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
     assert result.exit_code == 0
     assert "predictions were off by" in result.stdout
@@ -153,7 +151,7 @@ def write_result(recorded: Path, p50_ns: float, p99_ns: float) -> None:
 
 
 def test_the_control_shows_whether_this_machine_is_that_of_the_recording(
-    recorded: Path, flinknet: Command, tmp_path: Path
+    recorded: Path, flinknet: Flinknet, tmp_path: Path
 ) -> None:
     call = ("bench", "again", str(recorded), "--no-trace", "--details", "--buffer-timeout", "20ms")
     assert "This machine" not in flinknet(*call).stdout  # the recording does not say what it was
@@ -179,7 +177,7 @@ def test_the_control_shows_whether_this_machine_is_that_of_the_recording(
     assert second.startswith("So the errors in the table are mostly the model's. Against the")
 
 
-def test_a_key_that_flink_2_ignores_is_said_first(recorded: Path, flinknet: Command) -> None:
+def test_a_key_that_flink_2_ignores_is_said_first(recorded: Path, flinknet: Flinknet) -> None:
     call = ("bench", "again", str(recorded), "--no-trace", "--exclusive-buffers", "4")
     first, *rest = flinknet(*call).stdout.splitlines()
     assert first.startswith("Note (exclusive-buffers=4): taskmanager.network.memory.buffers-per-")
@@ -191,7 +189,7 @@ def test_a_key_that_flink_2_ignores_is_said_first(recorded: Path, flinknet: Comm
 
 
 def test_a_page_has_what_was_predicted_next_to_what_was_measured(
-    recorded: Path, flinknet: Command, tmp_path: Path
+    recorded: Path, flinknet: Flinknet, tmp_path: Path
 ) -> None:
     options = ("--no-trace", "--buffer-timeout", "0,20ms", "--report", "page.html")
     result = flinknet("bench", "again", str(recorded), *options)
@@ -203,7 +201,7 @@ def test_a_page_has_what_was_predicted_next_to_what_was_measured(
 
 
 def test_what_to_doubt_of_a_measurement_is_reported(
-    recorded: Path, flinknet: Command, run: Any
+    recorded: Path, flinknet: Flinknet, run: Any
 ) -> None:
     run.warnings = (RunWarning("p99-disturbed", "a TaskManager waited for a CPU."),)
     timeouts = ("--no-trace", "--no-control", "--buffer-timeout", "5ms,-1")
@@ -216,7 +214,7 @@ def test_what_to_doubt_of_a_measurement_is_reported(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RunFailedError("tm-1 died")])
 def test_what_was_measured_is_reported_where_a_later_run_ends_it(
-    recorded: Path, tmp_path: Path, flinknet: Command, run: Any, error: BaseException
+    recorded: Path, tmp_path: Path, flinknet: Flinknet, run: Any, error: BaseException
 ) -> None:
     run.fail_at, run.error = 2, error
     out, file = tmp_path / "out", tmp_path / "p.json"
@@ -238,7 +236,7 @@ def test_what_was_measured_is_reported_where_a_later_run_ends_it(
 
 
 def test_json_on_stdout_says_that_a_later_run_ended_it(
-    recorded: Path, flinknet: Command, run: Any
+    recorded: Path, flinknet: Flinknet, run: Any
 ) -> None:
     run.fail_at, run.error = 2, RunFailedError("tm-1 died")
     options = ["--buffer-timeout", "5ms,-1", "--json", "-", "--no-trace"]
@@ -285,7 +283,7 @@ def test_the_error_of_a_run_is_reported_even_if_nobody_reads_what_was_measured(
     ],
 )
 def test_a_trace_of_other_conditions_is_noted(
-    recorded: Path, flinknet: Command, host: dict[str, Any], note: str | None
+    recorded: Path, flinknet: Flinknet, host: dict[str, Any], note: str | None
 ) -> None:
     edit_manifest(recorded, lambda manifest: manifest.update(host=host))
     result = flinknet("bench", "again", str(recorded), "--no-trace", "--json", "-")
@@ -305,7 +303,7 @@ def test_a_trace_of_other_conditions_is_noted(
     ],
 )
 def test_what_the_trace_answers_may_not_be_given(
-    recorded: Path, flinknet: Command, options: list[str], exit_code: int, complaint: str
+    recorded: Path, flinknet: Flinknet, options: list[str], exit_code: int, complaint: str
 ) -> None:
     result = flinknet("bench", "again", str(recorded), "--no-trace", *options)
     assert result.exit_code == exit_code
@@ -314,7 +312,7 @@ def test_what_the_trace_answers_may_not_be_given(
 
 
 def test_of_the_directory_of_a_sweep_one_run_is_to_be_given(
-    recorded: Path, flinknet: Command
+    recorded: Path, flinknet: Flinknet
 ) -> None:
     call = ("bench", "again", str(recorded.parent), "--no-trace", "--no-control")
     assert flinknet(*call).exit_code == 0  # the only run below it
@@ -349,7 +347,7 @@ def test_at_the_highest_rate_records_come_as_they_can(tmp_path: Path) -> None:
 
 
 def test_nothing_is_predicted_through_several_exchanges(
-    recorded: Path, flinknet: Command, run: Any
+    recorded: Path, flinknet: Flinknet, run: Any
 ) -> None:
     def stand_in_a_row(manifest: dict[str, Any]) -> None:
         for each in manifest["channels"]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from flinknet.runtime.cluster.job_files import Contact
 
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet
 
 SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
 

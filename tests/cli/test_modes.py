@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from click.shell_completion import BashComplete, CompletionItem
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.cli.bench import bench
 from flinknet.cli.job import job
 from tests.documented import helps
 
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet
 
 ROOT = Path(__file__).parents[2]
 SHUFFLE = str(ROOT / "bench" / "jobs" / "shuffle.py")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet
 
 JOBS = Path(__file__).parents[2] / "bench" / "jobs"
 MEMORY = ("taskmanager.memory.network.min=512kb", "taskmanager.memory.network.max=512kb")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from click.testing import Result
 from flinknet.options import options
 from flinknet.options.keys import MEMORY_SIZES
 
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet
 
 TIMEOUT = "execution.buffer-timeout.interval"
 SEGMENT = "taskmanager.memory.segment-size"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from flinknet.cli import main
 
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet
 
 
 def test_a_bench_writes_csv_and_live_values(flinknet: Flinknet, tmp_path: Path) -> None:

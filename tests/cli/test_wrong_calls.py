@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .conftest import RecordingRun
-
-Flinknet = Callable[..., Result]
+from .conftest import Flinknet, RecordingRun
 
 NO_FILE = "there is no such file or directory"
 NO_TRACE = "not a flinknet trace (wrong magic number): give a run directory, or a .fnt file in one"
