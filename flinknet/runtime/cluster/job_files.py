@@ -150,11 +150,12 @@ def warnings_of(state: JobState, measurements: Measurements, has_run: bool) -> I
         yield RunWarning("no-measured-part", text)
     if plan is None:
         return
-    from_ns, to_ns = measurements.measured_part
-    if has_rates and to_ns is not None and not plan.graph.job.is_batch:
+    from_ns, _ = measurements.measured_part
+    if has_rates and not plan.graph.job.is_batch:
+        length_ns = (measurements.ended_ns or 0) - from_ns
         timeout_ns = max((each.edge.result.buffer_timeout_ns for each in plan.edges), default=0)
         more = "give its sources more records, or a longer --duration"
-        yield from few_flushes(to_ns - from_ns, timeout_ns, more)
+        yield from few_flushes(length_ns, timeout_ns, more)
     used = {each for vertex in plan.vertices for each in vertex.task_managers}
     idle = [f"tm-{each}" for each in range(plan.task_managers) if each not in used]
     if idle:
