@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,21 +37,11 @@ if TYPE_CHECKING:
     from flinknet.replay.read import RecordedRun
     from flinknet.results import RunResult
 
-    from .sweep import Executor
+    from .sweep import Executor, Plan
 
 SCHEMA_VERSION = 1
 
 _METRICS = ("throughput", "p50", "p99")
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One setting to run."""
-
-    name: str
-    scenario: Scenario
-    is_recorded: bool = False
-    warnings: tuple[RunWarning, ...] = ()
 
 
 @click.command(cls=SectionedCommand)
@@ -253,11 +243,13 @@ def _drop_stdout() -> None:
         os.dup2(null_device.fileno(), sys.stdout.fileno())
 
 
-def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
+def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[Plan]:
     """The settings to run, the recorded one first.
 
     Raises: ConfigError with TLS, as traces do not contain its passwords.
     """
+    from . import sweep
+
     settings = collect(values)
     if "duration" in settings.workload:
         recorded = _shortened(recorded, settings.workload["duration"])
@@ -278,7 +270,7 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
         now: tuple[NetworkConfig, str, Link | None],
         texts: Mapping[str, str],
         warnings: tuple[RunWarning, ...],
-    ) -> _Attempt:
+    ) -> Plan:
         network, control, link = now
         if recorded.network.is_tls and network.is_tls:
             raise ConfigError(
@@ -292,7 +284,8 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
             named["flow-control"] = control
         scenario = replace(recorded, network=network, flow_control=control, link=link)
         is_recorded = now == then
-        return _Attempt(_name(named, is_recorded=is_recorded), scenario, is_recorded, warnings)
+        name = _name(named, is_recorded=is_recorded)
+        return sweep.Plan(name, scenario, warnings, is_recorded=is_recorded)
 
     attempts = []
     for link, texts in product(links, flink.expand(settings.network)):
@@ -338,7 +331,7 @@ def _shortened(recorded: Scenario, duration: str) -> Scenario:
 
 
 def _predictions(
-    run: RecordedRun, attempts: list[_Attempt], duration_ns: int, here: Mapping[str, Any]
+    run: RecordedRun, attempts: list[Plan], duration_ns: int, here: Mapping[str, Any]
 ) -> list[TradeOffPoint]:
     from flinknet.options.what_if import Setting
     from flinknet.replay.simulations import predict_here
@@ -380,7 +373,7 @@ def _round_trip_ns(link: Link | None) -> int:
     return 0 if link is None else link.rtt_ns
 
 
-def _row_of(attempt: _Attempt, predicted: TradeOffPoint, result: RunResult) -> dict[str, Any]:
+def _row_of(attempt: Plan, predicted: TradeOffPoint, result: RunResult) -> dict[str, Any]:
     return _row(
         attempt.name,
         replace(predicted, is_recorded=attempt.is_recorded),

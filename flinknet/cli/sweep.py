@@ -47,11 +47,12 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One configuration of a sweep or a comparison."""
+    """One configuration of a sweep, of a comparison, or of `bench again`, where one is recorded."""
 
     name: str
     scenario: Scenario
     warnings: tuple[RunWarning, ...]
+    is_recorded: bool = False
 
 
 Finished = tuple[int, CountedRun]

@@ -107,20 +107,17 @@ def duration(text: str, name: str) -> int:
     return parse_duration_ns(text, name, bare_unit=None)
 
 
-def some_time(text: str, name: str) -> int:
-    """A time above 0, in ns."""
+def some_time(text: str, name: str, why: str = "is too short", example: str = "60s") -> int:
+    """A time above 0, in ns; `why` is the fault of 0."""
     duration_ns = duration(text, name)
     if not duration_ns:
-        raise ConfigError(f"{name}: 0 is too short; give some seconds, such as 60s")
+        raise ConfigError(f"{name}: 0 {why}; give some seconds, such as {example}")
     return duration_ns
 
 
 def measured_part(text: str, name: str) -> int:
     """Length of the measured part, in ns."""
-    duration_ns = duration(text, name)
-    if not duration_ns:
-        raise ConfigError(f"{name}: 0 measures nothing; give some seconds, such as 3s")
-    return duration_ns
+    return some_time(text, name, "measures nothing", "3s")
 
 
 def rate(text: str, name: str) -> float:
