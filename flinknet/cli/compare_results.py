@@ -260,4 +260,3 @@ def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
         if not path.exists():
             return path
     raise AssertionError("unreachable")
-

@@ -332,7 +332,7 @@ def options() -> Mapping[str, Option]:
 
 @cache
 def own_defaults_of(release: str) -> Mapping[str, str]:
-    """Defaults of a release that differ from those of 2.3, of the options that NetworkConfig has."""
+    """Defaults of a release that differ from those of 2.3, for the options of NetworkConfig."""
     return {
         key: default
         for key, option in options().items()

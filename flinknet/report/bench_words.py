@@ -245,7 +245,9 @@ def _doubtful_runs(settings: Sequence[Configuration]) -> str:
     return f" (doubtful: {run_numbers(numbers)})" if numbers else " (doubtful)"
 
 
-def _range_over_rounds(setting: Configuration, base: Configuration, figure: Figure[RunResult]) -> Range | None:
+def _range_over_rounds(
+    setting: Configuration, base: Configuration, figure: Figure[RunResult]
+) -> Range | None:
     """The smallest and the largest change in a round; None if each setting ran once."""
     changes = [
         change_of(figure.read(now), figure.read(before))

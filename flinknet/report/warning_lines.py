@@ -196,7 +196,7 @@ def trust_words(
     good: str = "the schedule was kept, and no other process disturbed the runs",
 ) -> list[str]:
     """How far to rely on the figures, as clauses that begin with a grade: lines of
-    `doubts_of_runs`, further doubts, or the clause where there is no doubt. Notes lower no grade."""
+    `doubts_of_runs`, further doubts, or the clause of no doubt. Notes lower no grade."""
     invalid, notes = (
         [each for each in doubts if each.startswith(begin)] for begin in ("Invalid", "Note")
     )

@@ -18,6 +18,7 @@ from flinknet.options import effective_flink_keys
 from flinknet.results import (
     BacklogSummary,
     ChannelMeasured,
+    CreditSummary,
     FlushCounts,
     LatencySummary,
     ProcessorUse,
@@ -72,13 +73,16 @@ class RecordingRun:
         backlog = BacklogSummary(self.backlogs[at % len(self.backlogs)], 2)
         figures = measured(
             records=self.measured_records[at % len(self.measured_records)],
+            bytes=300_000,
             buffers=30,
+            events=2,
             duration_ns=3_000_000_000,
             throughput_records_per_s=self.rates_per_s[at % len(self.rates_per_s)],
             throughput_bytes_per_s=RATE_PER_S * 100,
             latency_ns=latency,
             latency_uncorrected_ns=latency,
             backlog_buffers=backlog,
+            credits=CreditSummary(20, 10, None),
             flushes=self.flushes,
         )
         return run_result(
@@ -113,9 +117,7 @@ def run() -> RecordingRun:
 
 
 @pytest.fixture
-def flinknet(
-    run: RecordingRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Flinknet:
+def flinknet(run: RecordingRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flinknet:
     """Call the command line in an empty directory."""
     monkeypatch.chdir(tmp_path)
     executor = Executor(run, lambda: {"cores": 2})

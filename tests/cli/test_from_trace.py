@@ -68,7 +68,9 @@ def test_each_setting_stands_predicted_and_measured(
     assert (first.workload.producers, first.workload.consumers) == (1, 2)
 
 
-def test_other_keys_stay_as_they_were_recorded(recorded: Path, flinknet: Flinknet, run: Any) -> None:
+def test_other_keys_stay_as_they_were_recorded(
+    recorded: Path, flinknet: Flinknet, run: Any
+) -> None:
     key = "taskmanager.memory.segment-size"
     options = ("--no-trace", "--no-control", "-D", f"{key}=8kb")
     assert flinknet("bench", "again", str(recorded), *options).exit_code == 0

@@ -51,8 +51,8 @@ from flinknet.report.plot import draw, main_chart
 from flinknet.report.replay import replay_page
 from flinknet.results import LatencySummary, RunResult
 from flinknet.results.comparison import Configuration
-from tests.made_results import configuration
 from tests.chromium import Chromium
+from tests.made_results import configuration
 from tests.page_answer import answer, typed
 from tests.report.test_demo_console import mode, shown
 from tests.report.test_demos import LOAD, chain, checkpointed, debloated, timed
