@@ -87,7 +87,6 @@ _DECISIVE = [replace(each, group="") for each in (RECORDS, P50, P99, BUFFERS, CP
 """Figures that decide."""
 
 
-
 def bench_view(
     settings: Sequence[Configuration],
     environment: Mapping[str, Any] | None = None,
