@@ -428,22 +428,6 @@ def test_a_busy_task_is_told_once_that_there_is_nothing_to_do_at_once() -> None:
     loop.close()
 
 
-@pytest.mark.socket
-@pytest.mark.parametrize("is_blocked", [False, True])
-def test_a_task_that_waits_for_buffers_is_stepped_again_when_some_were_sent(
-    is_blocked: bool,
-) -> None:
-    driver = TcpDriver((Endless(1000), Endless()))
-    (loop, _) = driver.loops
-    task = Counting(0, None)
-    task.is_blocked = is_blocked
-    loop.tasks = (task,)
-    loop.run_once()
-    # Nothing comes back from the other side, so a loop without a blocked task sleeps.
-    assert (loop.slept_ns == 0) is is_blocked
-    driver.end()
-
-
 class LettingGo(Endless):
     """A connection that lets somebody else go on: once its bytes are sent, or since it fails and
     has nothing to say.
@@ -486,29 +470,27 @@ def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once(
 
 
 @pytest.mark.socket
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_task_that_waits_for_buffers_of_a_connection_that_fails_is_stepped_again(
-    fails: bool,
+@pytest.mark.parametrize(
+    ("is_blocked", "is_local", "total_bytes", "fails", "goes_on"),
+    [
+        (False, False, 1000, False, False),
+        (True, False, 1000, False, True),  # it waits for the buffers that were sent
+        (True, False, 0, True, True),  # or for those of a connection that fails
+        (True, False, 0, False, False),
+        (False, True, 1000, False, True),  # what it reads came back to its own host
+        (False, True, 0, False, False),
+    ],
+)
+def test_a_task_is_stepped_again_at_once_when_what_it_waits_for_has_happened(
+    is_blocked: bool, is_local: bool, total_bytes: int, fails: bool, goes_on: bool
 ) -> None:
     task = Counting(0, None)
-    task.is_blocked = True
-    driver = TcpDriver((LettingGo(0, task, fails=fails), Endless()))
+    task.is_blocked = is_blocked
+    driver = TcpDriver((LettingGo(total_bytes, task, fails=fails), Endless()))
     (loop, _) = driver.loops
-    loop.tasks = (task,)
+    loop.tasks, loop.has_local_channels = (task,), is_local
     loop.run_once()
-    # A task that is blocked is not stepped again for nothing.
-    assert (loop.slept_ns == 0) is fails
-    driver.end()
-
-
-@pytest.mark.socket
-@pytest.mark.parametrize("goes_on", [False, True])
-def test_a_task_that_reads_what_came_back_to_its_own_host_is_stepped_again(goes_on: bool) -> None:
-    task = Counting(0, None)
-    driver = TcpDriver((LettingGo(1000 if goes_on else 0, task), Endless()))
-    (loop, _) = driver.loops
-    loop.tasks, loop.has_local_channels = (task,), True
-    loop.run_once()
+    # Nothing comes back from the other side, so a loop whose task has nothing to do sleeps.
     assert (loop.slept_ns == 0) is goes_on
     driver.end()
 

@@ -472,6 +472,7 @@ def test_pem_needs_no_store_passwords(sets: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
+        ("pem security.ssl.internal.key-password", "wrong", "key-password right"),
         ("security.ssl.internal.keystore", "/no/such", r"internal\.keystore: /no/such: cannot"),
         ("security.ssl.internal.truststore", "/no/such", r"internal\.truststore: /no/such: cannot"),
         ("security.ssl.internal.truststore-password", "x", "its password is wrong"),
@@ -482,14 +483,9 @@ def test_pem_needs_no_store_passwords(sets: Path) -> None:
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(sets: Path, key: str, value: str, words: str) -> None:
+    pem, _, key = key.rpartition(" ")
     with pytest.raises(ConfigError, match=words):
-        create_tls(network_of(sets, **{key: value}))
-
-
-def test_a_wrong_password_of_a_key_in_pem_is_reported(sets: Path) -> None:
-    network = network_of(sets, pem=True, **{"security.ssl.internal.key-password": "wrong"})
-    with pytest.raises(ConfigError, match="key-password right"):
-        create_tls(network)
+        create_tls(network_of(sets, pem=bool(pem), **{key: value}))
 
 
 def test_a_comment_that_is_not_ascii_may_stand_between_certificates(
