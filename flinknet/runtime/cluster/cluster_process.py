@@ -220,7 +220,6 @@ class TaskManagerState(Enum):
     REGISTERED = "registered"
     READY = "ready"
     LOST = "lost"
-    ENDED = "ended"
 
 
 class TaskManagerProcess:
@@ -249,7 +248,7 @@ class TaskManagerProcess:
 
     @property
     def is_alive(self) -> bool:
-        return self.state not in (TaskManagerState.LOST, TaskManagerState.ENDED)
+        return self.state is not TaskManagerState.LOST
 
     @property
     def heard_ns(self) -> int:

@@ -27,7 +27,6 @@ from flinknet.runtime.cluster.job_state import (
     INITIAL_NS,
     MAX_NS,
     RESET_NS,
-    ExponentialDelay,
     Failure,
     JobState,
     RestartStrategy,
@@ -569,28 +568,26 @@ def test_with_checkpoints_a_job_begins_again_without_end_and_later_each_time() -
     assert cluster.master.restarts == 3
 
 
-def test_the_delay_grows_by_half_up_to_a_minute() -> None:
-    delay, now_ns, waits = ExponentialDelay(), 0, []
+def test_the_delay_grows_by_half_up_to_a_minute_and_begins_anew_after_an_hour() -> None:
+    delay, now_ns, waits = growing_delay(), 0, []
     for _ in range(13):
         restart_at_ns = delay.restart_at_ns(now_ns=now_ns)
         waits.append(restart_at_ns - now_ns)
         now_ns = restart_at_ns + 1
     assert waits[:4] == [S, 3 * S // 2, 9 * S // 4, 27 * S // 8]
     assert waits[-2:] == [MAX_NS, MAX_NS]
+    late_ns = now_ns - 1 + RESET_NS + MAX_NS
+    assert delay.restart_at_ns(now_ns=late_ns) == late_ns + INITIAL_NS
 
 
 def test_failures_while_it_passes_share_a_restart() -> None:
-    delay = ExponentialDelay()
+    delay = growing_delay()
     assert [delay.restart_at_ns(now_ns=at) for at in (0, S // 2, S)] == [INITIAL_NS] * 3
     assert delay.restart_at_ns(now_ns=S + 1) == S + 1 + 3 * S // 2
 
 
-def test_after_an_hour_without_failure_it_begins_anew() -> None:
-    delay = ExponentialDelay()
-    delay.restart_at_ns(now_ns=0)
-    again_ns = delay.restart_at_ns(now_ns=2 * S)
-    late_ns = again_ns + RESET_NS + 3 * S // 2
-    assert delay.restart_at_ns(now_ns=late_ns) == late_ns + INITIAL_NS
+def growing_delay() -> RestartStrategy:
+    return RestartStrategy(job_config({"restart-strategy.type": "exponential-delay"})[0])
 
 
 @pytest.mark.parametrize(
@@ -618,23 +615,19 @@ def outbox_and_sent() -> tuple[Outbox, list[tuple[int, Any]]]:
     return Outbox(lambda index, message: sent.append((index, message))), sent
 
 
-def test_without_an_announcement_nothing_is_held_back() -> None:
-    outbox, sent = outbox_and_sent()
-    outbox.send(1, "submit")
-    assert sent == [(1, "submit")]
-
-
 def test_what_comes_behind_an_announcement_waits_for_every_answer() -> None:
     outbox, sent = outbox_and_sent()
+    outbox.answered(0)  # nobody asked for it
+    outbox.send(1, "at once")
     outbox.announce(0, JOB, READERS)
     outbox.announce(2, JOB, READERS)
     outbox.send(1, "submit")
     outbox.send(0, "cancel")
     outbox.answered(2)
     announced = [(0, ExpectReaders(JOB, READERS)), (2, ExpectReaders(JOB, READERS))]
-    assert sent == announced
+    assert sent == [(1, "at once"), *announced]
     outbox.answered(0)
-    assert sent == [*announced, (1, "submit"), (0, "cancel")]
+    assert sent[3:] == [(1, "submit"), (0, "cancel")]
 
 
 def test_two_announcements_to_one_want_two_answers() -> None:
@@ -658,11 +651,3 @@ def test_nobody_waits_for_one_that_is_gone() -> None:
     outbox.announce(0, JOB, READERS)
     outbox.send(1, "again")
     assert sent[-1] == (1, "again")
-
-
-def test_an_answer_that_nobody_asked_for_counts_for_nothing() -> None:
-    outbox, sent = outbox_and_sent()
-    outbox.answered(0)
-    outbox.announce(0, JOB, READERS)
-    outbox.send(1, "submit")
-    assert len(sent) == 1
