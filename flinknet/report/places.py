@@ -41,7 +41,7 @@ def places_section(result: RunResult) -> list[Section]:
     channels = {each.channel: channel_name(each, has_edges=has_edges) for each in split}
     total = total_over_time("all six places", buffering)
     curve = OverTime("Bytes between the tasks", [total], "bytes", y="bytes")
-    places = places_of({"All connections": buffering}, curve, channels)
+    places = places_of({"All connections": result}, curve, channels)
     lead = "The six places between producers and consumers; move the slider through the run."
     return [Section("places", "Where the data waited", lead, [places])]
 
@@ -62,7 +62,7 @@ def blocked_lines(sample: FillSample, texts: Sequence[str] = BLOCKED) -> list[st
 
 
 def places_of(
-    runs: Mapping[str, Buffering],
+    runs: Mapping[str, RunResult],
     curve: OverTime,
     channels: Mapping[int, str] | None = None,
     *,
@@ -70,7 +70,7 @@ def places_of(
     lines: Callable[[str, FillSample], list[str]] = lambda _, sample: blocked_lines(sample),
     notes: Sequence[str] = (),
 ) -> Places:
-    """The six places of some runs by name, step by step, below a curve.
+    """The six places of the runs that have samples, by name, step by step, below a curve.
 
     Args:
         channels: numbers and names of channels, each of which has a colour in the first and in the
@@ -84,8 +84,10 @@ def places_of(
     writers, readers = ends or ((), ())
     places = [*_apart(PLACES[0], writers), *PLACES[1:-1], *_apart(PLACES[-1], readers)]
     found = []
-    for name, buffering in runs.items():
-        steps = []
+    for name, result in runs.items():
+        buffering, steps = result.buffering, []
+        if buffering is None:
+            continue
         for each in buffering.samples:
             levels, split = _levels_of(each, numbers, is_apart=bool(ends))
             steps.append(PlacesStep(each.at_ns, levels, lines(name, each), split))

@@ -212,5 +212,5 @@ def in_flight(
 
 def six_places(runs: Sequence[DemoRun], curve: OverTime) -> list[Part]:
     """The six places of each run under one slider, above a curve; none if no samples were taken."""
-    sampled = {x.name: x.result.buffering for x in runs if x.result.buffering is not None}
-    return [places_of(sampled, curve)] if sampled else []
+    places = places_of({each.name: each.result for each in runs}, curve)
+    return [places] if places.runs else []

@@ -103,9 +103,9 @@ _MODES_NOTE = (
 
 def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from two runs in each mode: the neighbour alone, and with a paused one."""
-    paused = dict(zip((TCP, CREDIT), runs[1::2], strict=True))
-    pairs = zip(runs[::2], paused.items(), strict=True)
-    modes = {name: _mode(solo.result, shared) for solo, (name, shared) in pairs}
+    pairs = zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True)
+    modes = {name: _mode(solo.result, shared) for name, solo, shared in pairs}
+    paused = [each.result for each in runs[1::2]]
     pause_ns = workload.duration_ns or 0
     pause = Span("B.4 is paused", workload.warmup_ns, workload.warmup_ns + pause_ns)
     return DemoShown(
@@ -122,10 +122,10 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
             [(TITLES[name], [each]) for name, each in modes.items()],
             notes=[_MODES_NOTE],
         ),
-        [_kept(modes), *_fullest([each.result for each in paused.values()])],
+        [_kept(modes), *_fullest(paused)],
         [x if number % 2 else replace(x, messages=()) for number, x in enumerate(runs)],
         {"modes": modes},
-        [_places(modes, {name: each.result for name, each in paused.items()}, pause)],
+        [_places(modes, paused, pause)],
         unaffected="the rates that are kept show the effect all the same",
         explained=EXPLAINED,
         channels=(("A.1", "B.3"), ("A.2", "B.4")),
@@ -202,19 +202,19 @@ def _fullest(paused: Sequence[RunResult]) -> list[str]:
     return lines
 
 
-def _places(modes: Mapping[str, _Mode], paused: Mapping[str, RunResult], pause: Span) -> Places:
+def _places(modes: Mapping[str, _Mode], paused: Sequence[RunResult], pause: Span) -> Places:
     """The places under one slider; the first and the last one apart for each consumer. The bound of
     a channel in the first place is its quota, which is below the size of the pool."""
+    rates = {TITLES[name]: mode["rates"] for name, mode in modes.items()}
     alone = max((each["solo_records_per_s"] or 0.0 for each in modes.values()), default=0.0)
-    drawn = zip(modes.items(), COLORS, strict=False)
-    rates = {
-        TITLES[name]: ([each["at_ns"] for each in mode["rates"]],
-                       [each["neighbour_per_s"] for each in mode["rates"]], color)
-        for (name, mode), color in drawn
-    }  # fmt: skip
     curve = OverTime(
         "Throughput of the neighbour B.3",
-        [TimeSeries(name, *each) for name, each in rates.items()],
+        [
+            TimeSeries(
+                title, [x["at_ns"] for x in own], [x["neighbour_per_s"] for x in own], color
+            )
+            for (title, own), color in zip(rates.items(), COLORS, strict=False)
+        ],
         meaning="Records per second. Click to go to an instant. While it catches up after the"
         " pause, B.3 may go beyond the axis. The curve ends with the last record; records are due"
         f" until {pause.to_ns / 1e9:.2f} s.",
@@ -222,19 +222,18 @@ def _places(modes: Mapping[str, _Mode], paused: Mapping[str, RunResult], pause: 
         spans=[pause],
         y=FIGURES["throughput_records_per_s"].name,
     )
-    by_title = {TITLES[name]: mode["rates"] for name, mode in modes.items()}
-    sampled = {TITLES[name]: each for name, each in paused.items() if each.buffering is not None}
+    results = dict(zip(rates, paused, strict=True))
     places = places_of(
-        {title: x.buffering for title, x in sampled.items() if x.buffering},
+        results,
         curve,
         {NEIGHBOUR: "for B.3", PAUSED: "for B.4"},
         ends=(("A.1", "A.2"), ("B.3", "B.4")),
-        lines=lambda title, sample: _state_at(by_title[title], sample, pause),
+        lines=lambda title, sample: _state_at(rates[title], sample, pause),
         notes=PLACES_NOTES,
     )
     found = []
     for run in places.runs:
-        room, config = run.bounds[0], sampled[run.name].config
+        room, config = run.bounds[0], results[run.name].config
         if _QUOTA in config:
             quota = int(config[_QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
             fullest = max((max(each.levels[:2]) for each in run.steps), default=0)
