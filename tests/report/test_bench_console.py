@@ -45,7 +45,15 @@ from flinknet.results.comparison import (
     Verdict,
     difference,
 )
-from flinknet.results.figures import CPU, FIGURES
+from flinknet.results.figures import (
+    BACK_PRESSURED,
+    BUSY,
+    CPU,
+    FIGURES,
+    IDLE,
+    IN_POOL,
+    OUT_POOL,
+)
 from tests import made_results as made
 from tests.made_results import configuration
 from tests.report.printing import printed
@@ -596,7 +604,7 @@ def test_a_sentence_names_what_is_worse_and_what_is_better() -> None:
 
 
 def test_no_figure_has_two_headings_or_two_meanings() -> None:
-    figures = [*FIGURES.values(), CPU]
+    figures = [*FIGURES.values(), CPU, BUSY, IDLE, BACK_PRESSURED, IN_POOL, OUT_POOL]
     titles = [each.title for each in figures]
     assert len(set(titles)) == len(titles)
     rooms = (Path(report.__file__).parent, Path(results.__file__).parent)

@@ -128,6 +128,7 @@ def test_a_name_with_markup_stays_a_name() -> None:
         ("disturbed for 19%", "Disturbed for 19%"),
         ("a.fnt is cut off", "a.fnt is cut off"),
         ("p99<=20ms is met", "p99<=20ms is met"),
+        ("buffer-timeout=5ms: measured", "buffer-timeout=5ms: measured"),
     ],
 )
 def test_a_paragraph_begins_with_a_capital_letter_unless_with_a_name(text: str, shown: str) -> None:

@@ -210,9 +210,7 @@ def _places(modes: Mapping[str, _Mode], paused: Sequence[RunResult], pause: Span
     curve = OverTime(
         "Throughput of the neighbour B.3",
         [
-            TimeSeries(
-                title, [x["at_ns"] for x in own], [x["neighbour_per_s"] for x in own], color
-            )
+            TimeSeries(title, [x["at_ns"] for x in own], [x["neighbour_per_s"] for x in own], color)
             for (title, own), color in zip(rates.items(), COLORS, strict=False)
         ],
         meaning="Records per second. Click to go to an instant. While it catches up after the"
