@@ -66,7 +66,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         "Back-pressured",
         [_waiting(run, name) for name in names[:-1]],
         "share",
-        "Share of the time in which a task waited for a free output buffer.",
+        BACK_PRESSURED.meaning,
         spans,
         in_rows=True,
         y="share of the time",
