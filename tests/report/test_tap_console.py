@@ -174,36 +174,46 @@ def test_a_rest_api_that_is_waited_for_has_one_line_and_one_when_it_answers() ->
     ]
 
 
-def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
-    nothing = {"messages": {}, "channels": [], "buffers": 0}
-    text = " ".join(printed(tap_view(result(connections=0, **nothing), "tapped")).split())
-    assert "No consumer connected to 127.0.0.1:7001. Check that taskmanager.data.port" in text
-    assert "started after the tap" in text
+NOTHING: dict[str, Any] = {"messages": {}, "channels": [], "buffers": 0, "connections": 0}
+LOCAL = {"id": "1", "name": "one", "channels": 8, "local_channels": 8}
+REST: dict[str, Any] = {"has_answered": True, "error": None, "edges": [], "jobs": [LOCAL]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "No consumer connected to 127.0.0.1:7001. Check that taskmanager.data.port"),
+        ({"rest": REST}, "No message can pass here: all channels of one are within TaskManagers."),
+        (
+            {"rest": REST | {"jobs": [LOCAL, LOCAL | {"local_channels": None}]}},
+            "No consumer connected",
+        ),
+        (
+            {"tap": {"pairs": [{"listen": "127.0.0.1:7001", "upstream": "redirected"}]}},
+            "No connection was redirected to 127.0.0.1:7001",
+        ),
+        (
+            {"tls_connections": 2, "connections": 2, "skipped_bytes": 999, "losses": 4},
+            "No message of Flink could be read.",
+        ),
+        (
+            {"connections": 1, "incident_count": 1}
+            | {"incidents": [{"connection": "7001", "text": "upstream refused"}]},
+            "Check that --upstream is where the TaskManager listens",
+        ),
+    ],
+)
+def test_a_tap_that_no_message_passed_says_what_to_check(
+    changes: dict[str, Any], said: str
+) -> None:
+    given = result(**NOTHING | changes)
+    assert said in what_to_check(given)
+    text = " ".join(printed(tap_view(given, "tapped")).split())
+    assert "no message verdict unknown." in text
+    assert ("upstream refused" in text) == ("incidents" in changes)
+    assert doubts(given) == []
     assert "p50" not in text
     assert "next " not in text
-    incident = {"connection": "7001", "text": "upstream refused"}
-    refused = result(**nothing, incidents=[incident], incident_count=1)
-    text = " ".join(printed(tap_view(refused, "tapped")).split())
-    assert "upstream refused" in text
-    assert "Check that --upstream is where the TaskManager listens" in text
-    assert "next " not in text
-
-
-def test_a_job_that_stays_within_task_managers_is_why_nothing_passes() -> None:
-    job = {"id": "1", "name": "one", "channels": 8, "local_channels": 8}
-    rest = {"has_answered": True, "error": None, "jobs": [job], "edges": []}
-    text = what_to_check(result(connections=0, rest=rest))
-    assert text.startswith("No message can pass here: all channels of one are within TaskManagers.")
-    rest["jobs"] = [job, job | {"local_channels": None}]
-    assert what_to_check(result(connections=0, rest=rest)).startswith("No consumer connected")
-
-
-def test_a_tap_to_which_nothing_was_redirected_says_how_to_check_the_rule() -> None:
-    pair = {"listen": "127.0.0.1:7001", "upstream": "redirected"}
-    nothing = {"messages": {}, "channels": [], "buffers": 0, "tap": {"pairs": [pair]}}
-    text = printed(tap_view(result(connections=0, **nothing), "tapped"))
-    assert "No connection was redirected to 127.0.0.1:7001" in text
-    assert "taskmanager.data.port" not in text
 
 
 def test_the_summary_ends_with_the_next_command() -> None:
@@ -216,21 +226,6 @@ def test_the_summary_ends_with_the_next_command() -> None:
     following = "next       flinknet trace replay tapped; flinknet trace verify tapped"
     assert following in text.splitlines()
     assert "!" not in text
-
-
-def test_reported_settings_of_jobs_are_listed_with_who_reported_them() -> None:
-    settings = [
-        {"key": "execution.buffer-timeout.interval", "value": "20 ms", "from": "JobManager"},
-        {"key": "taskmanager.memory.segment-size", "value": "32 kb", "from": "TaskManagers"},
-    ]
-    rest = {"error": None, "jobs": [], "edges": [], "settings": settings}
-    assert rest_rows(rest)[1:] == [
-        ("setting", "execution.buffer-timeout.interval: 20 ms (JobManager)")
-    ]
-
-
-def test_a_tap_that_saw_all_has_no_doubts() -> None:
-    assert doubts(result()) == []
 
 
 @pytest.mark.parametrize(
@@ -270,8 +265,13 @@ def test_names_and_local_channels_are_shown_where_the_job_manager_answered() -> 
         "jobs": [{"id": "1", "name": "one"}],
         "edges": edges,
     }
+    rest["settings"] = [
+        {"key": "execution.buffer-timeout.interval", "value": "20 ms", "from": "JobManager"},
+        {"key": "taskmanager.memory.segment-size", "value": "32 kb", "from": "TaskManagers"},
+    ]
     assert rest_rows(rest) == [
         ("job", "one"),
+        ("setting", "execution.buffer-timeout.interval: 20 ms (JobManager)"),
         ("edge", "1 A → B: 4 of 6 channels local, never on the wire"),
         ("edge", "2 B → C: local channels: unknown"),
     ]
@@ -288,12 +288,6 @@ def test_a_warning_is_printed_once_when_it_comes_and_again_in_the_summary() -> N
     assert file.getvalue() == "tap, 7 s: recording stopped: no space\n"
     assert "recording stopped: no space" in printed(panel(look(warnings=warnings)))
     assert doubts(result(warnings=warnings)) == warnings
-
-
-def test_a_tap_of_tls_says_so_instead_of_unreadable_bytes() -> None:
-    tls = result(messages={}, tls_connections=2, skipped_bytes=999, losses=4)
-    assert doubts(tls) == []
-    assert what_to_check(tls) == "No message of Flink could be read."
 
 
 def test_the_last_attempt_comes_first_in_the_summary() -> None:
