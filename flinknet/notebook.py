@@ -54,7 +54,7 @@ from flinknet.report.page import Frame, Picture, table_html
 from flinknet.report.page_parts import Row, Table, heads
 from flinknet.report.plot import main_chart
 from flinknet.report.replay import answers_html, replay_page
-from flinknet.results import JobAnswer, ReplayAnswer
+from flinknet.results import EdgeAnswer, JobAnswer
 from flinknet.storage import path_of
 from flinknet.trace import find_runs, open_run
 from flinknet.units import counted
@@ -162,20 +162,21 @@ class Tables:
 
 @dataclass(frozen=True, repr=False)
 class Answers:
-    """The answers of a replay, as `flinknet trace replay` prints them.
+    """The answers of a replay about recorded jobs, as `flinknet trace replay` prints them; an
+    exchange is a job of one edge."""
 
-    Attributes:
-        answers: one for each run; jobs: one for each job of several exchanges, from end to end.
-    """
-
-    answers: Sequence[ReplayAnswer]
     jobs: Sequence[JobAnswer]
+
+    @property
+    def answers(self) -> list[EdgeAnswer]:
+        """The answers about all edges."""
+        return [each for job in self.jobs for each in job.answers]
 
     def __repr__(self) -> str:
         return f"Answers of {counted(len(self.answers), 'run')}"
 
     def _repr_html_(self) -> str:
-        return answers_html(self.answers)
+        return answers_html(self.jobs)
 
     @property
     def is_reliable(self) -> bool:
@@ -190,7 +191,7 @@ class Answers:
         """
         import pandas  # type: ignore[import-untyped]
 
-        return pandas.DataFrame(replay_rows(self.answers, self.jobs))
+        return pandas.DataFrame(replay_rows(self.jobs))
 
     def plot(self, run: int = 0) -> Picture:
         """Plot the predicted latency of a run over the setting with the most values. Needs
@@ -199,7 +200,7 @@ class Answers:
         Raises: ConfigError if no prediction can be relied on.
         """
         answer = self.answers[run]
-        chart = main_chart(replay_page([answer]))
+        chart = main_chart(replay_page([answer.alone]))
         if chart is None:
             raise ConfigError(
                 f"{answer.trace.path}: no prediction can be relied on, so nothing drawn"
@@ -208,7 +209,7 @@ class Answers:
 
     def page(self) -> Frame:
         """The page of --report, for a cell."""
-        return Frame(replay_page(self.answers, self.jobs))
+        return Frame(replay_page(self.jobs))
 
 
 def session() -> SparkSession:
@@ -291,7 +292,7 @@ def replayed(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> Answer
     grid = _grid(lists) if lists else Grid(buffer_timeouts_ns=DEFAULT_TIMEOUTS_NS)
     with spark_errors():
         found = replay_runs(spark, _opened(spark, paths), grid, details=True)
-    return Answers(found.answers, found.jobs)
+    return Answers(found.jobs)
 
 
 def predicted_jobs(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> DataFrame:

@@ -13,7 +13,7 @@ from rich.console import Console
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.report.console import print_page
 from flinknet.report.replay import replay_page
-from flinknet.results import JobAnswer, ReplayAnswer
+from flinknet.results import EdgeAnswer, JobAnswer
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -24,25 +24,24 @@ REGIMES = (
 )
 
 
-def typed(document: Mapping[str, Any]) -> ReplayAnswer:
+def typed(document: Mapping[str, Any]) -> EdgeAnswer:
     """The answer that a document is of; what it does not state is empty, and of a whole run."""
     trace = {"origin": "run"} | document.get("trace", {})
     given = {**document, "trace": trace, "diagnosis": []}
-    answer: ReplayAnswer = from_plain(ReplayAnswer, filled(ReplayAnswer, given))
+    answer: EdgeAnswer = from_plain(EdgeAnswer, filled(EdgeAnswer, given))
     return answer
 
 
 def print_replays(
-    answers: Sequence[ReplayAnswer],
+    jobs: Sequence[JobAnswer],
     console: Console,
     *,
-    jobs: Sequence[JobAnswer] = (),
     channels: Sequence[int] | None = None,
     diagnose: bool = False,
     details: bool = False,
 ) -> None:
     """Print answers as `trace replay` does."""
-    page = replay_page(answers, jobs, channels, diagnose=diagnose)
+    page = replay_page(jobs, channels, diagnose=diagnose)
     print_page(console, page, has_details=details)
 
 

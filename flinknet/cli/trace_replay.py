@@ -247,18 +247,18 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
             write_tables(found.tables(), out_dir)
-    shown = replay_page(found.answers, found.jobs, channels, diagnose=values["diagnose"])
+    shown = replay_page(found.jobs, channels, diagnose=values["diagnose"])
     pictures.write(lambda: shown)
-    text = dumps(replay_document(found.answers, found.jobs), indent=1)
+    text = dumps(replay_document(found.jobs), indent=1)
     if json_target is not None:
         put_text(json_target, text + "\n")
     if csv_target is not None:
-        put_text(csv_target, csv_text(replay_rows(found.answers, found.jobs)))
+        put_text(csv_target, csv_text(replay_rows(found.jobs)))
     if STDOUT not in (json, csv):
         has_details = values["details"] or channels is not None
         print_page(console_for(sys.stdout), shown, has_details=has_details)
     prepare_faster_starts(session)
-    if targets and (is_met := all_meet(found.answers, found.jobs)) is not True:
+    if targets and (is_met := all_meet(found.jobs)) is not True:
         sys.exit(EXIT_UNKNOWN if is_met is None else EXIT_UNMET)
 
 

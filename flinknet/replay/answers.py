@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from flinknet.options import effective_flink_keys
@@ -22,12 +23,12 @@ from flinknet.results import (
     TAKEN_ALONE,
     Advice,
     Choice,
+    EdgeAnswer,
     JobAnswer,
     JobObserved,
     JobPoint,
     Measured,
     ModelError,
-    ReplayAnswer,
     RunDetails,
     SimulatedPart,
     TraceDescription,
@@ -39,7 +40,7 @@ from flinknet.results import (
 from flinknet.trace import file_index
 from flinknet.trace.recordings import RunPlace
 
-from .advise.advice import advice, chosen, set_by_operators, withheld
+from .advise.advice import advice, advice_of_job, chosen, set_by_operators, withheld
 from .advise.caveats import SET_BY_OPERATOR, caveats, warnings_of
 from .advise.judged import judged
 from .advise.targets import Target
@@ -260,7 +261,7 @@ def answers_of(
     advised: Sequence[AdvisedRun],
     details: Sequence[RunDetails | None],
     predictions: Predictions,
-) -> list[ReplayAnswer]:
+) -> list[EdgeAnswer]:
     """The answer about each run, in their order; edges behind another one that are taken alone say
     so."""
     answers = [_answer(*each) for each in zip(observed, compared, advised, details, strict=True)]
@@ -285,13 +286,13 @@ def answers_of(
 
 def _answer(
     observed: ObservedRun, compared: ComparedRun, advised: AdvisedRun, details: RunDetails | None
-) -> ReplayAnswer:
+) -> EdgeAnswer:
     flink = flink_metrics(observed.run, observed.measured)
     messages, cpu_cost = message_counts(observed), cpu_cost_of(observed)
     points = advised.points
     if observed.run.manifest.is_from_between:
         points = since_trigger(points, observed.measured.checkpoints)
-    return ReplayAnswer(
+    return EdgeAnswer(
         trace=_described(observed.run, uncounted_loss(observed)),
         observed=observed.measured,
         model_error=advised.error,
@@ -366,6 +367,8 @@ def job_answer(
     if plan.searched and search is not None and (ended := search.ended()) is not None:
         shown, by_task = ended
         points = tuple(_point(plan, each, predictions) for each in shown.order)
+    if choice is not None and own:
+        choice = set_by_operators(choice, points, recorded)
     fed = [each.target for each in ends]
     assumed = predictions.of(plan, plan.candidates.index(plan.recorded), WHOLE_JOB).assumed
     return JobAnswer(
@@ -379,9 +382,32 @@ def job_answer(
         simulated_ns=plan.part.simulated_ns,
         is_whole=plan.part.simulated_ns >= plan.run.duration_ns,
         notes=(*not_to_the_end(plan.edges), *notes, *assumed),
-        choice=choice if choice is None or not own else set_by_operators(choice, points, recorded),
+        advice=advice_of_job(choice, recorded.total),
         by_task=by_task,
     )
+
+
+def whole_jobs(
+    observed: Sequence[ObservedRun],
+    answers: Sequence[EdgeAnswer],
+    wholes: Mapping[tuple[RunPlace, int], JobAnswer],
+) -> list[JobAnswer]:
+    """The answers about recorded jobs with their edges; an exchange that is in no job of several is
+    one by itself.
+
+    Args:
+        wholes: answers about jobs of several edges, by the key that their edges have in common.
+    """
+    jobs: list[JobAnswer] = []
+    pairs = zip(observed, answers, strict=True)
+    for key, group in groupby(pairs, key=lambda pair: pair[0].run.job):
+        edges = [answer for _, answer in group]
+        if key in wholes:
+            edges.sort(key=lambda each: each.trace.edge_number)
+            jobs.append(replace(wholes[key], answers=tuple(edges)))
+        else:
+            jobs += [each.alone for each in edges]
+    return jobs
 
 
 def search_further(

@@ -9,7 +9,7 @@ Each stage hands a typed value to the next one. JSON is made from the answers at
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -17,11 +17,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from flinknet.predict.grid import Grid
-from flinknet.results import JobAnswer, ReplayAnswer
+from flinknet.results import EdgeAnswer, JobAnswer
 from flinknet.units import counted
 
 from .advise.targets import Target
-from .answers import AdvisedRun, advise, answers_of, compared_runs, job_answer, search_further
+from .answers import (
+    AdvisedRun,
+    advise,
+    answers_of,
+    compared_runs,
+    job_answer,
+    search_further,
+    whole_jobs,
+)
 from .edges import EdgeTimeouts
 from .observe.details import run_details
 from .observe.observed import collect, observe
@@ -51,12 +59,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Answers about all runs and about their jobs as a whole. `tables` makes the tables behind them
-    on demand: each takes Spark a tenth of a second."""
+    """Answers about all recorded jobs. `tables` makes the tables behind them on demand: each takes
+    Spark a tenth of a second."""
 
-    answers: list[ReplayAnswer]
+    jobs: list[JobAnswer]
     tables: Callable[[], dict[str, DataFrame]]
-    jobs: list[JobAnswer] = field(default_factory=list)
+
+    @property
+    def answers(self) -> list[EdgeAnswer]:
+        """The answers about all edges."""
+        return [each for job in self.jobs for each in job.answers]
 
 
 def replay_runs(
@@ -152,11 +164,14 @@ def replay_runs(
         each.run.run: (answer, own.recorded_share)
         for each, answer, own in zip(observed, answers, advised, strict=True)
     }
-    wholes = [
-        priced_job(job, [by_run.get(each.run) for each in plan.edges])
+    wholes = {
+        plan.run.job: priced_job(job, [by_run.get(each.run) for each in plan.edges])
         for job, plan in zip(jobs, predictions.jobs, strict=True)
-    ]
-    return Replay(answers, lambda: tables.named() | _tables(spark, predictions), wholes)
+    }
+    return Replay(
+        whole_jobs(observed, answers, wholes),
+        lambda: tables.named() | _tables(spark, predictions),
+    )
 
 
 def _settings_of(plans: Sequence[Plan]) -> int:

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.results import (
     CpuCost,
+    EdgeAnswer,
     JobAnswer,
     Measured,
     MessageCount,
     Price,
-    ReplayAnswer,
     TradeOffPoint,
 )
 from flinknet.trace.metrics import Series
@@ -140,7 +140,7 @@ def recorded_share(run: RecordedRun, measured: Measured) -> float:
     return min(measured.throughput_records_per_s / all_per_s, 1.0)
 
 
-def priced_job(job: JobAnswer, answers: Sequence[tuple[ReplayAnswer, float] | None]) -> JobAnswer:
+def priced_job(job: JobAnswer, answers: Sequence[tuple[EdgeAnswer, float] | None]) -> JobAnswer:
     """The job with the price of each setting: that of all edges together, by the answer about each,
     with the share of its records that were recorded; None for one that is never on the network."""
     known = [each for each in answers if each is not None]

@@ -12,9 +12,9 @@ from flinknet.results import (
     ERROR_TO_BET_ON,
     MACHINE_DELAYED,
     Choice,
+    EdgeAnswer,
     JobAnswer,
     ModelError,
-    ReplayAnswer,
     SituationAdvice,
     TaskTimeouts,
     TradeOffPoint,
@@ -22,7 +22,15 @@ from flinknet.results import (
 from flinknet.units import NS_PER_MS, format_duration_ns, human_change, human_count, human_duration
 
 from .page_parts import Code, Lines, Part, Text
-from .trade_words import label_of, situation_label, situation_of, timeout_ns_of, what_varies
+from .trade_words import (
+    BUFFER_TIMEOUT,
+    label_of,
+    settings_of,
+    situation_label,
+    situation_of,
+    timeout_ns_of,
+    what_varies,
+)
 
 FRONTIER = "no other setting is as good in all of p99, throughput, buffers/s and memory"
 KNEE = (
@@ -70,30 +78,19 @@ class Recommendation:
 UNKNOWN = "a figure is missing (–): too few records support it, or it was not predicted"
 
 
-def recommendations(answer: ReplayAnswer) -> list[Recommendation]:
-    """The advice of one run, situation by situation; empty if there is none."""
-    advice, points = answer.advice, answer.trade_offs
+def recommendations(job: JobAnswer) -> list[Recommendation]:
+    """The advice for a job, situation by situation; empty if there is none."""
+    advice = job.advice
     if advice.withheld:
         head = "no frontier, knee or setting is advised:"
         return [Recommendation(head, f" {advice.withheld}", is_none=True)]
-    varied = what_varies(points)
-    found = [_recommendation(each, points, varied) for each in advice.situations]
-    return [each for each in found if each is not None]
-
-
-def job_recommendation(answer: JobAnswer) -> Recommendation | None:
-    """The setting of a job as a whole that meets the targets; None without targets."""
-    if answer.choice is None:
-        return None
-    points = answer.trade_offs
-    varied, whole = what_varies(points), " by the job as a whole"
-    if answer.choice.point is None:
-        whole = " for the job as a whole"
-    of_all = _of_choice(answer.choice, (), points, varied, whole, whole)
-    if answer.by_task is None or answer.choice.point is None:
-        return of_all
-    label = label_of(points[answer.choice.point], varied)
-    return _of_tasks(answer.by_task, points, of_all, label)
+    varied = what_varies(job.points)
+    advised = (_recommendation(each, job, varied) for each in advice.situations)
+    found = [each for each in advised if each is not None]
+    if job.by_task is not None and advice.choice is not None and advice.choice.point is not None:
+        label = label_of(settings_of(job.points[advice.choice.point]), varied)
+        return [_of_tasks(job.by_task, job.trade_offs, found[0], label)]
+    return found
 
 
 def is_worth_it(found: TaskTimeouts | None) -> bool:
@@ -145,75 +142,81 @@ def task_timeout(task: str, timeout_ns: int) -> str:
 
 
 def _recommendation(
-    situation: SituationAdvice, points: Sequence[TradeOffPoint], varied: Sequence[str]
+    situation: SituationAdvice, job: JobAnswer, varied: Sequence[str]
 ) -> Recommendation | None:
     where = situation_label(situation, varied)
     at = f" at {where}" if where else ""
     if situation.choice is not None:
-        return _of_choice(situation.choice, situation.beyond_keys, points, varied, at)
+        return _of_choice(situation.choice, situation.beyond_keys, job, varied, at)
     if situation.knee is None:
         why = situation.why_no_knee
         return Recommendation("no knee", f"{at}: {why}") if why else None
     return Recommendation(
         "knee",
-        f" of the frontier: {label_of(points[situation.knee], varied)}",
+        f" of the frontier: {label_of(settings_of(job.points[situation.knee]), varied)}",
         KNEE,
         remarks=tuple(situation.beyond_keys),
     )
 
 
-def marks_of(answer: ReplayAnswer, index: int) -> list[str]:
-    """Marks of a setting in the advice, a word each."""
-    situations = answer.advice.situations
-    marks = ["recorded"] if answer.trade_offs[index].is_recorded else []
-    marks += [KNEE_MARK] if any(situation.knee == index for situation in situations) else []
-    choices = [situation.choice for situation in situations if situation.choice]
-    marks += ["choice"] if any(each.point == index for each in choices) else []
-    return marks + (["nearest"] if any(each.nearest == index for each in choices) else [])
+def marks_of(job: JobAnswer, index: int) -> list[str]:
+    """Marks of a setting in the advice, in words."""
+    advice, by_task = job.advice, job.by_task
+    choices = [each.choice for each in advice.situations if each.choice]
+    chosen = {"choice": [each.point for each in choices]}
+    if by_task is not None and is_worth_it(by_task):
+        chosen = {"choice": [by_task.choice.point], "one for all": chosen["choice"]}
+    marked = {
+        KNEE_MARK: [each.knee for each in advice.situations],
+        **chosen,
+        "nearest": [each.nearest for each in choices],
+    }
+    marks = ["recorded"] if job.points[index].total.is_recorded else []
+    return marks + [mark for mark, places in marked.items() if index in places]
 
 
-def is_on_frontier(answer: ReplayAnswer, index: int) -> bool:
+def is_on_frontier(job: JobAnswer, index: int) -> bool:
     """Whether no other setting of its situation beats it; of one that is alone that says
     nothing.
     """
-    if index not in answer.advice.frontier:
+    if index not in job.advice.frontier:
         return False
-    points = answer.trade_offs
+    points = job.trade_offs
     own = situation_of(points[index])
     return any(other != index and situation_of(each) == own for other, each in enumerate(points))
 
 
 def _of_choice(
-    choice: Choice,
-    beyond_keys: Sequence[str],
-    points: Sequence[TradeOffPoint],
-    varied: Sequence[str],
-    at: str,
-    by: str = "",
+    choice: Choice, beyond_keys: Sequence[str], job: JobAnswer, varied: Sequence[str], at: str
 ) -> Recommendation:
-    targets = ", ".join(choice.targets)
+    targets, whole = ", ".join(choice.targets), "" if job.is_exchange else " the job as a whole"
     if choice.point is None:
         closest: tuple[str, ...] = ()
         if choice.nearest is not None:
-            near = points[choice.nearest]
+            near = job.points[choice.nearest]
             begin = "the machine"
-            delays = [x.removeprefix(begin) for x in near.notes if x.startswith(MACHINE_DELAYED)]
+            notes = near.total.notes
+            delays = [x.removeprefix(begin) for x in notes if x.startswith(MACHINE_DELAYED)]
+            label = label_of(settings_of(near), varied)
             closest = (
-                f"closest: {label_of(near, varied)}{_reached(choice, near)}",
+                f"closest: {label}{_reached(choice, near.total)}",
                 *(f"{begin} may be the reason: it{each}" for each in delays),
             )
+        at += f" for{whole}" if whole else ""
         head = f"no predicted setting meets {targets}{at}"
         if choice.nearest is None or not choice.is_known:
             head = f"unknown whether a setting meets {targets}{at}"
             closest = (UNKNOWN, *closest)
         return Recommendation(head, "", is_none=True, remarks=closest)
-    point = points[choice.point]
-    remarks = _remarks_on_longer(choice, point)
+    point = job.points[choice.point]
+    remarks = _remarks_on_longer(choice, point.total)
     if not choice.is_safe:
         remarks.append(UNSAFE)
+    by = f" by{whole}" if whole else ""
+    label = label_of(settings_of(point), varied)
     return Recommendation(
         targets,
-        f" is met{by} with {label_of(point, varied)}{_reached(choice, point)}",
+        f" is met{by} with {label}{_reached(choice, point.total)}",
         remarks=(*remarks, *(beyond_keys if beyond_keys or choice.patch else [UNCHANGED])),
         patch=choice.patch,
     )
@@ -277,15 +280,18 @@ def is_reliable(error: ModelError) -> bool:
     return bool(error.counting) and error.misses is None
 
 
-def model_error_part(answer: ReplayAnswer) -> Lines:
+def model_error_part(job: JobAnswer) -> Lines:
     """The model's error of each recorded figure, its scope, and the consequence, as a banner."""
-    error, simulated, is_of_run = answer.model_error, answer.simulated, answer.trace.is_of_run
+    error, answer = job.model_error, job.answers[0]
+    if not job.is_exchange:
+        return _error_of_job(job)
+    simulated, is_of_run = answer.simulated, answer.trace.is_of_run
     used = f"{human_count(simulated.records)} records"
     if not simulated.is_whole:
         used += f", {_simulated_part(answer)}"
     if all(value is None for value in asdict(error).values()):
         lines = ["model error unknown", f"from {used}; {UNPREDICTED}"]
-        return model_error_banner(lines, error, is_doubt=True)
+        return _error_banner(lines, error, is_doubt=True)
     is_fitted = answer.trace.is_max_rate and error.throughput is None
     parts = [f"records/s {FITTED if is_fitted else human_change(error.throughput)}"]
     if is_of_run:
@@ -305,14 +311,40 @@ def model_error_part(answer: ReplayAnswer) -> Lines:
         f"model error on the recorded setting: {', '.join(parts)}",
         f"from {used}; {consequence}",
     ]
-    return model_error_banner(lines, error, is_doubt=is_doubtful)
+    return _error_banner(lines, error, is_doubt=is_doubtful)
+
+
+def _error_of_job(job: JobAnswer) -> Lines:
+    """The model's error, and for which settings the job is unknown and why."""
+    known = error_figures(job.model_error)
+    used = "all" if job.is_whole else human_duration(job.simulated_ns)
+    lines = [f"model error unknown: {UNPREDICTED}"]
+    if known:
+        lines = [f"model error on the recorded setting: {known}", f"from {used} of the trace"]
+        if job.observed.latency_ns.p50 is None:
+            lines.append("latency of the job was not recorded, so its error is unknown")
+    varied = what_varies(job.points)
+    whys: dict[str, list[str]] = {}
+    for point in job.points:
+        why = point.why_unknown or point.total.why_no_latency
+        if why is not None:
+            label = label_of(settings_of(point), varied)
+            whys.setdefault(why, []).append(label.removeprefix(f"{BUFFER_TIMEOUT} "))
+    for why, settings in whys.items():
+        where = "" if len(settings) == len(job.points) else f" at {', '.join(settings)}"
+        lines.append(f"unknown{where}: {why}")
+    is_doubt = bool(whys) or not known
+    if job.model_error.misses:
+        lines.append(f"predictions are not shown: {job.model_error.misses}")
+        is_doubt = True
+    return _error_banner(lines, job.model_error, is_doubt=is_doubt)
 
 
 ERROR_SMALL = 0.1
 """Model error up to which its banner is green."""
 
 
-def model_error_banner(lines: Sequence[str], error: ModelError, *, is_doubt: bool) -> Lines:
+def _error_banner(lines: Sequence[str], error: ModelError, *, is_doubt: bool) -> Lines:
     """Lines about the model's error: green only where every figure was recorded and its error is
     small."""
     errors = (error.throughput, error.p50, error.p99, error.buffers_per_s or 0.0)
@@ -336,7 +368,7 @@ def error_figures(error: ModelError) -> str:
     return ", ".join(f"{name} {human_change(value)}" for name, value in known.items())
 
 
-def doubts_of(answer: ReplayAnswer) -> list[str]:
+def doubts_of(answer: EdgeAnswer) -> list[str]:
     """Doubts to know before the numbers: warnings of the run, and findings in its trace."""
     trace, remarks = answer.trace, answer.remarks
     damaged = [
@@ -347,7 +379,7 @@ def doubts_of(answer: ReplayAnswer) -> list[str]:
     return [*damaged, *trace.warnings, *remarks]
 
 
-def _latency_of_backlog(answer: ReplayAnswer) -> str:
+def _latency_of_backlog(answer: EdgeAnswer) -> str:
     """Known bound of the model's error in latency where latency was not recorded."""
     too_low_by = answer.model_error.latency_at_most
     if too_low_by is not None:
@@ -361,7 +393,7 @@ def _latency_of_backlog(answer: ReplayAnswer) -> str:
     return "latency unknown (not recorded)"
 
 
-def _simulated_part(answer: ReplayAnswer) -> str:
+def _simulated_part(answer: EdgeAnswer) -> str:
     part, window_ns = answer.trace.part, answer.simulated.window_ns
     windows = answer.simulated.windows
     what = "measured part" if answer.trace.is_of_run else "trace"
@@ -372,7 +404,7 @@ def _simulated_part(answer: ReplayAnswer) -> str:
     return f"{_span(part.from_ns, part.from_ns + window_ns)} of the {what}"
 
 
-def observed_part(answer: ReplayAnswer) -> str:
+def observed_part(answer: EdgeAnswer) -> str:
     """The part of the trace that the observed figures are of."""
     part = answer.trace.part
     if answer.trace.is_of_run and part.is_whole:

@@ -13,23 +13,22 @@ from typing import Any
 
 from flinknet.plain_values import to_plain
 from flinknet.results import (
+    EdgeAnswer,
     JobAnswer,
+    JobPoint,
     RecordingSet,
-    ReplayAnswer,
     RunResult,
-    TradeOffPoint,
     WatchLook,
     is_disturbed,
 )
 from flinknet.results.comparison import Comparison, Configuration, Difference, Trend, Verdict
-from flinknet.results.figures import CPU, FIGURES, Figure, fields_of, named, of_run
+from flinknet.results.figures import CPU, FIGURES, fields_of, named, of_run
 from flinknet.results.references import Reference
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 from . import advice
 from .comparison_texts import effect_sentence
-from .predicted import job_trades, timeouts_text
 from .trade_words import settings_of, trades
 
 POINTS_MAX = 20
@@ -61,26 +60,28 @@ def bench_document(
     }
 
 
-def replay_document(
-    answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()
-) -> dict[str, Any]:
-    """The document that `flinknet trace replay --json` writes: one run as it is, several in a list,
-    and jobs of several exchanges."""
-    documents = [answer_document(each) for each in answers]
+def replay_document(jobs: Sequence[JobAnswer]) -> dict[str, Any]:
+    """The document that `flinknet trace replay --json` writes: one edge as it is, several in a
+    list, and jobs of several exchanges."""
+    documents = [answer_document(each) for job in jobs for each in job.answers]
     if len(documents) == 1:
         return documents[0]
+    wholes = [job_document(each) for each in jobs if not each.is_exchange]
     document = {"schema_version": SCHEMA_VERSION, "replays": documents}
-    return document | ({"jobs": [job_document(each) for each in jobs]} if jobs else {})
+    return document | ({"jobs": wholes} if wholes else {})
 
 
-def job_document(answer: JobAnswer) -> dict[str, Any]:
-    """The answer about a job of several exchanges."""
-    document: dict[str, Any] = to_plain(answer)
-    return document | {"trades": [each.to_dict() for each in job_trades(answer)]}
+def job_document(job: JobAnswer) -> dict[str, Any]:
+    """The answer about a job of several exchanges; its edges are documents of their own."""
+    document: dict[str, Any] = to_plain(replace(job, answers=()))
+    del document["answers"], document["advice"]
+    by_task = document.pop("by_task")
+    trade_texts = [each.to_dict() for each in trades(job)]
+    return document | {"choice": to_plain(job.choice), "by_task": by_task, "trades": trade_texts}
 
 
-def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
-    """The answer about one run, without the fields that do not apply to it."""
+def answer_document(answer: EdgeAnswer) -> dict[str, Any]:
+    """The answer about one edge, without the fields that do not apply to it."""
     document: dict[str, Any] = to_plain(answer)
     if answer.trace.edge is None:
         del document["is_bottleneck"]
@@ -101,7 +102,7 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
         each |= {"cause": said.cause.value, "helps": [helps.value for helps in said.helps]}
     if answer.trace.is_of_run:
         del document["model_error"]["latency_at_most"]
-    return document | {"trades": [each.to_dict() for each in trades(answer)]}
+    return document | {"trades": [each.to_dict() for each in trades(answer.alone)]}
 
 
 def sets_document(sets: Sequence[RecordingSet]) -> list[dict[str, Any]]:
@@ -259,55 +260,47 @@ def histogram_rows(settings: Sequence[Configuration]) -> list[Row]:
     ]
 
 
-def replay_rows(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> list[Row]:
-    """A row of observed figures for each run or edge and each job as a whole, and a row for each
-    predicted setting.
+def replay_rows(jobs: Sequence[JobAnswer]) -> list[Row]:
+    """A row of observed figures for each edge and each job of several, and a row for each predicted
+    setting.
     """
     rows: list[Row] = []
-    for answer in answers:
-        edge = {"edge_number": answer.trace.edge_number, "edge": answer.trace.edge}
-        names = [*map(_names_of, answer.trade_offs)]
-        rows += _rows_of(answer, {"run": answer.trace.path, **edge}, names, _OBSERVED)
+    for answer in (each for job in jobs for each in job.answers):
+        trace = answer.trace
+        own = {"run": trace.path, "edge_number": trace.edge_number, "edge": trace.edge}
+        rows += _rows_of(answer.alone, own, fields_of(answer.observed, _OBSERVED))
     for job in jobs:
-        names = [
-            _names_of(each) | {"buffer_timeout": timeouts_text(each.timeouts_ns)}
-            for each in job.points
-        ]
-        rows += _rows_of(job, {"run": job.path, "edge_number": None, "edge": JOB}, names, _OF_JOB)
+        if not job.is_exchange:
+            own = {"run": job.path, "edge_number": None, "edge": JOB}
+            rows += _rows_of(job, own, fields_of(job.observed, _OF_JOB))
     return rows
 
 
-def _rows_of(
-    whole: ReplayAnswer | JobAnswer,
-    own: Row,
-    names: Sequence[Row],
-    observed: Sequence[Figure[Any]],
-) -> Iterator[Row]:
-    is_reliable = advice.is_reliable(whole.model_error)
-    settings = [*zip(whole.trade_offs, names, strict=True)]
-    recorded = next((name for point, name in settings if point.is_recorded), {})
+def _rows_of(job: JobAnswer, own: Row, observed: Row) -> Iterator[Row]:
+    is_reliable = advice.is_reliable(job.model_error)
+    recorded = next((_names_of(each) for each in job.points if each.total.is_recorded), {})
     known = {"kind": "observed", "is_recorded": True, "is_reliable": True}
-    yield {**own, **known, **recorded, **fields_of(whole.observed, observed)}
-    for point, name in settings:
-        yield {**own, **_predicted(point, is_reliable), **name}
+    yield {**own, **known, **recorded, **observed}
+    for point in job.points:
+        yield {**own, **_predicted(point, is_reliable)}
 
 
-def _predicted(point: TradeOffPoint, is_reliable: bool) -> Row:
-    price = point.price
+def _predicted(point: JobPoint, is_reliable: bool) -> Row:
+    total, price = point.total, point.total.price
     return {
         "kind": "predicted",
-        "is_recorded": point.is_recorded,
+        "is_recorded": total.is_recorded,
         "is_reliable": is_reliable,
         **_names_of(point),
-        **fields_of(point, _PREDICTED),
-        "memory_bytes": point.memory_bytes,
+        **fields_of(total, _PREDICTED),
+        "memory_bytes": total.memory_bytes,
         "packets_per_s": None if price is None else price.packets_per_s,
         "network_bytes_per_s": None if price is None else price.bytes_per_s,
         "cpu_change_cores": None if price is None else price.cpu_cores_change,
     }
 
 
-def _names_of(point: TradeOffPoint) -> dict[str, str]:
+def _names_of(point: JobPoint) -> dict[str, str]:
     return {name.replace(" ", "_"): value for name, value in settings_of(point).items()}
 
 

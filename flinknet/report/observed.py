@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from flinknet.results import ReplayAnswer, ReplayedChannel
+from flinknet.results import EdgeAnswer, ReplayedChannel
 from flinknet.results.figures import FIGURES, named
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
@@ -74,9 +74,7 @@ _PANELS = [
 ]  # fmt: skip
 
 
-def observed_sections(
-    answer: ReplayAnswer, wanted: Sequence[int] | None = None
-) -> Iterator[Section]:
+def observed_sections(answer: EdgeAnswer, wanted: Sequence[int] | None = None) -> Iterator[Section]:
     """All sections with data, with the wanted channels, or the slowest ones."""
     shown = [each for each in answer.channels if wanted is None or each.channel in wanted]
     shown = slowest(shown, CHANNELS_SHOWN) if wanted is None else shown
@@ -99,7 +97,7 @@ def observed_sections(
         yield flink_section(answer.flink.vertices, flink_notes(answer.flink))
 
 
-def _facts(answer: ReplayAnswer) -> Facts:
+def _facts(answer: EdgeAnswer) -> Facts:
     """The figures of the whole part that was used; those of latency only where it was recorded."""
     observed, credits = answer.observed, answer.observed.credits
     records = FIGURES["records"]
@@ -120,7 +118,7 @@ def _facts(answer: ReplayAnswer) -> Facts:
     )
 
 
-def _latency(answer: ReplayAnswer) -> Section:
+def _latency(answer: EdgeAnswer) -> Section:
     if not answer.trace.is_of_run:
         return Section("latency", "Latency", "", [Text("", LATENCY_UNKNOWN)])
     found, observed = answer.latency_distribution, answer.observed.latency_ns
@@ -128,7 +126,7 @@ def _latency(answer: ReplayAnswer) -> Section:
     marks = [("p50", observed.p50), ("p99", observed.p99)]
     series = [PercentileSeries("observed", [(q, ns) for q, ns in found.percentiles])]
     recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
-    if recorded is not None and why_not_printed(answer) is None:
+    if recorded is not None and why_not_printed(answer.alone) is None:
         known = latency_points(recorded.latency_ns)
         series += [PercentileSeries("predicted for the recorded setting", known, "orange")]
     charts: list[Part] = [
@@ -164,7 +162,7 @@ def _left_out(shown: int, left: int) -> str:
     return f"The {shown} channels with the highest p99 are here, {left:,} more are not."
 
 
-def _over_time(answer: ReplayAnswer) -> list[Section]:
+def _over_time(answer: EdgeAnswer) -> list[Section]:
     """Throughput and backlog over time; with details each channel, to look at closely."""
     at_ns = [each.from_ns for each in answer.over_time]
     rates = [each.throughput_records_per_s for each in answer.over_time]
@@ -205,9 +203,9 @@ def _over_time(answer: ReplayAnswer) -> list[Section]:
     return [Section("over-time", "Over time", " ".join(filter(None, leads)), [*charts, timeline])]
 
 
-def _regimes(answer: ReplayAnswer, shown: Sequence[ReplayedChannel]) -> list[Section]:
+def _regimes(answer: EdgeAnswer, shown: Sequence[ReplayedChannel]) -> list[Section]:
     shares = answer.regimes or {}
-    parts: list[Part] = [diagnosis_table([answer])] if answer.diagnosis else []
+    parts: list[Part] = [diagnosis_table(answer.alone)] if answer.diagnosis else []
     lead = ""
     if any(shares.values()):
         lead = (
@@ -219,7 +217,7 @@ def _regimes(answer: ReplayAnswer, shown: Sequence[ReplayedChannel]) -> list[Sec
     return [Section("regimes", "Where the time went", lead, parts)] if parts else []
 
 
-def _fill(answer: ReplayAnswer) -> list[Section]:
+def _fill(answer: EdgeAnswer) -> list[Section]:
     if answer.details is None:
         return []
     fill = answer.details.fill
@@ -241,7 +239,7 @@ def _fill(answer: ReplayAnswer) -> list[Section]:
     return [Section("fill", "How full the buffers were", f"{lead}.", [chart])]
 
 
-def environment(own: Sequence[ReplayAnswer]) -> Section:
+def environment(own: Sequence[EdgeAnswer]) -> Section:
     """The settings of the recording of a run or of some edges, and where it was made."""
     trace, about = own[0].trace, own[0].details and own[0].details.environment
     channels = sum(each.trace.channels for each in own)
@@ -260,17 +258,18 @@ def environment(own: Sequence[ReplayAnswer]) -> Section:
     return Section("environment", "Environment", lead, parts)
 
 
-def replayed_checkpoints(answer: ReplayAnswer) -> list[Table]:
+def replayed_checkpoints(answer: EdgeAnswer) -> list[Table]:
     """Checkpoints as recorded, and as predicted for each setting that was simulated with them;
     nothing without any."""
     recorded = answer.observed.checkpoints
     if recorded is None:
         return []
-    varied = what_varies(answer.trade_offs)
+    points = answer.alone.points
+    varied = what_varies(points)
     rows = [("recorded", [recorded])]
-    for point in answer.trade_offs:
-        settings = settings_of(point)
-        if point.checkpoints is not None and len(rows) <= SETTINGS_SHOWN:
+    for point in points:
+        settings, found = settings_of(point), point.total.checkpoints
+        if found is not None and len(rows) <= SETTINGS_SHOWN:
             name = ", ".join(settings[each] for each in varied)
-            rows.append((f"predicted, {name}", [point.checkpoints]))
+            rows.append((f"predicted, {name}", [found]))
     return [checkpoint_table(rows)]

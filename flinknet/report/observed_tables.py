@@ -11,13 +11,13 @@ from typing import Any
 from flinknet.results import (
     PAUSES_NOTED,
     CheckpointSummary,
+    EdgeAnswer,
     FlinkMetrics,
     JobAnswer,
     LatencySummary,
     Measured,
     MessageCount,
     RecordTimes,
-    ReplayAnswer,
     ReplayedChannel,
     TaskMetrics,
     VertexMetrics,
@@ -122,7 +122,7 @@ CREDIT_PATHS_SHOWN = 8
 """Most pairs of TaskManagers with a line on their credit."""
 
 
-def credit_lines(answer: ReplayAnswer) -> list[str]:
+def credit_lines(answer: EdgeAnswer) -> list[str]:
     """A line for each pair of TaskManagers whose credit round trips were recorded, the ones where
     data waits longest first; and one on the others where there are many."""
     found = sorted(answer.credit, key=lambda each: (-each.waits, -each.bytes_per_s))
@@ -152,26 +152,22 @@ def channel_table(channels: Sequence[ReplayedChannel], title: str = "") -> Table
     return figure_table("channel", _CHANNEL, rows, title=title)
 
 
-def diagnosis_table(
-    own: Sequence[ReplayAnswer], whole: ReplayAnswer | JobAnswer | None = None
-) -> Table:
-    """A row for each verdict on an edge, and how long TaskManagers stood still, by the answer of
-    the whole job, or of the first edge."""
+def diagnosis_table(job: JobAnswer) -> Table:
+    """A row for each verdict on an edge, and how long TaskManagers stood still."""
     rows = [
         {"edge": answer.edge or "", "verdict": answer.cause.value, "why": answer.text,
          "share": human_share(answer.share)}
-        for each in own
+        for each in job.answers
         for answer in each.diagnosis
     ]  # fmt: skip
-    whole = whole or own[0]
-    notes = whole.notes if isinstance(whole, JobAnswer) else notes_of(whole.trade_offs)
+    notes = notes_of(job.points) if job.is_exchange else job.notes
     pauses = [each.split(": ")[0] for each in notes if each.startswith(PAUSES_NOTED)]
     columns = {each: each for each in ("edge", "verdict", "share", "why")}
     texts = ("verdict", "why")
     return table_of(rows, columns, "What limits each edge", pauses, texts=texts)
 
 
-def held_back(answers: Sequence[ReplayAnswer]) -> list[str]:
+def held_back(answers: Sequence[EdgeAnswer]) -> list[str]:
     """The channel that holds a watermark back most, in a sentence; empty without one."""
     found = [each.record_times.held_back for each in answers if each.record_times is not None]
     worst = max(
@@ -185,7 +181,7 @@ def held_back(answers: Sequence[ReplayAnswer]) -> list[str]:
 
 
 def times_section(
-    answers: Sequence[ReplayAnswer], feeding: Sequence[int | None] = ()
+    answers: Sequence[EdgeAnswer], feeding: Sequence[int | None] = ()
 ) -> list[Section]:
     """The times that records carry: a row for each exchange, and of one their age over time;
     nothing without any. `feeding` has for each exchange of a job the place of the one before it."""
@@ -259,7 +255,7 @@ _OF_RUN = named(
 )
 
 
-def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
+def runs_table(answers: Sequence[EdgeAnswer]) -> Table:
     """A row for each run: observed figures, and the model's error."""
     rows = []
     for answer in answers:
@@ -272,10 +268,10 @@ def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
     return Table([*heads("run", "timeout"), *heads_of(_OF_RUN), *heads(*errors_of)], rows)
 
 
-def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
+def edges_table(answers: Sequence[EdgeAnswer]) -> Table:
     """A row for each edge of a job: what went over it, and what its channels waited for."""
 
-    def starved(answer: ReplayAnswer) -> str:
+    def starved(answer: EdgeAnswer) -> str:
         of_channels_ns = answer.observed.duration_ns * answer.trace.channels
         return _part_of(answer.observed.credits.starved_ns, of_channels_ns)
 
@@ -294,7 +290,7 @@ def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
     return table_of(answers, columns, texts=["verdict"], is_strong=strong)
 
 
-def _verdict(answer: ReplayAnswer) -> str:
+def _verdict(answer: EdgeAnswer) -> str:
     if not answer.diagnosis:
         return ""
     cause, share = answer.diagnosis[0].cause.value, answer.diagnosis[0].share

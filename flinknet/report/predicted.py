@@ -7,42 +7,34 @@ from dataclasses import dataclass, replace
 
 from flinknet.results import (
     JobAnswer,
-    JobPoint,
+    JobEdgePoint,
     ModelError,
-    ReplayAnswer,
     TaskMetrics,
     TradeOffPoint,
 )
 from flinknet.results.figures import FIGURES, Figure, named
-from flinknet.results.trades import trades_of_job
-from flinknet.units import MISSING, format_duration_ns, human_bytes, human_duration
+from flinknet.units import MISSING, human_bytes
 
 from .advice import (
     FRONTIER,
     KNEE_MARK,
-    UNPREDICTED,
-    error_figures,
     is_off,
     is_on_frontier,
     is_worth_it,
     marks_of,
-    model_error_banner,
 )
 from .charts import Bar, BarPart, Color, Grid, GridFigure, GridPoint, Slider
-from .page_parts import Head, Lines, Row, Table
+from .page_parts import Head, Row, Table
 from .trade_words import (
     BUFFER_TIMEOUT,
     PRICE_MEANINGS,
     PRICE_NOTE,
     PRICES,
-    NamedTrade,
-    compared_settings,
     notes_of,
     price_cells,
     settings_of,
     timeout_ns_of,
-    trade_of,
-    what_varies,
+    varied_in,
     with_ends,
 )
 
@@ -74,36 +66,31 @@ class Predicted:
     edges: Sequence[tuple[str, TradeOffPoint]] = ()
 
 
-def predicted_of(whole: ReplayAnswer | JobAnswer) -> list[Predicted]:
-    """The predicted settings of a run, or of a job."""
-    if isinstance(whole, JobAnswer):
-        return [
-            Predicted(
-                settings_of_job(whole, each),
-                each,
-                job_marks(whole, place),
-                edges=[*zip(whole.edge_titles, each.edges, strict=True)],
-            )
-            for place, each in enumerate(whole.points)
-        ]
-    varied = what_varies(whole.trade_offs)
-    found = []
-    for place, point in enumerate(whole.trade_offs):
-        words, marks = settings_of(point), marks_of(whole, place)
-        is_best = is_on_frontier(whole, place)
-        found.append(Predicted({name: words[name] for name in varied}, point, marks, is_best))
-    return found
+def predicted_of(job: JobAnswer) -> list[Predicted]:
+    """The predicted settings of a job."""
+    rows = [settings_of(each) for each in job.points]
+    varied = varied_in(rows)
+    return [
+        Predicted(
+            {name: row[name] for name in varied},
+            each.total,
+            marks_of(job, place),
+            is_on_frontier(job, place),
+            each.edges,
+        )
+        for place, (row, each) in enumerate(zip(rows, job.points, strict=True))
+    ]
 
 
-def decisive_table(whole: ReplayAnswer | JobAnswer) -> Table:
+def decisive_table(job: JobAnswer) -> Table:
     """The settings with the figures that decide; with a limit the choice, its neighbours, and the
     recorded setting."""
-    points, predicted, choice = whole.trade_offs, predicted_of(whole), whole.choice
+    points, predicted, choice = job.trade_offs, predicted_of(job), job.choice
     shown = list(range(len(points)))
     if choice is not None:
         shown = _around([choice.point, choice.nearest], points)
-        if isinstance(whole, JobAnswer) and whole.by_task is not None:
-            found = whole.by_task
+        if job.by_task is not None:
+            found = job.by_task
             own = [found.choice.point, *(each[0] for each in found.longer if each is not None)]
             first = [each for each in own if each is not None] if is_worth_it(found) else []
             shown = [*first, *(each for each in shown if each not in own)]
@@ -113,7 +100,7 @@ def decisive_table(whole: ReplayAnswer | JobAnswer) -> Table:
         shown = sorted(marked | {number * len(points) // room for number in range(room)})
     left_out = len(points) - len(shown)
     notes = [f"{left_out:,} more settings in the details (--details)"] if left_out else []
-    hidden = _hidden_columns(whole.model_error)
+    hidden = _hidden_columns(job.model_error)
     return settings_table(predicted, shown, names=DECISIVE, hidden=hidden, notes=notes)
 
 
@@ -126,17 +113,14 @@ def _around(places: Sequence[int | None], points: Sequence[TradeOffPoint]) -> li
     return sorted(found & set(range(len(points))))
 
 
-def all_settings(whole: ReplayAnswer | JobAnswer) -> Table:
+def all_settings(job: JobAnswer) -> Table:
     """All figures of all settings, and the assumptions behind them."""
-    predicted = predicted_of(whole)
+    predicted = predicted_of(job)
     notes = [PRICE_NOTE] if any(each.point.price for each in predicted) else []
     notes += [f"◆ on the frontier: {FRONTIER}"] if any(x.is_on_frontier for x in predicted) else []
     notes.append(f"memory: {MEMORY[0].lower()}{MEMORY[1:-1]}")
-    if isinstance(whole, JobAnswer):
-        notes += [PHASES, EDGES, *whole.notes]
-    else:
-        notes += notes_of(whole.trade_offs)
-    table = settings_table(predicted, hidden=_hidden_columns(whole.model_error), notes=notes)
+    notes += notes_of(job.points) if job.is_exchange else [PHASES, EDGES, *job.notes]
+    table = settings_table(predicted, hidden=_hidden_columns(job.model_error), notes=notes)
     return replace(table, title=f"All {len(predicted)} settings", fold="closed")
 
 
@@ -193,31 +177,6 @@ def _hidden_columns(error: ModelError) -> set[str]:
     return {"buffers/s", *PRICES} if is_off(error.buffers_per_s) else set()
 
 
-def settings_of_job(answer: JobAnswer, point: JobPoint) -> dict[str, str]:
-    """The buffer timeout, and the other settings that vary, by name."""
-    words, varied = settings_of(point), what_varies(answer.trade_offs)
-    found = {BUFFER_TIMEOUT: timeouts_text(point.timeouts_ns)}
-    return found | {name: words[name] for name in varied if name != BUFFER_TIMEOUT}
-
-
-def timeouts_text(timeouts_ns: Sequence[int]) -> str:
-    """The timeout of all edges, or those of each where they differ."""
-    return " / ".join(
-        map(format_duration_ns, timeouts_ns[: 1 if len({*timeouts_ns}) == 1 else None])
-    )
-
-
-def job_marks(answer: JobAnswer, place: int) -> list[str]:
-    """Words next to a setting of a job: recorded, choice, nearest."""
-    choice, by_task = answer.choice, answer.by_task
-    point, nearest = (None, None) if choice is None else (choice.point, choice.nearest)
-    places = {"choice": point}
-    if by_task is not None and is_worth_it(by_task):
-        places = {"choice": by_task.choice.point, "one for all": point}
-    marks = ["recorded"] if answer.trade_offs[place].is_recorded else []
-    return marks + [mark for mark, at in (places | {"nearest": nearest}).items() if at == place]
-
-
 def _ends_of(point: TradeOffPoint, field: str) -> tuple[float, float] | None:
     """The 90% interval of a predicted figure, by its name in CSV files; None where it has none."""
     low, high = point.latency_low_ns, point.latency_high_ns
@@ -264,52 +223,6 @@ EDGES = (
 )
 
 
-def job_error(answer: JobAnswer) -> Lines:
-    """The model's error, and for which settings the job is unknown and why."""
-    known = error_figures(answer.model_error)
-    used = "all" if answer.is_whole else human_duration(answer.simulated_ns)
-    lines = [f"model error unknown: {UNPREDICTED}"]
-    if known:
-        lines = [f"model error on the recorded setting: {known}", f"from {used} of the trace"]
-        if answer.observed.latency_ns.p50 is None:
-            lines.append("latency of the job was not recorded, so its error is unknown")
-    whys: dict[str, list[str]] = {}
-    for point in answer.points:
-        why = point.why_unknown or point.why_no_latency
-        if why is not None:
-            whys.setdefault(why, []).append(setting_of(answer, point))
-    for why, settings in whys.items():
-        where = "" if len(settings) == len(answer.points) else f" at {', '.join(settings)}"
-        lines.append(f"unknown{where}: {why}")
-    is_doubt = bool(whys) or not known
-    if answer.model_error.misses:
-        lines.append(f"predictions are not shown: {answer.model_error.misses}")
-        is_doubt = True
-    return model_error_banner(lines, answer.model_error, is_doubt=is_doubt)
-
-
-def job_trades(answer: JobAnswer) -> list[NamedTrade]:
-    """Trade-offs between settings of a job, see `trades_of_job`."""
-    settings = compared_settings(answer.trade_offs)
-    return [
-        trade_of(
-            f"buffer timeout {setting_of(answer, answer.points[one])}",
-            setting_of(answer, answer.points[base]),
-            answer.points[one],
-            answer.points[base],
-            answer.cpu_cost,
-            says_cost=number == 0,
-        )
-        for number, (one, base) in enumerate(trades_of_job(answer, settings))
-    ]
-
-
-def setting_of(answer: JobAnswer, point: JobPoint) -> str:
-    """Differences between the settings, in words."""
-    timeout, *others = settings_of_job(answer, point).items()
-    return ", ".join([timeout[1], *(f"{name} {value}" for name, value in others)])
-
-
 _CHARTS: Sequence[tuple[str, str, Color, bool]] = (
     ("latency_p50_ns", "Latency", "blue", True),
     ("latency_p99_ns", "Latency", "orange", True),
@@ -335,13 +248,11 @@ _WORK_MEANING = (
 )
 
 
-def grid_of(
-    whole: ReplayAnswer | JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()
-) -> Grid:
+def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> Grid:
     """The predictions that may be relied on, with a slider for each setting that varies. `tasks`
     are those with a busy time, each with whether it is a consumer, whose speed a setting may
     change."""
-    predicted, error = predicted_of(whole), whole.model_error
+    predicted, error = predicted_of(job), job.model_error
     names = list(predicted[0].setting)
     values = {name: _values_of(name, predicted) for name in names}
     first = next((n for n, each in enumerate(predicted) if each.point.is_recorded), None)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from html import escape
 
 from flinknet.options.what_if import ALIGNMENT, CHECKPOINTS
-from flinknet.results import TAKEN_ALONE, JobAnswer, ReplayAnswer, TaskMetrics
+from flinknet.results import TAKEN_ALONE, EdgeAnswer, JobAnswer, TaskMetrics
 
-from .advice import Recommendation, doubts_of, job_recommendation, model_error_part, recommendations
+from .advice import Recommendation, doubts_of, model_error_part, recommendations
 from .observed import environment, observed_sections, replayed_checkpoints
 from .observed_tables import (
     TASK_PARTS,
@@ -23,7 +23,7 @@ from .observed_tables import (
 )
 from .page import capital, table_html
 from .page_parts import Code, Lines, Page, Part, Section, Text, View, last_part
-from .predicted import all_settings, decisive_table, grid_of, job_error, job_trades
+from .predicted import all_settings, decisive_table, grid_of
 from .recordings import recording_lines
 from .replay_headline import advised_for, replay_sentences, why_not_printed
 from .trade_words import NamedTrade, trades, what_varies
@@ -33,79 +33,58 @@ TASKS_SHOWN = 24
 
 
 def replay_page(
-    answers: Sequence[ReplayAnswer],
-    jobs: Sequence[JobAnswer] = (),
-    channels: Sequence[int] | None = None,
-    *,
-    diagnose: bool = False,
+    jobs: Sequence[JobAnswer], channels: Sequence[int] | None = None, *, diagnose: bool = False
 ) -> Page:
-    """The views of some runs and of jobs of several edges; of several runs first a table of all.
+    """The views of some recorded jobs; of several first a table of all.
 
     Args:
-        answers: for a page, each with `details`.
+        jobs: for a page, each edge with `details`.
         channels: to show in tables; None for the slowest ones.
         diagnose: what holds each edge up stands next to the answer.
     """
-    by_path: dict[str, list[ReplayAnswer]] = {}
-    for answer in answers:
-        by_path.setdefault(answer.trace.path, []).append(answer)
-    whole = {job.path: job for job in jobs}
     views = []
-    if len(by_path) > 1:
-        section = Section("overview", "", "", [runs_table(answers)])
+    if len(jobs) > 1:
+        section = Section(
+            "overview", "", "", [runs_table([x for job in jobs for x in job.answers])]
+        )
         views.append(View(name="all runs", title="All runs, observed", parts=[section]))
-    for path, found in by_path.items():
-        own = sorted(found, key=lambda each: each.trace.edge_number)
-        run = last_part(path) if len(by_path) > 1 else ""
-        views.append(_view_of(own, whole.get(path), run, channels, diagnose=diagnose))
-        for answer in own if len(own) > 1 else ():
-            views.append(_edge_view(answer, run, channels))
+    for job in jobs:
+        run = last_part(job.path) if len(jobs) > 1 else ""
+        views.append(_view_of(job, run, channels, diagnose=diagnose))
+        for edge in job.answers if len(job.answers) > 1 else ():
+            views.append(_edge_view(edge, run, channels))
     return Page("replay", views)
 
 
-def _view_of(
-    own: Sequence[ReplayAnswer],
-    job: JobAnswer | None,
-    run: str,
-    channels: Sequence[int] | None,
-    *,
-    diagnose: bool,
-) -> View:
+def _view_of(job: JobAnswer, run: str, channels: Sequence[int] | None, *, diagnose: bool) -> View:
     """One recording; `run` is its name where there are several."""
-    path, whole = own[0].trace.path, job or own[0]
-    name, why = last_part(path), why_not_printed(whole)
-    parts: list[Part] = [] if why else _decisive(own, job)
+    name, why, own = last_part(job.path), why_not_printed(job), job.answers
+    parts: list[Part] = [] if why else _decisive(job)
     if diagnose:
-        parts.append(diagnosis_table(own, whole))
+        parts.append(diagnosis_table(job))
+    title, tab = name, run or name
     if len(own) > 1:
-        title = f"The job from end to end: {name}" if job else f"All edges: {name}"
-        tab = ", ".join(filter(None, [run, "the job" if job else "all edges"]))
-        limits = [] if diagnose else [diagnosis_table(own, whole)]
-        edges = Section("edges", "Edges, as recorded", "", [edges_table(own), *limits])
-        others = _job_details(job, own, edges) if job else [edges]
-        first, *more = [doubts_of(each) for each in own]
-        common = [x for x in first if all(x in of for of in more) and x != TAKEN_ALONE]
-        doubts = [*recording_lines(own[0].trace), *common]
-        details = [*([Lines(doubts, is_doubt=True, id="doubts")] if doubts else []), *others]
+        title, tab = f"The job from end to end: {name}", f"{run}, the job" if run else "the job"
+        details = _job_details(job, has_limits=not diagnose)
     else:
-        title, tab, details = name, run or name, _details(own[0], channels)
-    lead = f"Not predicted: {why}." if why else _LEADS[job is not None]
-    grids = [] if why else [grid_of(whole, _tasks(own))]
+        details = _details(own[0].alone, channels)
+    lead = f"Not predicted: {why}." if why else _LEADS[not job.is_exchange]
+    grids = [] if why else [grid_of(job, _tasks(own))]
     return View(
-        replay_sentences(own, job),
+        replay_sentences(job),
         parts,
         [*details, environment(own)],
         [Section("trade-offs", _TITLE, lead, grids)],
         name=tab,
         title=title,
-        meaning=path,
+        meaning=job.path,
     )
 
 
-def _edge_view(answer: ReplayAnswer, run: str, channels: Sequence[int] | None) -> View:
+def _edge_view(answer: EdgeAnswer, run: str, channels: Sequence[int] | None) -> View:
     edge = f"{answer.trace.edge_number} {answer.trace.edge or ''}".strip()
     is_limit = [Lines(["This edge holds the job up."], is_headed=True, is_plain=True)]
-    details = _details(answer, channels, is_edge=True)
+    details = _details(answer.alone, channels, is_edge=True)
     return View(
         details=[*(is_limit if answer.is_bottleneck else []), *details, environment([answer])],
         name=", ".join(filter(None, [run, edge])),
@@ -122,60 +101,68 @@ _LEADS = (
 )
 
 
-def _decisive(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[Part]:
-    """The settings of a run or a job that decide, and the keys to set."""
-    parts: list[Part] = [decisive_table(job or own[0])]
-    if not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(own[0].trade_offs)):
-        parts += replayed_checkpoints(own[0])
-    advised = advised_for(own, job)
+def _decisive(job: JobAnswer) -> list[Part]:
+    """The settings of a job that decide, and the keys to set."""
+    parts: list[Part] = [decisive_table(job)]
+    first = job.answers[0]
+    if not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(first.alone.points)):
+        parts += replayed_checkpoints(first)
+    advised = advised_for(job)
     if advised is not None and advised.patch:
         parts.append(Code(advised.patch_title, advised.patch))
     return parts
 
 
-def _edge_trade_offs(answer: ReplayAnswer) -> Section:
-    why = why_not_printed(answer)
+def _edge_trade_offs(edge: JobAnswer) -> Section:
+    why = why_not_printed(edge)
     if why is not None:
         return Section("trade-offs", _TITLE, "", [Text("", f"not predicted: {why}")])
-    grid = grid_of(answer, _tasks([answer]))
-    return Section("trade-offs", _TITLE, _LEADS[0], [grid, *_decisive([answer], None)])
+    grid = grid_of(edge, _tasks(edge.answers))
+    return Section("trade-offs", _TITLE, _LEADS[0], [grid, *_decisive(edge)])
 
 
 def _details(
-    answer: ReplayAnswer, channels: Sequence[int] | None, *, is_edge: bool = False
+    job: JobAnswer, channels: Sequence[int] | None, *, is_edge: bool = False
 ) -> list[Section | Part]:
-    """All that is known of one run, or one edge of a job, whose recordings are described with the
-    job, and whose settings are here."""
+    """All that is known of one exchange; of an edge of a job, whose recordings are described with
+    the job, also its settings."""
+    (answer,) = job.answers
     doubts = [*([] if is_edge else recording_lines(answer.trace)), *doubts_of(answer)]
-    is_printed = why_not_printed(answer) is None
-    compared = trades(answer) if is_printed else []
     return [
-        model_error_part(answer),
+        model_error_part(job),
         *([Lines(doubts, is_doubt=True, id="doubts")] if doubts else []),
-        *([_edge_trade_offs(answer)] if is_edge else []),
-        *_answer_section(compared, recommendations(answer)),
-        *([Section("settings", "", "", [all_settings(answer)])] if is_printed else []),
+        *([_edge_trade_offs(job)] if is_edge else []),
+        *_predicted(job),
         *observed_sections(answer, channels),
     ]
 
 
-def _job_details(
-    job: JobAnswer, own: Sequence[ReplayAnswer], edges: Section
-) -> list[Section | Part]:
-    """All that is known of a job from end to end."""
-    advised = job_recommendation(job)
-    is_printed = why_not_printed(job) is None
-    compared = job_trades(job) if is_printed else []
+def _job_details(job: JobAnswer, *, has_limits: bool) -> list[Section | Part]:
+    """All that is known of a job from end to end, with what limits each edge on request."""
+    own = job.answers
+    first, *more = [doubts_of(each) for each in own]
+    common = [x for x in first if all(x in of for of in more) and x != TAKEN_ALONE]
+    doubts = [*recording_lines(own[0].trace), *common]
+    limits = [diagnosis_table(job)] if has_limits else []
     vertices = {vertex.name: vertex for x in own if x.flink for vertex in x.flink.vertices}
     return [
-        job_error(job),
-        *_answer_section(compared, [advised] if advised else []),
-        *([Section("settings", "", "", [all_settings(job)])] if is_printed else []),
-        edges,
+        *([Lines(doubts, is_doubt=True, id="doubts")] if doubts else []),
+        model_error_part(job),
+        *_predicted(job),
+        Section("edges", "Edges, as recorded", "", [edges_table(own), *limits]),
         *_job_tasks(own),
         *([flink_section(vertices.values())] if vertices else []),
         *times_section(own, job.feeding),
     ]
+
+
+def _predicted(job: JobAnswer) -> list[Section]:
+    """Trade-offs in words with the advice, and all settings, where predictions are printed."""
+    is_printed = why_not_printed(job) is None
+    found = _answer_section(trades(job) if is_printed else [], recommendations(job))
+    if is_printed:
+        found.append(Section("settings", "", "", [all_settings(job)]))
+    return found
 
 
 def _answer_section(
@@ -188,7 +175,7 @@ def _answer_section(
     return [Section("answer", "Answer", "", parts)] if parts else []
 
 
-def _tasks(own: Sequence[ReplayAnswer]) -> list[tuple[TaskMetrics, bool]]:
+def _tasks(own: Sequence[EdgeAnswer]) -> list[tuple[TaskMetrics, bool]]:
     """The tasks of a job by Flink's metrics, each with whether it is a consumer; the first ones
     where there are many."""
     found: dict[str, tuple[TaskMetrics, bool]] = {}
@@ -198,7 +185,7 @@ def _tasks(own: Sequence[ReplayAnswer]) -> list[tuple[TaskMetrics, bool]]:
     return list(found.values())[:TASKS_SHOWN]
 
 
-def _job_tasks(own: Sequence[ReplayAnswer]) -> list[Section]:
+def _job_tasks(own: Sequence[EdgeAnswer]) -> list[Section]:
     """Flink's metrics of all tasks in the recording."""
     shares = {
         each.name: {x.key: getattr(each, x.key) for x in TASK_PARTS} for each, _ in _tasks(own)
@@ -209,14 +196,17 @@ def _job_tasks(own: Sequence[ReplayAnswer]) -> list[Section]:
     return [Section("tasks", title, lead, bars)] if bars else []
 
 
-def answers_html(answers: Sequence[ReplayAnswer]) -> str:
-    """The observed figures of each run, the model's error and the predicted settings, for a cell of
-    a notebook."""
+def answers_html(jobs: Sequence[JobAnswer]) -> str:
+    """The observed figures of each edge, the model's error and the predicted settings, for a cell
+    of a notebook."""
     found = []
-    for answer in answers:
-        path, why = answer.trace.path, why_not_printed(answer)
-        error = "<br>".join(escape(capital(each)) for each in model_error_part(answer).lines)
+    for answer in (each for job in jobs for each in job.answers):
+        path, why = answer.trace.path, why_not_printed(answer.alone)
+        error = "<br>".join(escape(capital(each)) for each in model_error_part(answer.alone).lines)
         found.append(f"<p>{error}</p>" + table_html(replace(runs_table([answer]), title=path)))
-        shown = "" if why else table_html(replace(decisive_table(answer), title="predicted"))
-        found.append(shown or f"<p>Not predicted: {escape(why or '')}.</p>")
+        found.append(
+            f"<p>Not predicted: {escape(why)}.</p>"
+            if why
+            else table_html(replace(decisive_table(answer.alone), title="predicted"))
+        )
     return "".join(found)

@@ -11,9 +11,9 @@ from flinknet.options.what_if import network_of
 from flinknet.results import (
     PAUSES_NOTED,
     TAKEN_ALONE,
+    EdgeAnswer,
     JobAnswer,
-    ReplayAnswer,
-    TradeOffPoint,
+    JobPoint,
     state_of,
 )
 from flinknet.results.trades import SAME_LATENCY
@@ -26,12 +26,10 @@ from .advice import (
     error_figures,
     is_off,
     is_worth_it,
-    job_recommendation,
     recommendations,
 )
 from .observed_tables import held_back
 from .page_parts import Sentence, clauses_of, last_part
-from .predicted import job_trades
 from .recordings import recording_lines
 from .trade_words import (
     BUFFER_TIMEOUT,
@@ -40,6 +38,7 @@ from .trade_words import (
     from_to,
     label_of,
     rate_parts,
+    settings_of,
     timeout_text,
     trades,
     what_varies,
@@ -60,54 +59,52 @@ USUAL_ADVICE = "5ms"
 """Timeout whose price is stated where no limit is given, if it was predicted."""
 
 
-def replay_sentences(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[Sentence]:
-    """The sentences about one recording, by an answer for each edge, and that about the job from
-    end to end, if it has several."""
-    is_healthy = _is_healthy(own[0])
+def replay_sentences(job: JobAnswer) -> list[Sentence]:
+    """The sentences about a recorded job."""
+    is_healthy = _is_healthy(job)
     return [
-        Sentence("recorded", _recorded(own, job), "; "),
-        Sentence("verdict", _verdict(own), takes_rest=not is_healthy),
-        *(Sentence("watermark", [each]) for each in held_back(own)),
-        replace(_trade_off(own, job), takes_rest=is_healthy),
-        Sentence("trust", _trust(own, job), "; "),
-        Sentence("next", _next(own, job), "; "),
+        Sentence("recorded", _recorded(job), "; "),
+        Sentence("verdict", _verdict(job), takes_rest=not is_healthy),
+        *(Sentence("watermark", [each]) for each in held_back(job.answers)),
+        replace(_trade_off(job), takes_rest=is_healthy),
+        Sentence("trust", _trust(job), "; "),
+        Sentence("next", _next(job), "; "),
     ]
 
 
-def _is_healthy(answer: ReplayAnswer) -> bool:
+def _is_healthy(job: JobAnswer) -> bool:
     """Whether nothing but the flusher holds records up."""
-    return answer.bottleneck is None or answer.bottleneck.is_healthy
+    found = job.answers[0].bottleneck
+    return found is None or found.is_healthy
 
 
-def why_not_printed(whole: ReplayAnswer | JobAnswer) -> str | None:
+def why_not_printed(job: JobAnswer) -> str | None:
     """Why no prediction is printed; None if some are."""
-    points = whole.trade_offs
-    whys = [each.why_unknown for each in whole.points] if isinstance(whole, JobAnswer) else []
+    points = job.trade_offs
     if all(each.latency_ns.p50 is None for each in points):
         notes = [note for each in points for note in each.notes if note.startswith(_NOTHING)]
-        named = [*whys, *(each.why_no_latency for each in points)]
+        named = [each.why_unknown for each in job.points]
+        named += [*(each.why_no_latency for each in points)]
         named += [note.removeprefix(_NOTHING) for note in notes]
         return next((each for each in named if each), "too few records support a percentile")
-    if not whole.model_error.counting:
+    if not job.model_error.counting:
         return UNPREDICTED
-    return whole.model_error.misses
+    return job.model_error.misses
 
 
-def _recorded(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
-    first = own[0]
-    trace, part = first.trace, first.trace.part
+def _recorded(job: JobAnswer) -> list[str]:
+    trace, part = job.answers[0].trace, job.answers[0].trace.part
     name = last_part(trace.path)
-    edges = job.edges if job is not None else [trace.edge] if trace.edge else []
     used, whole = human_duration(part.to_ns - part.from_ns), human_duration(part.whole_ns)
-    rate = (job or own[-1]).observed.throughput_records_per_s
+    rate = job.observed.throughput_records_per_s
     found = [
-        f"{name}: {_chain(edges)}" if edges else name,
+        f"{name}: {_chain(job.edges)}" if job.edges else name,
         used if part.is_whole else f"{used} used of {whole}",
         f"{human_count(rate)} records/s" if rate is not None else "",
         f"link {trace.link}" if trace.link else "",
         f"buffer timeout {timeout_text(trace.config)}",
     ]
-    doubts = [*recording_lines(trace), *(each for answer in own for each in doubts_of(answer))]
+    doubts = [*recording_lines(trace), *(each for x in job.answers for each in doubts_of(x))]
     stated = (TAKEN_ALONE, PART_USED)
     briefs = [each.split("; ")[0].split(": ")[0] for each in doubts if not each.startswith(stated)]
     cut = [each for each in briefs if each.endswith(("is cut off", "was interrupted"))]
@@ -124,28 +121,28 @@ def _chain(edges: Sequence[str]) -> str:
     return f"{len(edges)} edges"
 
 
-def _verdict(own: Sequence[ReplayAnswer]) -> list[str]:
-    bottleneck = next((each.bottleneck for each in own if each.bottleneck is not None), None)
-    if bottleneck is not None:
-        return [f"{state_of(bottleneck.cause)}:", *bottleneck.clauses]
-    said = [text for each in own for found in each.diagnosis for text in found.clauses]
+def _verdict(job: JobAnswer) -> list[str]:
+    found = next((each.bottleneck for each in job.answers if each.bottleneck is not None), None)
+    if found is not None:
+        return [f"{state_of(found.cause)}:", *found.clauses]
+    said = [text for each in job.answers for found in each.diagnosis for text in found.clauses]
     return [f"{state_of(None)}:", *said] if said else []
 
 
-def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
+def _trade_off(job: JobAnswer) -> Sentence:
     """The setting that meets the limits, or the gain and price of another timeout."""
-    why = why_not_printed(job or own[0])
+    why = why_not_printed(job)
     if why is not None:
         return Sentence("trade-off", clauses_of(_NOTHING + why))
-    advised = advised_for(own, job)
+    advised = advised_for(job)
     if advised is not None:
         return Sentence("trade-off", [advised.head + advised.text, *advised.remarks], "; ")
-    found = job_trades(job) if job is not None else trades(own[0])
+    found = trades(job)
     if not found:
-        return Sentence("trade-off", [_range_of((job or own[0]).trade_offs)])
+        return Sentence("trade-off", [_range_of(job.points)])
     usual = (each for each in found if each.setting.endswith(f" {USUAL_ADVICE}"))
     chosen = next(usual, found[0])
-    if is_off((job or own[0]).model_error.buffers_per_s):
+    if is_off(job.model_error.buffers_per_s):
         unpriced = replace(chosen.trade, buffers_ratio=None, messages_per_s=None, cpu_cores=None)
         chosen = replace(chosen, trade=unpriced)
     first, *more = [*rate_parts(chosen.trade), *_latencies(chosen), *cost_parts(chosen.trade)]
@@ -171,33 +168,32 @@ def _latencies(chosen: NamedTrade) -> list[str]:
     return [f"latency {found[0]}", *found[1:]] if found else ["latency unknown"]
 
 
-def _range_of(points: Sequence[TradeOffPoint]) -> str:
+def _range_of(points: Sequence[JobPoint]) -> str:
     """The least and the largest latency of some settings."""
-    known = [each for each in points if each.latency_ns.p50 is not None]
+    known = [each for each in points if each.total.latency_ns.p50 is not None]
     if len(known) < 2:
         return "no other setting was tried"
     varied = what_varies(points)
+    known.sort(key=lambda each: each.total.latency_ns.p50 or 0.0)
     ends = [
-        f"{human_duration(each.latency_ns.p50)} ({label_of(each, varied)})"
-        for each in sorted(known, key=lambda each: each.latency_ns.p50 or 0.0)[:: len(known) - 1]
+        f"{human_duration(each.total.latency_ns.p50)} ({label_of(settings_of(each), varied)})"
+        for each in (known[0], known[-1])
     ]
     return f"p50 is between {' and '.join(ends)}"
 
 
-def advised_for(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Recommendation | None:
+def advised_for(job: JobAnswer) -> Recommendation | None:
     """Advice for the given limits; None without any."""
-    if job is not None:
-        return job_recommendation(job)
-    if not any(each.choice for each in own[0].advice.situations):
+    if not any(each.choice for each in job.advice.situations):
         return None
-    return recommendations(own[0])[0]
+    return recommendations(job)[0]
 
 
-def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
+def _trust(job: JobAnswer) -> list[str]:
     """How far the model is off; nothing where no prediction is printed."""
-    if why_not_printed(job or own[0]):
+    if why_not_printed(job):
         return []
-    error = (job or own[0]).model_error
+    error, first = job.model_error, job.answers[0]
     is_kept = error.throughput is not None and abs(error.throughput) < RATE_KEPT
     figures = error_figures(replace(error, throughput=None) if is_kept else error)
     known = [figures] if figures else []
@@ -205,31 +201,30 @@ def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
         known = ["records/s 0%"]
     if not known:
         return []
-    if job is None and own[0].trace.is_max_rate and error.throughput is None:
+    if job.is_exchange and first.trace.is_max_rate and error.throughput is None:
         known.insert(0, "records/s fitted")
     if error.p50 is None and error.p99 is None:
         known.append("latency unchecked")
     found = [f"model error as recorded: {', '.join(known)}"]
-    timeouts = _timeouts(own[0])
+    timeouts = _timeouts(first)
     if timeouts < TIMEOUTS_MIN:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
-    if any(each.latency_low_ns for each in (job or own[0]).trade_offs):
-        is_paused = job is not None and any(n.startswith(PAUSES_NOTED) for n in job.notes)
+    if any(each.latency_low_ns for each in job.trade_offs):
+        is_paused = any(each.startswith(PAUSES_NOTED) for each in job.notes)
         found.append(f"{'other ' * is_paused}host delays come on top")
     grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
     return [f"{grade}: {found[0]}", *found[1:]]
 
 
-def _timeouts(answer: ReplayAnswer) -> float:
+def _timeouts(answer: EdgeAnswer) -> float:
     """Length of the recording in buffer timeouts; infinite where the flusher does not beat."""
     part, timeout_ns = answer.trace.part, network_of(answer.trace.config).buffer_timeout_ns
     return (part.to_ns - part.from_ns) / timeout_ns if timeout_ns > 0 else float("inf")
 
 
-def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
-    whole, first = job or own[0], own[0]
-    choice = whole.choice
-    if job is not None and is_worth_it(job.by_task):
+def _next(job: JobAnswer) -> list[str]:
+    first, choice = job.answers[0], job.choice
+    if is_worth_it(job.by_task):
         return _next_by_task(job, is_own=first.trace.origin == "run")
     if choice is not None and choice.point is not None:
         keys = [each for each in choice.patch.splitlines() if each and not each.startswith("#")]
@@ -243,16 +238,16 @@ def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
         return [
             "record with --rest URL (of the JobManager): Flink's metrics show which task is busy"
         ]
-    if not _is_healthy(first):
+    if not _is_healthy(job):
         return ["mend what the verdict names, record again, then ask for other timeouts"]
-    if why_not_printed(whole):
+    if why_not_printed(job):
         return ["record more of the job, or use another part of the recording (--from, --to)"]
     if _timeouts(first) < TIMEOUTS_MIN:
         timeout_ns = network_of(first.trace.config).buffer_timeout_ns
         return [f"record {human_duration(TIMEOUTS_MIN * timeout_ns)} or more: this is too short"]
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
-    return [f"give a limit, as in --target 'p99<={_half_of_p99(whole)}', for the keys to set"]
+    return [f"give a limit, as in --target 'p99<={_half_of_p99(job)}', for the keys to set"]
 
 
 def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
@@ -265,8 +260,8 @@ def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
     return [f"flinknet bench again {quote(job.path)} --edge-timeout {asked}", change]
 
 
-def _half_of_p99(whole: ReplayAnswer | JobAnswer) -> str:
+def _half_of_p99(job: JobAnswer) -> str:
     """Some half of the p99 under the recorded setting, to two digits, as an example of a limit."""
-    recorded = next(each for each in whole.trade_offs if each.is_recorded)
+    recorded = next(each for each in job.trade_offs if each.is_recorded)
     half_ms = (recorded.latency_ns.p99 or recorded.latency_ns.p50 or 40 * NS_PER_MS) / NS_PER_MS / 2
     return f"{float(f'{half_ms:.2g}'):g}ms"

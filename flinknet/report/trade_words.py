@@ -9,14 +9,14 @@ from typing import Any
 
 from flinknet.options.what_if import SETTINGS, SITUATION, TIMEOUT, Setting, network_of, words_of
 from flinknet.options.what_if import situation_of as values_of_situation
-from flinknet.results import CpuCost, ReplayAnswer, SituationAdvice, TradeOffPoint
+from flinknet.results import CpuCost, JobAnswer, JobPoint, SituationAdvice, TradeOffPoint
 from flinknet.results.trades import (
     PointSetting,
     Range,
     Trade,
     are_alike,
+    compared_points,
     trade_between,
-    trades_of_run,
 )
 from flinknet.units import (
     MISSING,
@@ -37,9 +37,14 @@ LABELS_SHOWN = 4
 """Settings that are named of a note; the rest is counted, if it is more than one."""
 
 
-def settings_of(point: TradeOffPoint) -> dict[str, str]:
-    """Every setting that can be varied, by name, as spelled in tables."""
-    return words_of(Setting(network_of(point.config), **values_of_situation(point)))
+def settings_of(point: JobPoint) -> dict[str, str]:
+    """Every setting that can be varied, by name, as spelled in tables; the buffer timeouts of all
+    edges where they differ."""
+    total = point.total
+    found = words_of(Setting(network_of(total.config), **values_of_situation(total)))
+    if len({*point.timeouts_ns}) > 1:
+        found[BUFFER_TIMEOUT] = " / ".join(map(format_duration_ns, point.timeouts_ns))
+    return found
 
 
 def timeout_ns_of(point: TradeOffPoint) -> int:
@@ -47,13 +52,14 @@ def timeout_ns_of(point: TradeOffPoint) -> int:
     return network_of(point.config).buffer_timeout_ns
 
 
-def compared_settings(points: Sequence[TradeOffPoint]) -> list[PointSetting]:
+def compared_settings(points: Sequence[JobPoint]) -> list[PointSetting]:
     """Settings of some points as `results.trades` compares them."""
     found = []
     for each in points:
         others = settings_of(each)
         del others[BUFFER_TIMEOUT]
-        found.append(PointSetting(timeout_ns_of(each), situation_of(each), others))
+        total = each.total
+        found.append(PointSetting(timeout_ns_of(total), situation_of(total), others))
     return found
 
 
@@ -64,17 +70,20 @@ def situation_of(point: TradeOffPoint | SituationAdvice) -> dict[str, str]:
     return {each.name: each.kind.show(values[each.field]) for each in shown}
 
 
-def what_varies(points: Sequence[TradeOffPoint]) -> list[str]:
+def what_varies(points: Sequence[JobPoint]) -> list[str]:
     """Names of what differs between points; the buffer timeout if nothing does."""
-    rows = [settings_of(point) for point in points]
+    return varied_in([settings_of(point) for point in points])
+
+
+def varied_in(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Names of what differs between settings; the buffer timeout if nothing does."""
     names = list(rows[0]) if rows else []
     return [name for name in names if len({row[name] for row in rows}) > 1] or [BUFFER_TIMEOUT]
 
 
-def label_of(point: TradeOffPoint, varied: Sequence[str]) -> str:
+def label_of(setting: Mapping[str, str], varied: Sequence[str]) -> str:
     """A setting by what varies: "buffer timeout 10ms, rate x2"."""
-    names = settings_of(point)
-    return ", ".join(f"{name} {names[name]}" for name in varied if names[name] != MISSING)
+    return ", ".join(f"{name} {setting[name]}" for name in varied if setting[name] != MISSING)
 
 
 def situation_label(situation: SituationAdvice, varied: Sequence[str]) -> str:
@@ -88,13 +97,13 @@ def timeout_text(config: Mapping[str, str]) -> str:
     return format_duration_ns(network_of(config).buffer_timeout_ns)
 
 
-def notes_of(points: Sequence[TradeOffPoint]) -> list[str]:
-    """The notes of all predictions of a run, in the order in which they come."""
-    varied = what_varies(points)
+def notes_of(points: Sequence[JobPoint]) -> list[str]:
+    """The notes of all predictions of a job, in the order in which they come."""
     rows = [settings_of(point) for point in points]
+    varied = varied_in(rows)
     noted: dict[str, set[int]] = {}
     for index, point in enumerate(points):
-        for note in point.notes:
+        for note in point.total.notes:
             noted.setdefault(note, set()).add(index)
     return [
         note if len(of) == len(points) else f"{_where(rows, of, varied)}: {note}"
@@ -365,19 +374,20 @@ def price_cells(point: TradeOffPoint) -> list[str]:
     ]
 
 
-def trades(answer: ReplayAnswer) -> list[NamedTrade]:
-    """Trade-offs between settings of a run, see `trades_of_run`."""
-    found, settings = [], compared_settings(answer.trade_offs)
-    for number, (one, base) in enumerate(trades_of_run(answer, settings)):
-        shown, before = answer.trade_offs[one], answer.trade_offs[base]
-        varied = what_varies([before, shown])
-        name = settings_of(before)[varied[0]] if len(varied) == 1 else label_of(before, varied)
+def trades(job: JobAnswer) -> list[NamedTrade]:
+    """Trade-offs between settings of a job, see `compared_points`."""
+    found, points = [], job.points
+    for number, (one, base) in enumerate(compared_points(job, compared_settings(points))):
+        before, shown = settings_of(points[base]), settings_of(points[one])
+        varied = varied_in([before, shown])
+        name = before[varied[0]] if len(varied) == 1 else label_of(before, varied)
+        totals = points[one].total, points[base].total
         label = label_of(shown, varied)
-        found.append(trade_of(label, name, shown, before, answer.cpu_cost, says_cost=number == 0))
+        found.append(_trade_of(label, name, *totals, job.cpu_cost, says_cost=number == 0))
     return found
 
 
-def trade_of(
+def _trade_of(
     setting: str,
     before: str,
     shown: TradeOffPoint,

@@ -174,7 +174,7 @@ class WatchedEdge:
     """An edge in the newest part of a run.
 
     Attributes:
-        edge_number, edge, regimes, is_bottleneck: those of TraceDescription and ReplayAnswer.
+        edge_number, edge, regimes, is_bottleneck: those of TraceDescription and EdgeAnswer.
         from_ns, to_ns: ends of the part, by the clock of the trace.
         starved, blocked: shares of the time of the channel that waited most for credit, and behind
             a barrier; None without a channel.

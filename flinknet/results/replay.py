@@ -1,5 +1,5 @@
-"""The answers of a replay, in the order of their JSON: about a recorded run, and about a job of
-several exchanges.
+"""The answers of a replay, in the order of their JSON: about a recorded job, and about each of its
+edges.
 """
 
 from __future__ import annotations
@@ -250,8 +250,8 @@ class RunDetails:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayAnswer:
-    """The answer about one run, or one edge of a run with several.
+class EdgeAnswer:
+    """The answer about one edge of a job: all of a run that has no other.
 
     Attributes:
         channels: those that carried something; of very many those that matter most, by p99, time
@@ -290,9 +290,25 @@ class ReplayAnswer:
     credit: tuple[CreditPath, ...] = ()
 
     @property
-    def choice(self) -> Choice | None:
-        """The setting that meets the targets, as of a job."""
-        return self.advice.choice
+    def alone(self) -> JobAnswer:
+        """The exchange by itself, as a job of this one edge."""
+        seen = self.observed
+        return JobAnswer(
+            path=self.trace.path,
+            edges=() if self.trace.edge is None else (self.trace.edge,),
+            observed=JobObserved(
+                seen.throughput_records_per_s,
+                seen.latency_ns,
+                seen.buffers_per_s if seen.duration_ns else None,
+            ),
+            model_error=self.model_error,
+            points=tuple(JobPoint((), each, ()) for each in self.trade_offs),
+            simulated_ns=self.simulated.window_ns,
+            is_whole=self.simulated.is_whole,
+            cpu_cost=self.cpu_cost,
+            advice=self.advice,
+            answers=(self,),
+        )
 
 
 TAKEN_ALONE = (
@@ -300,6 +316,45 @@ TAKEN_ALONE = (
     " job from end to end counts what other settings do to the edges before it"
 )
 """Remark on an edge behind another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdgePoint:
+    """Prediction for one edge of a job; None where unknown.
+
+    Attributes:
+        number: number of the edge in its job, from 1 in the direction of flow.
+        latency_ns: latency from the arrival of a record at the edge.
+        since_source_ns: latency from the arrival of a record at the job.
+    """
+
+    number: int
+    edge: str
+    buffer_timeout_ns: int
+    throughput_records_per_s: float | None
+    latency_ns: LatencySummary
+    since_source_ns: LatencySummary
+    buffers_per_s: float | None
+    why_unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPoint:
+    """The prediction for a job under one setting.
+
+    Attributes:
+        timeouts_ns: buffer timeout of each edge; empty for an exchange by itself, whose
+            configuration has it.
+        total: records that leave the job; latency from the arrival of a record at the job until the
+            last task on its way was done; buffers over all edges; and the ends of their 90%
+            intervals, by how the beats of the flushers lie to each other, and where that was not
+            recorded by when records came.
+    """
+
+    timeouts_ns: tuple[int, ...]
+    total: TradeOffPoint
+    edges: tuple[JobEdgePoint, ...]
+    why_unknown: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,42 +367,48 @@ class JobObserved:
     buffers_per_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer:
-    """The answer about a job of several exchanges.
+    """The answer about a recorded job; an exchange by itself is a job of one edge.
 
     Attributes:
-        edges: names of the edges, in the direction of flow; `edge_numbers` are their numbers.
-        feeding: for each edge the place of the one before it; None behind a source.
+        edges: names of the edges, in the direction of flow; empty where the only one has none.
+        feeding: for each edge the place of the one before it; None behind a source. Empty for an
+            exchange by itself.
         model_error: error on the recorded setting, where it was observed.
         simulated_ns: length of the simulated part, for each phase.
         is_whole: whether that is all of the part that is used.
         notes: assumptions, as lines.
         cpu_cost: cost of a message behind the price of each setting; None without prices.
-        choice: the setting that meets the targets; None without targets, or if none can be chosen.
-        by_task: timeouts task by task that meet them; None where they were not searched.
+        by_task: timeouts task by task that meet the targets; None where they were not searched.
+        answers: one for each recorded edge, in the direction of flow.
     """
 
     path: str
     edges: tuple[str, ...]
-    edge_numbers: tuple[int, ...]
-    feeding: tuple[int | None, ...]
+    feeding: tuple[int | None, ...] = ()
     observed: JobObserved
     model_error: ModelError
     points: tuple[JobPoint, ...]
     simulated_ns: int
     is_whole: bool
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     cpu_cost: CpuCost | None = None
-    choice: Choice | None = None
+    advice: Advice = Advice()
     by_task: TaskTimeouts | None = None
+    answers: tuple[EdgeAnswer, ...] = ()
 
     @property
-    def trade_offs(self) -> tuple[JobPoint, ...]:
-        """The predictions for the job as a whole, as of a run."""
-        return self.points
+    def is_exchange(self) -> bool:
+        """Whether it is one exchange by itself, with predictions for it alone."""
+        return not self.feeding
 
     @property
-    def edge_titles(self) -> list[str]:
-        """Number and name of each edge."""
-        return [f"{each} {name}" for each, name in zip(self.edge_numbers, self.edges, strict=True)]
+    def choice(self) -> Choice | None:
+        """The setting that meets the targets; None without targets, and where nothing is advised."""
+        return self.advice.choice
+
+    @property
+    def trade_offs(self) -> tuple[TradeOffPoint, ...]:
+        """The predictions for the job as a whole."""
+        return tuple(each.total for each in self.points)

@@ -10,7 +10,7 @@ from typing import Any
 from flinknet.units import NS_PER_MS
 
 from .prediction import TradeOffPoint
-from .replay import JobAnswer, ReplayAnswer
+from .replay import Advice, JobAnswer
 
 Range = tuple[float, float]
 
@@ -140,10 +140,10 @@ def _changes(shown: TradeOffPoint, base: TradeOffPoint) -> tuple[float | None, f
     )
 
 
-def advised_points(answer: ReplayAnswer) -> set[int]:
+def advised_points(advice: Advice) -> set[int]:
     """Places of the settings that the advice mentions."""
     found: set[int | None] = set()
-    for situation in answer.advice.situations:
+    for situation in advice.situations:
         found |= {situation.knee}
         found |= {situation.choice.point, situation.choice.nearest} if situation.choice else set()
     return {each for each in found if each is not None}
@@ -179,7 +179,15 @@ def compared_timeouts(
     return [*of_recorded, *((each, usual) for each in shorter)] or None
 
 
-def trades_of_run(answer: ReplayAnswer, settings: Sequence[PointSetting]) -> list[tuple[int, int]]:
+def compared_points(answer: JobAnswer, settings: Sequence[PointSetting]) -> list[tuple[int, int]]:
+    """Pairs of places of settings to compare."""
+    of = _compared_of_exchange if answer.is_exchange else _compared_of_job
+    return of(answer, settings)
+
+
+def _compared_of_exchange(
+    answer: JobAnswer, settings: Sequence[PointSetting]
+) -> list[tuple[int, int]]:
     """Pairs of settings to compare, see `compared_timeouts`. Without a target and the default
     timeout: the knee, or the least latency, against the recorded setting; and the least latency
     against the most that has a timeout, unless these are the same. Empty where prices are unknown.
@@ -209,7 +217,7 @@ def trades_of_run(answer: ReplayAnswer, settings: Sequence[PointSetting]) -> lis
         if pairs is not None:
             return pairs
     least = min(own, key=lambda place: points[place].latency_ns.p50 or float("inf"))
-    advised = [place for place in sorted(advised_points(answer)) if place in own]
+    advised = [place for place in sorted(advised_points(answer.advice)) if place in own]
     found = [((advised or [least])[0], recorded)]
     known = [
         place
@@ -220,7 +228,7 @@ def trades_of_run(answer: ReplayAnswer, settings: Sequence[PointSetting]) -> lis
     return [*found, (least, most)] if most != least else found
 
 
-def trades_of_job(answer: JobAnswer, settings: Sequence[PointSetting]) -> list[tuple[int, int]]:
+def _compared_of_job(answer: JobAnswer, settings: Sequence[PointSetting]) -> list[tuple[int, int]]:
     """Pairs of settings to compare, see `compared_timeouts`. Without a target and the default
     timeout: the setting with the least latency instead of the recorded one, and instead of the one
     with the most. Empty where latencies are unknown."""

@@ -131,11 +131,11 @@ def test_an_answer_without_latency_says_why_once_and_advises_nothing(
         assert point["latency_low_ns"] is point["latency_high_ns"] is None
         assert point["why_no_latency"].startswith("the recorded backlog implies a mean latency of")
     assert answer["advice"]["withheld"] == "the recorded backlog contradicts the predicted latency"
-    print_replays(found.answers, Console(width=100))
+    print_replays(found.jobs, Console(width=100))
     first = capsys.readouterr().out
     assert "trade-off  not predicted: the recorded backlog implies a mean latency of" in first
     assert "p99" not in first
-    print_replays(found.answers, Console(width=100), details=True)
+    print_replays(found.jobs, Console(width=100), details=True)
     printed = capsys.readouterr().out
     assert "advised: the recorded backlog contradicts the predicted latency" in printed
     assert "shorter than recorded" not in printed

@@ -24,7 +24,7 @@ from flinknet.replay.predictions import GROWS
 from flinknet.replay.read import open_recorded_run, open_runs
 from flinknet.replay.simulations import predict_here
 from flinknet.report.export import replay_document
-from flinknet.results import ReplayAnswer
+from flinknet.results import EdgeAnswer
 from flinknet.trace import open_run
 from tests.page_answer import answer as plain_answer
 from tests.page_answer import typed
@@ -45,7 +45,7 @@ def test_the_recorded_setting_is_predicted_too_and_its_error_stated(
 ) -> None:
     grid = timeouts(0, 100 * MS, -1)
     replay = replay_runs(spark, open_runs([sawtooth_run]), grid)
-    answer = replay_document(replay.answers)
+    answer = replay_document(replay.jobs)
     assert [point["is_recorded"] for point in answer["trade_offs"]] == [False, True, False, False]
     assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.05)
     assert answer["model_error"]["p99"] == pytest.approx(0, abs=0.05)
@@ -145,7 +145,7 @@ def test_several_runs_give_a_list(spark: Any, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", buffers=20)
     write_run(tmp_path / "runs" / "b", buffers=20, period_ns=5 * MS)
     runs = open_runs([tmp_path / "runs", tmp_path / "runs" / "a"])
-    answer = replay_document(replay_runs(spark, runs, timeouts(MS)).answers)
+    answer = replay_document(replay_runs(spark, runs, timeouts(MS)).jobs)
     assert [Path(each["trace"]["path"]).name for each in answer["replays"]] == ["a", "b"]
     recorded = [
         point["config"]["execution.buffer-timeout.interval"].replace(" ", "")
@@ -280,20 +280,20 @@ def test_a_trace_file_alone_is_refused_with_advice(sawtooth_run: Path) -> None:
 
 def test_fields_that_do_not_apply_are_left_out() -> None:
     plain = plain_answer()
-    of_run = replay_document([typed(plain | {"details": None})])
+    of_run = replay_document([typed(plain | {"details": None}).alone])
     assert not {"is_bottleneck", "details"} & of_run.keys()
     assert list(of_run["model_error"]) == ["throughput", "p50", "p99", "buffers_per_s"]
-    edge = replay_document([typed(plain | {"trace": {"edge": "a → b", "origin": "tap"}})])
+    edge = replay_document([typed(plain | {"trace": {"edge": "a → b", "origin": "tap"}}).alone])
     assert {"is_bottleneck", "bottleneck", "details"} <= edge.keys()
     assert edge["model_error"]["buffers_per_s"] is None
 
 
 def test_several_answers_are_a_list() -> None:
-    found = replay_document([typed(plain_answer()), typed(plain_answer())])
+    found = replay_document([typed(plain_answer()).alone, typed(plain_answer()).alone])
     assert (list(found), len(found["replays"])) == (["schema_version", "replays"], 2)
 
 
 def test_an_answer_is_plain_data_and_comes_back_from_it() -> None:
     given = typed(plain_answer())
     plain = json.loads(json.dumps(to_plain(given)))
-    assert to_plain(from_plain(ReplayAnswer, plain)) == plain
+    assert to_plain(from_plain(EdgeAnswer, plain)) == plain

@@ -94,7 +94,7 @@ def found_in_parquet(found: Found, directory: Path, edges: list[str]) -> None:
 def printed(replay: Replay) -> str:
     stream = io.StringIO()
     console = Console(file=stream, width=240)
-    print_replays(replay.answers, console, jobs=replay.jobs, details=True)
+    print_replays(replay.jobs, console, details=True)
     return stream.getvalue()
 
 
@@ -106,10 +106,10 @@ def test_a_figure_of_an_edge_and_a_setting_is_the_same_wherever_it_stands(
     replay = replay_runs(spark, open_runs([run]), Grid(buffer_timeouts_ns=(5 * MS, -1)))
     (job,) = replay.jobs
     found: Found = defaultdict(set)
-    document = json.loads(json.dumps(replay_document(replay.answers, replay.jobs)))
+    document = json.loads(json.dumps(replay_document(replay.jobs)))
     found_in_document(found, document)
-    found_in_page(found, replay_page(replay.answers, replay.jobs))
-    found_in_csv(found, csv_text(replay_rows(replay.answers, replay.jobs)))
+    found_in_page(found, replay_page(replay.jobs))
+    found_in_csv(found, csv_text(replay_rows(replay.jobs)))
     write_tables(replay.tables(), tmp_path / "tables")
     found_in_parquet(found, tmp_path / "tables", list(job.edges))
     assert len({(edge, timeout_ns) for edge, timeout_ns, _ in found}) == 6

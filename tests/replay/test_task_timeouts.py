@@ -147,7 +147,7 @@ def test_the_timeouts_of_a_job_keep_its_limit_and_none_can_be_doubled(
     assert found.saved == pytest.approx(saved)
     assert found.saved >= 0
     stream = io.StringIO()
-    print_replays(replay.answers, Console(file=stream, width=100), jobs=replay.jobs)
+    print_replays(replay.jobs, Console(file=stream, width=100))
     if found.saved >= 0.05:
         text = stream.getvalue()
         assert f'set_buffer_timeout("{found.timeouts_ns[0] // MS}ms")' in text

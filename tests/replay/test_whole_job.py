@@ -72,7 +72,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert total.latency_ns.p99 == pytest.approx(p99_ns, rel=0.15)
     assert (mixed.latency_ns.p50 or 0) < (recorded.latency_ns.p50 or 0)
     assert not any("edge alone" in remark for each in found.answers for remark in each.remarks)
-    document = replay_document(found.answers, found.jobs)
+    document = replay_document(found.jobs)
     assert len(document["replays"]) == 3
     assert json.loads(json.dumps(document))["jobs"][0]["edges"] == list(job.edges)
     edges = [each.trade_offs[0].price for each in found.answers]
@@ -97,7 +97,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert "buffer timeout 10ms / 1ms / 10ms instead of 10ms: p50 −" in text
     assert "10ms / 1ms / 10ms" in text
     assert "latency of the job was not recorded" in text
-    assert "The job from end to end" in page_of(replay_page(found.answers, found.jobs))
+    assert "The job from end to end" in page_of(replay_page(found.jobs))
 
 
 @pytest.mark.spark
@@ -113,7 +113,7 @@ def test_the_timeout_of_a_job_is_found_to_the_millisecond(spark: Any, tmp_path: 
 
 def printed(found: Replay, **options: bool) -> str:
     stream = io.StringIO()
-    print_replays(found.answers, Console(file=stream, width=140), jobs=found.jobs, **options)
+    print_replays(found.jobs, Console(file=stream, width=140), **options)
     return stream.getvalue()
 
 
@@ -178,4 +178,4 @@ def test_what_stays_within_task_managers_counts_in_the_whole_job(
     assert job.points[-1].edges[1].buffers_per_s == 0
     assert any("filled in by Flink's counters" in each for each in job.notes)
     assert "stage-1 → stage-2" in printed(found, details=True)
-    assert "The job from end to end" in page_of(replay_page(found.answers, found.jobs))
+    assert "The job from end to end" in page_of(replay_page(found.jobs))

@@ -55,7 +55,7 @@ def text(*situations: dict[str, Any], **options: Any) -> str:
 
 def text_of(given: dict[str, Any]) -> str:
     """The advice as a terminal prints it."""
-    parts = [part for each in recommendations(typed(given)) for part in each.parts]
+    parts = [part for each in recommendations(typed(given).alone) for part in each.parts]
     return printed(*parts, width=300)
 
 
@@ -104,21 +104,21 @@ def test_a_situation_of_one_setting_has_no_mark() -> None:
     )
     del single["trade_offs"][3], single["trade_offs"][1]
     single["advice"]["frontier"] = [0, 1]
-    assert not is_on_frontier(typed(single), 0)
-    assert not is_on_frontier(typed(single), 1)
-    assert recommendations(typed(single)) == []
+    assert not is_on_frontier(typed(single).alone, 0)
+    assert not is_on_frontier(typed(single).alone, 1)
+    assert recommendations(typed(single).alone) == []
     mixed = answer(
         situation(knee=None), situation(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2]
     )
     del mixed["trade_offs"][3]
-    assert [is_on_frontier(typed(mixed), index) for index in range(3)] == [True, False, False]
+    assert [is_on_frontier(typed(mixed).alone, index) for index in range(3)] == [True, False, False]
 
 
 def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:
-    without = typed({"trade_offs": [{"is_recorded": False}]})
+    without = typed({"trade_offs": [{"is_recorded": False}]}).alone
     assert recommendations(without) == []
     assert marks_of(without, 0) == []
-    assert advised_points(without) == set()
+    assert advised_points(without.advice) == set()
     assert not is_on_frontier(without, 0)
 
 
@@ -128,8 +128,8 @@ def test_marks_and_rows_are_those_that_the_advice_speaks_of() -> None:
         situation(2.0, knee=2, choice=CHOICE | {"point": None, "nearest": 3}),
     )
     given["trade_offs"] *= 2
-    given = typed(given)
-    assert advised_points(given) == {1, 2, 3}
+    given = typed(given).alone
+    assert advised_points(given.advice) == {1, 2, 3}
     assert marks_of(given, 0) == ["recorded"]
     assert marks_of(given, 1) == ["knee", "choice"]
     assert marks_of(given, 3) == ["nearest"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ def embedded(page: str) -> Any:
 
 def replayed(*answers: dict[str, Any]) -> str:
     """The page of some answers."""
-    return page_of(replay_page([typed(each) for each in answers]))
+    return page_of(replay_page([typed(each).alone for each in answers]))
 
 
 def part_of(page: str, kind: str, *, is_folded: bool = False) -> Any:
@@ -147,7 +148,7 @@ def show(show_page: Callable[..., Chromium]) -> Callable[..., Chromium]:
     """Open the page of some answers."""
 
     def open_page(*answers: dict[str, Any], width: int = 1280, **options: Any) -> Chromium:
-        return show_page(replay_page([typed(each) for each in answers]), width, **options)
+        return show_page(replay_page([typed(each).alone for each in answers]), width, **options)
 
     return open_page
 
@@ -456,14 +457,16 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
     ]
     plain = {"path": "runs/a/tap", "edges": edges, "edge_numbers": [1, 2], "points": points}
     plain["model_error"] = {"throughput": 0.01, "p50": 0.02, "p99": -0.1}
-    plain["choice"] = CHOICE | {"point": 0, "margin": 0.1, "next_longer_ns": None}
-    job = from_plain(JobAnswer, filled(JobAnswer, plain))
+    choice = CHOICE | {"point": 0, "margin": 0.1, "next_longer_ns": None}
+    plain["advice"] = {"choice": choice, "situations": [situation(choice=choice)]}
+    plain["feeding"] = [None, 0]
     replays = [
         typed(given | {"trace": given["trace"] | named | {"path": "runs/a/tap"}})
         for named in ({"edge_number": n, "edge": edge} for n, edge in enumerate(edges, 1))
         for given in [answer((5, 10, 100))]
     ]
-    chromium = show_page(replay_page(replays, [job]), width)
+    job = replace(from_plain(JobAnswer, filled(JobAnswer, plain)), answers=tuple(replays))
+    chromium = show_page(replay_page([job]), width)
     assert sections_of(chromium) == ("headline", "", *SECTIONS[2:5], "edges", "environment")
     assert "p99<=20ms is met by the job as a whole" in text_of(chromium, "#answer")
     assert texts_of(chromium, "#trade-offs svg .strong") == ["choice"] * 3

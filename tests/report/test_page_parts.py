@@ -354,11 +354,11 @@ def test_charts_have_their_limits_titles_of_axes_and_lanes(
 
 
 def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> None:
-    chart = main_chart(replay_page([typed(answer((0, 10, 100, -1), (2, 8)))]))
+    chart = main_chart(replay_page([typed(answer((0, 10, 100, -1), (2, 8))).alone]))
     assert isinstance(chart, Curves)
     assert (chart.title, chart.by) == ("Latency", "buffer timeout")
     assert list(chart.labels) == ["0", "10ms", "100ms", "-1"]
     assert chart.marks == {1: "recorded"}
     assert [each.name for each in chart.series] == ["p50", "p99"]
     assert chart.series[0].low
-    assert main_chart(replay_page([typed(answer(model_error={"throughput": 0.6}))])) is None
+    assert main_chart(replay_page([typed(answer(model_error={"throughput": 0.6})).alone])) is None

@@ -62,11 +62,27 @@ def printed(*answers: dict[str, Any], width: int = 120, **options: Any) -> list[
 def printed_first(*answers: dict[str, Any], width: int = 120, **options: Any) -> list[str]:
     stream = io.StringIO()
     print_replays(
-        [typed(each) for each in answers],
+        [typed(each).alone for each in answers],
         Console(file=stream, width=width, highlight=False),
         **options,
     )
     return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+def test_the_answer_stands_in_six_lines_and_one_table() -> None:
+    held = Bottleneck(cause=Cause.SLOW_TASKS, evidence=("sink is busy",), remedy=("add one",))
+    stream = io.StringIO()
+    shown = replace(typed(answer()), bottleneck=held)
+    print_replays([shown.alone], Console(file=stream, width=100, highlight=False))
+    lines = [line.rstrip() for line in stream.getvalue().splitlines()]
+    names = [line.split()[0] for line in lines[: lines.index("")]]
+    assert names == ["recorded", "verdict", "trade-off", "trust", "next"]
+    assert lines[1] == "verdict    slow: sink is busy; add one"
+    assert "p50 −5.2%" in lines[3]
+    head, *rows = lines[lines.index("") + 1 :]
+    assert head.split() == ["timeout", "records/s", "p50", "p99", "buffers/s"]
+    assert [row.split()[0] for row in rows] == ["0", "10ms", "100ms"]
+    assert all(len(line) <= 100 for line in lines)
 
 
 def test_a_throughput_that_the_model_was_fitted_to_has_no_error() -> None:
@@ -167,7 +183,7 @@ def test_a_part_of_a_table_without_groups_has_no_line_for_them() -> None:
 def test_pauses_of_task_managers_stand_below_the_verdicts() -> None:
     pauses = "TaskManagers stood still 3 times, for 300 ms at most"
     points = [point("10 ms", is_recorded=True, notes=[f"{pauses}: the ranges reach from none"])]
-    assert diagnosis_table([typed(answer(trade_offs=points))]).notes == [pauses]
+    assert diagnosis_table(typed(answer(trade_offs=points)).alone).notes == [pauses]
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -11,7 +11,7 @@ from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
 from flinknet.report.replay import replay_page
 from flinknet.report.trade_words import cpu_text, duration_text, trade_sentence, trades
-from flinknet.results import Choice, LatencySummary, ReplayAnswer
+from flinknet.results import Choice, EdgeAnswer, LatencySummary
 from flinknet.results.trades import Trade, compared_timeouts, range_of_change
 from flinknet.units import NS_PER_MS
 from tests.page_answer import answer, typed
@@ -32,7 +32,7 @@ def priced(**recorded: Any) -> Any:
     return typed(plain | {"cpu_cost": cost} | recorded)
 
 
-def without_100ms(answered: ReplayAnswer) -> ReplayAnswer:
+def without_100ms(answered: EdgeAnswer) -> EdgeAnswer:
     """The answer with a setting of 200 ms instead of Flink's default."""
     key = "execution.buffer-timeout.interval"
     return replace(
@@ -46,8 +46,8 @@ def without_100ms(answered: ReplayAnswer) -> ReplayAnswer:
     )
 
 
-def lines_of(answered: ReplayAnswer) -> list[str]:
-    return [each.text for each in trades(answered)]
+def lines_of(answered: EdgeAnswer) -> list[str]:
+    return [each.text for each in trades(answered.alone)]
 
 
 def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
@@ -57,7 +57,7 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
         "1/10 of the buffers/s, +1.90 k messages/s, +6.1% of a core"
         " (90.0 us for a buffer and its credit, assumed: as measured)" in line
     )
-    assert line[1:] in page_of(replay_page([without_100ms(priced())]))
+    assert line[1:] in page_of(replay_page([without_100ms(priced()).alone]))
 
 
 def test_short_timeouts_are_compared_with_the_default_of_flink() -> None:

@@ -25,7 +25,6 @@ from flinknet.results import (
     JobAnswer,
     JobPoint,
     ModelError,
-    ReplayAnswer,
     SituationAdvice,
     TradeOffPoint,
 )
@@ -204,13 +203,17 @@ def are_met(advice: Sequence[Advice]) -> bool | None:
     )
 
 
-def all_meet(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer]) -> bool | None:
-    """Whether the targets are met: by each job as a whole, and by each run that is none, or whose
-    job is unknown. None if that is unknown."""
-    choices = {each.path: each.choice for each in jobs if each.choice is not None}
-    whole = {path: _is_met(each) for path, each in choices.items() if _is_of_predicted(each)}
-    alone = [each.advice for each in answers if each.trace.path not in whole]
-    return _all_of([*whole.values(), *([are_met(alone)] if alone else [])])
+def all_meet(jobs: Sequence[JobAnswer]) -> bool | None:
+    """Whether the targets are met: by each job as a whole, and by each exchange alone, or in a job
+    that is unknown. None if that is unknown."""
+    whole, alone = [], []
+    for job in jobs:
+        choice = job.choice
+        if not job.is_exchange and choice is not None and _is_of_predicted(choice):
+            whole.append(_is_met(choice))
+        else:
+            alone += [each.advice for each in job.answers]
+    return _all_of([*whole, *([are_met(alone)] if alone else [])])
 
 
 def _is_of_predicted(choice: Choice) -> bool:
@@ -288,8 +291,8 @@ def set_by_operators(choice: Choice, points: Sequence[JobPoint], recorded: JobPo
 def chosen(
     points: Sequence[JobPoint], targets: Sequence[Target], error: ModelError
 ) -> Choice | None:
-    """The setting of a job that meets the targets, as `choose`, among the recorded
-    one and those with the same timeout on all edges. None without targets."""
+    """The setting of a job that meets the targets, as `choose`, among the recorded one and those
+    with the same timeout on all edges. None without targets."""
     if not targets:
         return None
     places = [
@@ -302,6 +305,22 @@ def chosen(
         None if each is None else places[each] for each in (choice.point, choice.nearest)
     )
     return replace(choice, point=point, nearest=nearest)
+
+
+def advice_of_job(choice: Choice | None, recorded: TradeOffPoint) -> Advice:
+    """Advice for a job of several edges: the choice alone, in the recorded situation."""
+    if choice is None:
+        return Advice()
+    situation = SituationAdvice(
+        **dict(situation_of(recorded)),
+        knee=None,
+        knee_patch="",
+        why_no_knee=None,
+        is_alike=False,
+        choice=choice,
+        beyond_keys=(),
+    )
+    return Advice(choice=choice, situations=(situation,))
 
 
 def situation_of(point: TradeOffPoint) -> Situation:

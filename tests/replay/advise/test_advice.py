@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from flinknet.options import effective_flink_keys
 from flinknet.replay.advise.advice import (
     UNKNOWN_ERROR,
     advice,
+    advice_of_job,
     all_meet,
     are_met,
     choose,
@@ -22,7 +24,7 @@ from flinknet.replay.advise.advice import (
     withheld,
 )
 from flinknet.replay.advise.targets import Target
-from flinknet.report.advice import job_recommendation
+from flinknet.report.advice import recommendations
 from flinknet.report.export import replay_rows
 from flinknet.results import (
     Advice,
@@ -157,7 +159,9 @@ def test_a_target_that_nothing_holds_names_the_nearest() -> None:
 def test_a_target_that_cannot_be_judged_is_unknown(targets: list[str]) -> None:
     found = choose(POINTS, [Target.parse(each) for each in targets], EXACT)
     assert (found.point, found.is_known) == (None, False)
-    said = job_recommendation(replace(whole(), choice=replace(found, nearest=None)))
+    recorded = next(each for each in POINTS if each.is_recorded)
+    unknown = advice_of_job(replace(found, nearest=None), recorded)
+    (said,) = recommendations(replace(whole(), advice=unknown))
     assert said.head.startswith(f"unknown whether a setting meets {', '.join(targets)}")
     assert said.is_none
     missed = choose(POINTS, [Target.parse(each) for each in ("p99.9<=20ms", "p99<=1us")], EXACT)
@@ -322,18 +326,17 @@ def whole(*target: str) -> JobAnswer:
     points.insert(1, JobPoint.of(point(10 * MS, 3.0, 90.0), (10 * MS, 0), ()))
     targets = [Target.parse(each) for each in target]
     observed = JobObserved(1000.0, LatencySummary(count=0), None)
+    recorded = next(each.total for each in points if each.total.is_recorded)
     return JobAnswer(
-        "run",
-        ("A → B", "B → C"),
-        (1, 2),
-        (None, 0),
-        observed,
-        EXACT,
-        tuple(points),
-        1,
-        True,
-        (),
-        choice=chosen(points, targets, EXACT),
+        path="run",
+        edges=("A → B", "B → C"),
+        feeding=(None, 0),
+        observed=observed,
+        model_error=EXACT,
+        points=tuple(points),
+        simulated_ns=1,
+        is_whole=True,
+        advice=advice_of_job(chosen(points, targets, EXACT), recorded),
     )
 
 
@@ -341,16 +344,16 @@ def test_a_job_as_a_whole_is_held_to_its_targets_at_one_timeout_for_all_edges() 
     found = whole("p99<=6ms")
     assert found.choice.point == 2
     assert found.points[2].timeouts_ns == (5 * MS, 5 * MS)
-    said = job_recommendation(found)
+    (said,) = recommendations(found)
     assert said.text.startswith(" is met by the job as a whole with buffer timeout 5ms: 5.00 ms")
     assert said.patch == "execution.buffer-timeout.interval: 5 ms"
     assert whole().choice is None
-    assert job_recommendation(whole()) is None
+    assert recommendations(whole()) == []
 
 
 def test_csv_has_a_row_for_what_a_job_did_and_one_for_each_of_its_settings() -> None:
     found = whole()
-    rows = replay_rows([], [found])
+    rows = replay_rows([found])
     assert [row["kind"] for row in rows] == ["observed", *["predicted"] * len(found.points)]
     assert {(row["run"], row["edge"]) for row in rows} == {("run", "job")}
     assert rows[0]["throughput_records_per_s"] == 1000.0
@@ -358,24 +361,24 @@ def test_csv_has_a_row_for_what_a_job_did_and_one_for_each_of_its_settings() -> 
     assert [row["latency_p99_ns"] for row in rows[1:]][2] == found.points[2].latency_ns.p99
     assert all(row["is_reliable"] for row in rows)
     off = replace(found, model_error=ModelError(0.0, 0.6, 0.0))
-    assert [row["is_reliable"] for row in replay_rows([], [off])][:2] == [True, False]
+    assert [row["is_reliable"] for row in replay_rows([off])][:2] == [True, False]
 
 
 def test_the_nearest_setting_of_a_job_is_named_where_none_meets_the_target() -> None:
     found = whole("p99<=0.1ms")
     assert (found.choice.point, found.choice.nearest) == (None, 0)
-    said = job_recommendation(found)
+    (said,) = recommendations(found)
     assert said.head == "no predicted setting meets p99<=0.1ms for the job as a whole"
 
 
 def test_edges_of_a_job_are_not_held_to_its_targets() -> None:
     """A single edge may meet what the job does not, and does not count then."""
     met_alone = advice(POINTS, [Target.parse("p99<=19ms")], EXACT)
-    edge = SimpleNamespace(trace=SimpleNamespace(path="run"), advice=met_alone)
-    other = SimpleNamespace(trace=SimpleNamespace(path="other"), advice=met_alone)
+    edge: Any = SimpleNamespace(advice=met_alone)
     met, missed = whole("p99<=6ms"), whole("p99<=0.1ms")
-    unknown = replace(met, choice=Choice(("p99<=6ms",), None, False, None, None, ""))
-    assert all_meet([edge], [met])
-    assert not all_meet([edge, other], [missed])
-    assert all_meet([edge], [unknown])
-    assert all_meet([edge, other], [])
+    unknown = Advice(choice=Choice(("p99<=6ms",), None, False, None, None, ""))
+    alone = replace(met, feeding=(), advice=met_alone, answers=(edge,))
+    assert all_meet([replace(met, answers=(edge,))])
+    assert not all_meet([replace(missed, answers=(edge,)), alone])
+    assert all_meet([replace(met, advice=unknown, answers=(edge,))])
+    assert all_meet([alone, alone])

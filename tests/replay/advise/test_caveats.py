@@ -26,7 +26,7 @@ from tests.replay_documents import documents
 
 
 def answer_of(spark: Any, *paths: Path, **options: Any) -> dict[str, Any]:
-    return replay_document(replay_runs(spark, open_runs(paths), Grid(), **options).answers)
+    return replay_document(replay_runs(spark, open_runs(paths), Grid(), **options).jobs)
 
 
 def add_events(run: Path, name: str, events: list[tuple[int, ...]]) -> None:
