@@ -55,9 +55,6 @@ RATE_KEPT = 0.005
 TIMEOUTS_MIN = 20
 """Length of a recording, in buffer timeouts, below which a few beats of the flusher decide."""
 
-USUAL_ADVICE = "5ms"
-"""Timeout whose price is stated where no limit is given, if it was predicted."""
-
 
 def replay_sentences(job: JobAnswer) -> list[Sentence]:
     """The sentences about a recorded job."""
@@ -140,8 +137,7 @@ def _trade_off(job: JobAnswer) -> Sentence:
     found = trades(job)
     if not found:
         return Sentence("trade-off", [_range_of(job.points)])
-    usual = (each for each in found if each.setting.endswith(f" {USUAL_ADVICE}"))
-    chosen = next(usual, found[0])
+    chosen = found[0]
     if is_off(job.model_error.buffers_per_s):
         unpriced = replace(chosen.trade, buffers_ratio=None, messages_per_s=None, cpu_cores=None)
         chosen = replace(chosen, trade=unpriced)

@@ -16,7 +16,8 @@ from flinknet.results.trades import (
     Trade,
     are_alike,
     compared_points,
-    trade_between,
+    recorded_place,
+    trade_with_recorded,
 )
 from flinknet.units import (
     MISSING,
@@ -146,8 +147,8 @@ _SAME_RATIO = 0.02
 
 
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
-    """ "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), 13 times the buffers/s, +1.90 k
-    messages/s, +6% of a core".
+    """ "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), 13 times the buffers/s, +6% of a
+    core, +1.90 k messages/s".
     """
     return f"{setting} instead of {before}: {trade_text(trade)}"
 
@@ -170,16 +171,16 @@ def rate_parts(trade: Trade) -> list[str]:
 
 
 def cost_parts(trade: Trade) -> list[str]:
-    """The changes of buffers, messages and CPU."""
-    parts = []
-    if trade.buffers_ratio is not None:
-        parts.append(_times_the_buffers(trade.buffers_ratio))
-        is_same = abs(trade.buffers_ratio - 1) <= _SAME_RATIO
-        if trade.messages_per_s is not None and not is_same:
-            parts.append(f"{signed(trade.messages_per_s, human_count)} messages/s")
+    """The changes of buffers, CPU and messages."""
+    parts, ratio = [], trade.buffers_ratio
+    if ratio is not None:
+        parts.append(_times_the_buffers(ratio))
     if trade.cpu_cores is not None:
         ends = _ends_text(trade.cpu_range_cores, cpu_text)
         parts.append(f"{cpu_text(trade.cpu_cores)}{ends} of a core")
+    is_known = ratio is not None and abs(ratio - 1) > _SAME_RATIO
+    if is_known and trade.messages_per_s is not None:
+        parts.append(f"{signed(trade.messages_per_s, human_count)} messages/s")
     return parts
 
 
@@ -375,15 +376,16 @@ def price_cells(point: TradeOffPoint) -> list[str]:
 
 
 def trades(job: JobAnswer) -> list[NamedTrade]:
-    """Trade-offs between settings of a job, see `compared_points`."""
-    found, points = [], job.points
-    for number, (one, base) in enumerate(compared_points(job, compared_settings(points))):
-        before, shown = settings_of(points[base]), settings_of(points[one])
+    """Trade-offs between settings of a job and the recorded one, see `compared_points`."""
+    found, points, recorded = [], job.points, recorded_place(job)
+    for place in compared_points(job, compared_settings(points)):
+        assert recorded is not None, "nothing is compared without it"
+        before, shown = settings_of(points[recorded]), settings_of(points[place])
         varied = varied_in([before, shown])
         name = before[varied[0]] if len(varied) == 1 else label_of(before, varied)
-        totals = points[one].total, points[base].total
+        totals = points[place].total, points[recorded].total
         label = label_of(shown, varied)
-        found.append(_trade_of(label, name, *totals, job.cpu_cost, says_cost=number == 0))
+        found.append(_trade_of(label, name, *totals, job.cpu_cost, says_cost=not found))
     return found
 
 
@@ -398,11 +400,11 @@ def _trade_of(
 ) -> NamedTrade:
     """The gain and price of `shown`: "buffer timeout 5ms instead of 100ms: p50 −46.0 ms, …", with
     the assumed cost of a buffer on request."""
-    trade = trade_between(shown, base, has_cpu_cost=cpu_cost is not None)
+    trade = trade_with_recorded(shown, base, has_cpu_cost=cpu_cost is not None)
     sentence = trade_sentence(setting, before, trade)
     if trade.cpu_cores is not None and cpu_cost is not None and says_cost:
         cost = human_duration(cpu_cost.ns_per_message)
-        sentence += f" ({cost} for a buffer and its credit, {cpu_cost.how})"
+        sentence += f"; CPU: {cost} for a buffer and its credit, {cpu_cost.how}"
     if are_alike(shown, base):
         sentence += "; latency hardly depends on it here"
     p50_ns, p99_ns = (

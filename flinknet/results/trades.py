@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import hypot
+from math import hypot, inf
 from typing import Any
 
 from flinknet.units import NS_PER_MS
@@ -17,11 +17,11 @@ Range = tuple[float, float]
 SAME_LATENCY = 0.05
 """Settings whose p50 and p99 differ by no more, as a share, are alike in latency."""
 
-USUAL_NS = 100 * NS_PER_MS
-"""Flink's default buffer timeout."""
+USUAL_NS = 5 * NS_PER_MS
+"""Buffer timeout whose price is stated first, if it was predicted."""
 
 TRADES_MAX = 4
-"""Timeouts that are compared with it."""
+"""Timeouts that are compared with the recorded one, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,21 @@ def change_of(now: float | None, before: float | None) -> float | None:
     return now - before if now is not None and before is not None else None
 
 
-def trade_between(shown: TradeOffPoint, base: TradeOffPoint, *, has_cpu_cost: bool) -> Trade:
-    """Changes from `base` to `shown`; CPU is unknown where the cost of a buffer is."""
-    cores, messages_per_s = _changes(shown, base)
+def trade_with_recorded(
+    shown: TradeOffPoint, recorded: TradeOffPoint, *, has_cpu_cost: bool
+) -> Trade:
+    """Changes from the recorded setting to `shown`; CPU is unknown where the cost of a buffer
+    is."""
+    price = shown.price
     return Trade(
-        ratio_of(shown.throughput_records_per_s, base.throughput_records_per_s),
-        change_of(shown.latency_ns.p50, base.latency_ns.p50),
-        change_of(shown.latency_ns.p99, base.latency_ns.p99),
-        ratio_of(shown.buffers_per_s, base.buffers_per_s),
-        cores if has_cpu_cost else None,
-        messages_per_s,
-        range_of_change(shown, base, "p50"),
-        range_of_change(shown, base, "p99"),
+        ratio_of(shown.throughput_records_per_s, recorded.throughput_records_per_s),
+        change_of(shown.latency_ns.p50, recorded.latency_ns.p50),
+        change_of(shown.latency_ns.p99, recorded.latency_ns.p99),
+        ratio_of(shown.buffers_per_s, recorded.buffers_per_s),
+        price.cpu_cores_change if price is not None and has_cpu_cost else None,
+        None if price is None else price.messages_per_s_change,
+        range_of_change(shown, recorded, "p50"),
+        range_of_change(shown, recorded, "p99"),
     )
 
 
@@ -125,21 +128,6 @@ def _ends(point: TradeOffPoint, name: str) -> tuple[float, float, float]:
     return value, low, high
 
 
-def _changes(shown: TradeOffPoint, base: TradeOffPoint) -> tuple[float | None, float | None]:
-    """Changes in cores and in messages per second; prices are relative to the recorded setting."""
-    if shown.price is None:
-        return None, None
-    cores, messages_per_s = shown.price.cpu_cores_change, shown.price.messages_per_s_change
-    if base.is_recorded:
-        return cores, messages_per_s
-    if base.price is None:
-        return None, None
-    return (
-        change_of(cores, base.price.cpu_cores_change),
-        change_of(messages_per_s, base.price.messages_per_s_change),
-    )
-
-
 def advised_points(advice: Advice) -> set[int]:
     """Places of the settings that the advice mentions."""
     found: set[int | None] = set()
@@ -149,112 +137,49 @@ def advised_points(advice: Advice) -> set[int]:
     return {each for each in found if each is not None}
 
 
-def compared_timeouts(
-    timeouts_ns: Sequence[int | None], recorded: int, chosen: int | None
-) -> list[tuple[int, int]] | None:
-    """Pairs of places (of a setting, of its baseline) to compare. With a target: the setting that
-    meets it against the recorded one and against Flink's default timeout. Without: the shorter
-    timeouts against the default, and the shortest above 0 against the recorded one if that flushes,
-    too. None without either.
-
-    Args:
-        timeouts_ns: of settings that differ in nothing else; None for others.
-        chosen: the place of the setting that meets the target, or misses it by least; None without
-            one.
-    """
-    usual = timeouts_ns.index(USUAL_NS) if USUAL_NS in timeouts_ns else None
-    if chosen is not None:
-        bases = dict.fromkeys((recorded, usual))
-        return [(chosen, base) for base in bases if base is not None and base != chosen]
-    if usual is None:
-        return None
-    shorter = [n for n, each in enumerate(timeouts_ns) if each is not None and 0 <= each < USUAL_NS]
-    now_ns, of_recorded = timeouts_ns[recorded], []
-    if now_ns is not None and now_ns > 0 and recorded != usual and len(shorter) > 1:
-        shorter = [each for each in shorter if each != recorded]
-        first = next((each for each in shorter if timeouts_ns[each]), shorter[0])
-        of_recorded = [(first, recorded)]
-    if len(shorter) > TRADES_MAX:
-        shorter = [shorter[n * len(shorter) // TRADES_MAX] for n in range(TRADES_MAX)]
-    return [*of_recorded, *((each, usual) for each in shorter)] or None
-
-
-def compared_points(answer: JobAnswer, settings: Sequence[PointSetting]) -> list[tuple[int, int]]:
-    """Pairs of places of settings to compare."""
-    of = _compared_of_exchange if answer.is_exchange else _compared_of_job
-    return of(answer, settings)
-
-
-def _compared_of_exchange(
-    answer: JobAnswer, settings: Sequence[PointSetting]
-) -> list[tuple[int, int]]:
-    """Pairs of settings to compare, see `compared_timeouts`. Without a target and the default
-    timeout: the knee, or the least latency, against the recorded setting; and the least latency
-    against the most that has a timeout, unless these are the same. Empty where prices are unknown.
-    """
-    points = answer.trade_offs
-    recorded = _recorded(points)
-    if recorded is None or answer.advice.withheld:
+def compared_points(job: JobAnswer, settings: Sequence[PointSetting]) -> list[int]:
+    """Places of the settings to compare with the recorded one. With a target: the setting that
+    meets it, or misses it by least. Without: other timeouts, see `compared_timeouts`, and those
+    that differ from edge to edge; if there are none, the knee or the setting with the least
+    latency. Empty where latencies are unknown or must not be relied on."""
+    points, recorded = job.trade_offs, recorded_place(job)
+    known = [place for place, each in enumerate(points) if each.latency_ns.p50 is not None]
+    if recorded not in known or recorded is None or job.advice.withheld:
         return []
+    chosen = None if job.choice is None else job.choice.settled
+    if chosen in known:
+        return [chosen] if chosen is not None and chosen != recorded else []
+    base = settings[recorded]
     own = [
         place
-        for place, each in enumerate(points)
-        if each.price is not None
-        and not each.is_recorded
-        and settings[place].situation == settings[recorded].situation
+        for place in known
+        if place != recorded and settings[place].situation == base.situation
     ]
-    if not own:
-        return []
-    chosen = None if answer.choice is None else answer.choice.settled
-    if chosen is None or chosen == recorded or chosen in own:
-        timeouts_ns = [
-            each.timeout_ns
-            if place == recorded or (place in own and each.others == settings[recorded].others)
-            else None
-            for place, each in enumerate(settings)
-        ]
-        pairs = compared_timeouts(timeouts_ns, recorded, chosen)
-        if pairs is not None:
-            return pairs
-    least = min(own, key=lambda place: points[place].latency_ns.p50 or float("inf"))
-    advised = [place for place in sorted(advised_points(answer.advice)) if place in own]
-    found = [((advised or [least])[0], recorded)]
-    known = [
-        place
-        for place in own
-        if points[place].latency_ns.p50 is not None and settings[place].timeout_ns >= 0
-    ]
-    most = max(known, key=lambda place: points[place].latency_ns.p50 or 0.0, default=least)
-    return [*found, (least, most)] if most != least else found
+    mixed = [place for place in own if len({*job.points[place].timeouts_ns}) > 1]
+    alike = [x for x in own if settings[x].others == base.others and x not in mixed]
+    timeouts_ns = {place: settings[place].timeout_ns for place in alike}
+    if found := [*compared_timeouts(timeouts_ns, base.timeout_ns), *mixed]:
+        return found
+    advised = [place for place in sorted(advised_points(job.advice)) if place in own]
+    return (advised or sorted(own, key=lambda place: points[place].latency_ns.p50 or 0.0))[:1]
 
 
-def _compared_of_job(answer: JobAnswer, settings: Sequence[PointSetting]) -> list[tuple[int, int]]:
-    """Pairs of settings to compare, see `compared_timeouts`. Without a target and the default
-    timeout: the setting with the least latency instead of the recorded one, and instead of the one
-    with the most. Empty where latencies are unknown."""
-    points = answer.trade_offs
-    recorded = _recorded(points)
-    known = [place for place, each in enumerate(points) if each.latency_ns.p50 is not None]
-    if recorded not in known or recorded is None:
-        return []
-    chosen = None if answer.choice is None else answer.choice.settled
-    chosen = chosen if chosen in known else None
-    is_uniform = [len({*each.timeouts_ns}) == 1 for each in answer.points]
-    timeouts_ns = [
-        answer.points[place].timeouts_ns[0]
-        if place in known and is_uniform[place] and each.others == settings[recorded].others
-        else None
-        for place, each in enumerate(settings)
-    ]
-    pairs = compared_timeouts(timeouts_ns, recorded, chosen)
-    if pairs is not None:
-        mixed = [place for place in known if not is_uniform[place] and place != recorded]
-        return [*pairs, *((place, recorded) for place in mixed)]
-    ordered = sorted(known, key=lambda place: points[place].latency_ns.p50 or 0.0)
-    least = ordered[0]
-    most = next((each for each in ordered[::-1] if settings[each].timeout_ns >= 0), recorded)
-    return [(least, base) for base in dict.fromkeys((recorded, most)) if base != least]
+def compared_timeouts(timeouts_ns: Mapping[int, int], recorded_ns: int) -> list[int]:
+    """Places of some TRADES_MAX timeouts to compare with the recorded one: USUAL_NS, shorter ones
+    with 0 as the last, then longer ones; -1 is never, the longest."""
+    length = {place: each if each >= 0 else inf for place, each in timeouts_ns.items()}
+    limit = recorded_ns if recorded_ns >= 0 else inf
+
+    def rank(place: int) -> tuple[bool, bool, bool, float]:
+        own = length[place]
+        return own != USUAL_NS, own > limit, not own, own
+
+    found = sorted(length, key=rank)
+    if len(found) > TRADES_MAX:
+        found = [found[n * len(found) // TRADES_MAX] for n in range(TRADES_MAX)]
+    return found
 
 
-def _recorded(points: Sequence[TradeOffPoint]) -> int | None:
-    return next((place for place, each in enumerate(points) if each.is_recorded), None)
+def recorded_place(job: JobAnswer) -> int | None:
+    """Place of the recorded setting among the predicted ones."""
+    return next((place for place, each in enumerate(job.trade_offs) if each.is_recorded), None)

@@ -32,87 +32,62 @@ def priced(**recorded: Any) -> Any:
     return typed(plain | {"cpu_cost": cost} | recorded)
 
 
-def without_100ms(answered: EdgeAnswer) -> EdgeAnswer:
-    """The answer with a setting of 200 ms instead of Flink's default."""
-    key = "execution.buffer-timeout.interval"
-    return replace(
-        answered,
-        trade_offs=tuple(
-            replace(each, config=each.config | {key: "200 ms"})
-            if each.config[key] == "100 ms"
-            else each
-            for each in answered.trade_offs
-        ),
-    )
-
-
 def lines_of(answered: EdgeAnswer) -> list[str]:
     return [each.text for each in trades(answered.alone)]
 
 
 def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
-    line, *_ = lines_of(without_100ms(priced()))
-    assert " instead of " in line
-    assert (
-        "1/10 of the buffers/s, +1.90 k messages/s, +6.1% of a core"
-        " (90.0 us for a buffer and its credit, assumed: as measured)" in line
-    )
-    assert line[1:] in page_of(replay_page([without_100ms(priced()).alone]))
-
-
-def test_short_timeouts_are_compared_with_the_default_of_flink() -> None:
-    first, second = lines_of(priced())
+    first, *others = lines_of(priced())
     assert first.startswith("buffer timeout 0 instead of 10ms: p50 −")
-    assert second.startswith("buffer timeout 0 instead of 100ms: p50 −49.5 ms")
-    assert "and its credit" in first
-    assert "and its credit" not in second
+    assert first.endswith("+6.1% of a core, +1.90 k messages/s; CPU: 90.0 us for a buffer and its"
+                          " credit, assumed: as measured")  # fmt: skip
+    assert [each.split(":")[0] for each in others] == [
+        f"buffer timeout {timeout} instead of 10ms" for timeout in ("100ms", "-1")
+    ]
+    assert "1/10 of the buffers/s" in others[0]
+    assert not any("and its credit" in each for each in others)
+    assert first[1:] in page_of(replay_page([priced().alone]))
 
 
-def test_what_meets_a_target_is_compared_with_the_recorded_setting_and_the_default() -> None:
+def test_what_meets_a_target_is_compared_with_the_recorded_setting() -> None:
     asked = priced()
     names = [each.config["execution.buffer-timeout.interval"] for each in asked.trade_offs]
     choice = Choice(("p99<=1ms",), names.index("0 ms"), True, 0.1, None, "")
-    lines = lines_of(replace(asked, advice=replace(asked.advice, choice=choice)))
-    assert [each.split(":")[0] for each in lines] == [
-        "buffer timeout 0 instead of 10ms",
-        "buffer timeout 0 instead of 100ms",
-    ]
+    (line,) = lines_of(replace(asked, advice=replace(asked.advice, choice=choice)))
+    assert line.startswith("buffer timeout 0 instead of 10ms: ")
 
 
-def test_no_more_than_four_timeouts_are_compared_and_none_with_itself() -> None:
-    timeouts_ns = [0, *(each * NS_PER_MS for each in (1, 2, 5, 10, 50, 100, 200)), -1, None]
-    assert compared_timeouts(timeouts_ns, 6, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
-    assert compared_timeouts(timeouts_ns, 0, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
-    assert compared_timeouts(timeouts_ns, 4, None) == [(1, 4), (0, 6), (1, 6), (2, 6), (3, 6)]
-    assert compared_timeouts(timeouts_ns, 6, 3) == [(3, 6)]
-    assert compared_timeouts(timeouts_ns, 3, 3) == [(3, 6)]
-    assert compared_timeouts(timeouts_ns, 6, 6) == []
-    assert compared_timeouts([0, 5 * NS_PER_MS], 0, None) is None
-    assert compared_timeouts([100 * NS_PER_MS, -1], 0, None) is None
+def test_timeouts_are_compared_with_the_recorded_one_5ms_first_and_no_more_than_four() -> None:
+    def compared(recorded_ms: int, *others_ms: int) -> list[int]:
+        timeouts_ns = {each: each * NS_PER_MS if each > 0 else each for each in others_ms}
+        return compared_timeouts(timeouts_ns, recorded_ms * NS_PER_MS if recorded_ms > 0 else -1)
+
+    assert compared(20, 0, 1, 5, 100) == [5, 1, 0, 100]
+    assert compared(100, 0, 1, 2, 5, 10, 20, 50, 200) == [5, 2, 20, 0]
+    assert compared(1, 0, 10, -1) == [0, 10, -1]
+    assert compared(-1, 10, 50) == [10, 50]
+    assert compared(5) == []
 
 
-def test_the_least_latency_is_compared_with_the_most_where_neither_is_recorded() -> None:
-    points = without_100ms(priced()).trade_offs
-    recorded = next(each for each in points if each.is_recorded)
-    one, *others = [each for each in points if not each.is_recorded]
-    assert one.price is not None
-    most = replace(
-        one,
-        config=one.config | {"execution.buffer-timeout.interval": "500 ms"},
-        latency_ns=replace(one.latency_ns, p50=1e9),
-        buffers_per_s=(one.buffers_per_s or 0.0) / 2,
-        price=replace(one.price, messages_per_s_change=-100.0, cpu_cores_change=-0.01),
-    )
+def test_without_other_timeouts_the_least_latency_is_compared_with_what_was_recorded() -> None:
     asked = priced()
-    first, second = lines_of(replace(asked, trade_offs=(recorded, one, *others, most)))
-    assert "instead of 500ms" not in first
-    assert "instead of 500ms: p50 −" in second
-    assert "+2.00 k messages/s, +7.1% of a core" in second
-    assert "and its credit" not in second
-    assert "hardly" not in second
-    alike = [replace(each, latency_ns=recorded.latency_ns) for each in (one, *others)]
-    first, *_ = lines_of(replace(asked, trade_offs=(recorded, *alike)))
-    assert first.endswith("; latency hardly depends on it here")
+    recorded = next(each for each in asked.trade_offs if each.is_recorded)
+    key = "taskmanager.network.memory.floating-buffers-per-gate"
+    slower, faster = (
+        replace(
+            recorded,
+            is_recorded=False,
+            config=recorded.config | {key: floating},
+            latency_ns=replace(recorded.latency_ns, p50=p50_ns),
+        )
+        for floating, p50_ns in (("2", 9e6), ("4", 1e6))
+    )
+    asked = replace(asked, advice=replace(asked.advice, situations=()))
+    (line,) = lines_of(replace(asked, trade_offs=(recorded, slower, faster)))
+    assert line.startswith("floating 4 instead of 8: p50 −")
+    alike = replace(faster, latency_ns=recorded.latency_ns)
+    (line,) = lines_of(replace(asked, trade_offs=(recorded, alike)))
+    assert line.endswith("; latency hardly depends on it here")
 
 
 def with_interval(point: Any, p50_ns: float, low_ns: float, high_ns: float) -> Any:
@@ -157,10 +132,6 @@ def test_the_document_has_the_figures_of_each_sentence() -> None:
     assert document[0]["p50_ns"] == 0
     assert document[0]["p50_range_ns"] == pytest.approx((-(8e6**0.5) * 1e3, 8e6**0.5 * 1e3))
     assert document[0]["instead_of"] in document[0]["text"]
-
-
-def test_without_prices_there_is_no_sentence() -> None:
-    assert lines_of(typed(answer())) == []
 
 
 @pytest.mark.parametrize(
