@@ -117,10 +117,19 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
         is_unpaced=is_max_rate(manifest),
         is_behind=not codes.isdisjoint((GIVEN_UP, RATE_NOT_REACHED)),
     )
-    reached = [(each.source, *found.before(each.source)) for each in times]
-    behind = [frozenset(n for n, own in enumerate(reached) if e.target in own) for e in times]
-    times = [replace(each, behind=own) for each, own in zip(times, behind, strict=True)]
-    return replace(found, edges=times)
+    return in_order(found)
+
+
+def in_order(ledger: Ledger) -> Ledger:
+    """The ledger of a known job, with the edges that lie behind each edge; those without recorded
+    channels, too."""
+    reached = [(each.source, *ledger.before(each.source)) for each in ledger.edges]
+    behind = [
+        each.behind | {place for place, own in enumerate(reached) if each.target in own}
+        for each in ledger.edges
+    ]
+    edges = [replace(each, behind=own) for each, own in zip(ledger.edges, behind, strict=True)]
+    return replace(ledger, edges=edges)
 
 
 def _own_edge(observed: ObservedRun) -> EdgeTime:
@@ -233,7 +242,8 @@ def _captured(edges: Sequence[ObservedRun]) -> Ledger:
         seen |= {"tasks": SeenBy.FLINK, "checkpoints": SeenBy.FLINK}
         seen |= dict.fromkeys(("tasks.held_by_barrier", "tasks.stood_still"), SeenBy.TAP)
     unseen = [each for each in links if each.name not in recorded]
-    return Ledger(vertices, [*times, *unseen], _checkpoints(run), seen_by=seen)
+    found = Ledger(vertices, [*times, *unseen], _checkpoints(run), seen_by=seen)
+    return in_order(found) if described else found
 
 
 def _described(run: RecordedRun) -> tuple[dict[int, Mapping[str, Any]], list[EdgeTime]]:

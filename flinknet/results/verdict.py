@@ -389,7 +389,7 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
         where = "the network holds nothing up"
         unseen = "how busy the tasks are was not recorded"
         return Bottleneck(cause=Cause.NONE, evidence=(where, unseen, text))
-    waits = {each.name: each.waits_for_output or 0.0 for each in ledger.vertices.values()}
+    waits = {number: each.waits_for_output or 0.0 for number, each in ledger.vertices.items()}
     most_waiting = max(waits, key=lambda each: waits[each])
     busiest = max(ledger.tasks, key=lambda each: each.works)
     text, pressed, free = NOTHING, [], ["no task waits for its output"]
@@ -398,8 +398,11 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
         text = "the sources: they emit as fast as they can, and no task behind them is saturated"
     elif waits[most_waiting] >= PRESSED_FROM:
         free = []
-        part = f"{waits[most_waiting]:.0%} of the time"
-        pressed = [f"no task is saturated; {most_waiting} waits for its output {part}"]
+        name = ledger.vertices[most_waiting].name
+        said = f"{name} waits for its output {waits[most_waiting]:.0%} of the time"
+        has_output = any(each.source == most_waiting for each in ledger.edges)
+        downstream = f"{said}, for a reason further downstream"
+        pressed = [f"no task is saturated; {said}" if has_output else downstream]
     if busiest.works >= PRESSED_FROM:
         pressed.append(f"{busiest.name} is busiest, {busiest.works:.0%}")
     headroom = None
