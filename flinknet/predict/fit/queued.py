@@ -99,14 +99,16 @@ def contradiction(
     """A sentence on why a prediction of the recorded setting cannot be true; None if it can.
 
     Waiting that is longer than the predicted latency disproves it. With the time of a message on
-    its way added, the model may be off by the usual error.
+    its way added, and in a p99 without an interval, the model may be off by the usual error.
 
     Args:
         way_ns: time of a message on its way and at its consumer.
-        p99_high_ns: upper end of the interval of p99; None if unknown.
+        p99_high_ns: upper end of the interval of p99; None if it has none.
     """
     if latency.mean is None:
         return None
+    if p99_high_ns is None and latency.p99 is not None:
+        p99_high_ns = latency.p99 * (1 + ERROR_TO_BET_ON)
     implied_ns = found.mean_ns + way_ns
     if max(found.mean_ns, implied_ns / (1 + ERROR_TO_BET_ON)) > latency.mean:
         return _described("a mean latency", implied_ns, latency.mean)
