@@ -245,10 +245,13 @@ def advise(
     error = model_error(
         recorded.point, measured, _buffers_per_s(measured, is_from_between=is_from_between)
     )
+    judged_by = error
+    if error.is_tail_off:
+        points, judged_by = tuple(x.without_tail for x in points), replace(error, p99=None)
     found = advice(
         points,
         targets,
-        error,
+        judged_by,
         asked=[place for place, each in enumerate(settings) if each in asked],
         why_not=withheld(error, points),
     )
@@ -361,12 +364,14 @@ def job_answer(
     ends = [each.ends for each in plan.edges]
     own = [each.ends.name for each in plan.edges if has_own_timeout(each.manifest)]
     notes = [SET_BY_OPERATOR.format(", ".join(own))] if own else []
-    error = model_error(recorded, seen, seen.buffers_per_s)
+    error = model_error(recorded.total, seen, seen.buffers_per_s)
+    points = _to_rely_on(points, error)
     choice, by_task = chosen(points, targets, error), None
     search = TaskSearch.of(plan, predictions, choice, targets, error)
     if plan.searched and search is not None and (ended := search.ended()) is not None:
         shown, by_task = ended
         points = tuple(_point(plan, each, predictions) for each in shown.order)
+        points = _to_rely_on(points, error)
     if choice is not None and own:
         choice = set_by_operators(choice, points, recorded)
     fed = [each.target for each in ends]
@@ -431,6 +436,13 @@ def _point(plan: Plan, number: int, predictions: Predictions) -> JobPoint:
         name = next((run.ends.name for run, each in pairs if each.why_unknown == why), None)
         total = replace(total, why_unknown=why if name is None else f"{name}: {why}")
     return JobPoint.of(total, timeouts_ns, edges)
+
+
+def _to_rely_on(points: tuple[JobPoint, ...], error: ModelError) -> tuple[JobPoint, ...]:
+    """The predictions of a job, without its p99 if the model is too far off in it alone."""
+    if not error.is_tail_off:
+        return points
+    return tuple(replace(each, total=each.total.without_tail) for each in points)
 
 
 def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> JobObserved:

@@ -75,7 +75,10 @@ class Recommendation:
         return [text, Code(self.patch_title, self.patch)] if self.patch else [text]
 
 
-UNKNOWN = "a figure is missing (–): too few records support it, or it was not predicted"
+UNKNOWN = (
+    "a figure is missing (–): too few records support it, the model is too far off in it, or it was"
+    " not predicted"
+)
 
 
 def recommendations(job: JobAnswer) -> list[Recommendation]:
@@ -266,6 +269,9 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
 FITTED = "fitted to the recorded one"
 """Instead of the error of a throughput that the model was fitted to."""
 
+TAIL_OFF = f"p99 is left out: off by more than {ERROR_TO_BET_ON:.0%}"
+"""Remark where only p99 must not be relied on."""
+
 UNPREDICTED = "the recorded setting could not be predicted"
 """Why not to rely on predictions."""
 
@@ -300,18 +306,19 @@ def model_error_part(job: JobAnswer) -> Lines:
         parts.append(f"buffers/s {human_change(error.buffers_per_s)}")
     if not is_of_run:
         parts.append(_latency_of_backlog(answer))
-    is_doubtful = any(map(is_off, error.counting))
     check = " (check: flinknet bench again RUN)" if is_of_run and not answer.trace.edge else ""
     consequence = f"other settings may be further off{check}"
     if is_off(error.buffers_per_s):
         consequence = f"do not rely on buffers/s and prices; {consequence}"
-    if is_doubtful:
+    if error.is_tail_off:
+        consequence = f"{TAIL_OFF}; {consequence}"
+    if error.misses:
         consequence = f"predictions are not shown: {error.misses}"
     lines = [
         f"model error on the recorded setting: {', '.join(parts)}",
         f"from {used}; {consequence}",
     ]
-    return _error_banner(lines, error, is_doubt=is_doubtful)
+    return _error_banner(lines, error, is_doubt=bool(error.misses) or error.is_tail_off)
 
 
 def _error_of_job(job: JobAnswer) -> Lines:
@@ -334,6 +341,9 @@ def _error_of_job(job: JobAnswer) -> Lines:
         where = "" if len(settings) == len(job.points) else f" at {', '.join(settings)}"
         lines.append(f"unknown{where}: {why}")
     is_doubt = bool(whys) or not known
+    if job.model_error.is_tail_off:
+        lines.append(TAIL_OFF)
+        is_doubt = True
     if job.model_error.misses:
         lines.append(f"predictions are not shown: {job.model_error.misses}")
         is_doubt = True

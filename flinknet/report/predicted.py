@@ -174,7 +174,8 @@ def settings_table(
 
 def _hidden_columns(error: ModelError) -> set[str]:
     """Headings of figures that must not be relied on."""
-    return {"buffers/s", *PRICES} if is_off(error.buffers_per_s) else set()
+    hidden = {"buffers/s", *PRICES} if is_off(error.buffers_per_s) else set()
+    return hidden | ({"p99"} if error.is_tail_off else set())
 
 
 def _ends_of(point: TradeOffPoint, field: str) -> tuple[float, float] | None:

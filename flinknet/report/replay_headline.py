@@ -20,6 +20,7 @@ from flinknet.results.trades import SAME_LATENCY
 from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
 from .advice import (
+    TAIL_OFF,
     UNPREDICTED,
     Recommendation,
     doubts_of,
@@ -202,6 +203,8 @@ def _trust(job: JobAnswer) -> list[str]:
     if error.p50 is None and error.p99 is None:
         known.append("latency unchecked")
     found = [f"model error as recorded: {', '.join(known)}"]
+    if error.is_tail_off:
+        found.append(TAIL_OFF)
     timeouts = _timeouts(first)
     if timeouts < TIMEOUTS_MIN:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
@@ -243,7 +246,7 @@ def _next(job: JobAnswer) -> list[str]:
         return [f"record {human_duration(TIMEOUTS_MIN * timeout_ns)} or more: this is too short"]
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
-    return [f"give a limit, as in --target 'p99<={_half_of_p99(job)}', for the keys to set"]
+    return [f"give a limit, as in --target '{_example(job)}', for the keys to set"]
 
 
 def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
@@ -256,8 +259,10 @@ def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
     return [f"flinknet bench again {quote(job.path)} --edge-timeout {asked}", change]
 
 
-def _half_of_p99(job: JobAnswer) -> str:
-    """Some half of the p99 under the recorded setting, to two digits, as an example of a limit."""
-    recorded = next(each for each in job.trade_offs if each.is_recorded)
-    half_ms = (recorded.latency_ns.p99 or recorded.latency_ns.p50 or 40 * NS_PER_MS) / NS_PER_MS / 2
-    return f"{float(f'{half_ms:.2g}'):g}ms"
+def _example(job: JobAnswer) -> str:
+    """A limit as an example: some half of p99, or of p50 where p99 is unknown, under the recorded
+    setting, to two digits."""
+    recorded = next(each for each in job.trade_offs if each.is_recorded).latency_ns
+    name = "p50" if recorded.p99 is None and recorded.p50 is not None else "p99"
+    half_ms = (recorded.p99 or recorded.p50 or 40 * NS_PER_MS) / NS_PER_MS / 2
+    return f"{name}<={float(f'{half_ms:.2g}'):g}ms"

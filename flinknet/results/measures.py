@@ -32,6 +32,11 @@ class LatencySummary:
         unknown: dict[str, Any] = dict.fromkeys(small)
         return replace(self, **unknown)
 
+    @property
+    def without_tail(self) -> LatencySummary:
+        """The summary without p99 and all beyond it."""
+        return replace(self, p99=None, p99_9=None, p99_99=None, max=None)
+
 
 PERCENTILES = {
     **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},

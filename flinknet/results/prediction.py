@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 from .measures import BacklogSummary, CheckpointSummary, LatencySummary
 
@@ -58,13 +58,22 @@ class ModelError:
         return {name: error for name, error in named.items() if error is not None}
 
     @property
+    def _far(self) -> list[str]:
+        """The figures that the model is too far off in."""
+        return [name for name, x in self._counting.items() if abs(x) > ERROR_TO_BET_ON]
+
+    @property
+    def is_tail_off(self) -> bool:
+        """Whether of all figures only p99 must not be relied on."""
+        return self._far == ["p99"] and self.p50 is not None
+
+    @property
     def misses(self) -> str | None:
         """Why not to rely on predictions: the recorded figures that the model is too far off in;
-        None if there are none."""
-        far = [name for name, x in self._counting.items() if abs(x) > ERROR_TO_BET_ON]
-        if not far:
+        None if there are none, or p99 alone."""
+        if not self._far or self.is_tail_off:
             return None
-        missed = " and ".join(far)
+        missed = " and ".join(self._far)
         return f"the model misses the recorded {missed} by more than {ERROR_TO_BET_ON:.0%}"
 
     @property
@@ -149,27 +158,14 @@ class TradeOffPoint:
     why_no_latency: str | None = None
     checkpoints: CheckpointSummary | None = None
     price: Price | None = None
-    since_source_ns: LatencySummary | None = None
-    why_unknown: str | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPoint(TradeOffPoint):
-    """The prediction for a job under one setting: records that leave the job, latency from the
-    arrival of a record at the job until the last task on its way was done, buffers over all edges.
-
-    Attributes:
-        timeouts_ns: buffer timeout of each edge.
-        edges: predictions for the edges.
-    """
-
-    timeouts_ns: tuple[int, ...]
-    edges: tuple[TradeOffPoint, ...]
-
-    @classmethod
-    def of(
-        cls, point: TradeOffPoint, timeouts_ns: tuple[int, ...], edges: tuple[TradeOffPoint, ...]
-    ) -> JobPoint:
-        """The prediction with those for its edges."""
-        own = {each.name: getattr(point, each.name) for each in fields(point)}
-        return cls(**own, timeouts_ns=timeouts_ns, edges=edges)
+    @property
+    def without_tail(self) -> TradeOffPoint:
+        """The prediction without p99 and all beyond it."""
+        low, high = self.latency_low_ns, self.latency_high_ns
+        return replace(
+            self,
+            latency_ns=self.latency_ns.without_tail,
+            latency_low_ns=None if low is None else low.without_tail,
+            latency_high_ns=None if high is None else high.without_tail,
+        )

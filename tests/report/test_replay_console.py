@@ -120,6 +120,20 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
     assert all(len(line) <= 60 for line in narrow)
 
 
+def test_a_p99_that_must_not_be_relied_on_is_left_out_alone() -> None:
+    lines = printed_first(answer(model_error={"throughput": 0.0, "p50": -0.1, "p99": 0.8}))
+    (trust,) = (line for line in lines if line.startswith("trust"))
+    assert trust.endswith("p99 +80.0%; p99 is left out: off by more than 50%")
+    (head,) = (line for line in lines if line.startswith("timeout "))
+    assert head.split() == ["timeout", "records/s", "p50", "buffers/s"]
+
+
+def test_where_bench_cannot_check_it_is_not_sent_there() -> None:
+    edge = answer()
+    edge["trace"]["edge"] = "map → sink"
+    assert printed(edge)[2] == "from 30.0 k records; other settings may be further off"
+
+
 def test_a_model_that_is_far_off_says_so_in_words() -> None:
     off = answer(model_error={"throughput": 2.8, "p50": -0.1, "p99": None})
     assert "predictions are not shown: the model misses" in printed(off)[2]

@@ -239,6 +239,19 @@ def test_a_model_that_is_far_off_advises_nothing() -> None:
     assert (told.situations, told.withheld) == ((), why_not)
 
 
+def test_where_only_p99_is_far_off_the_rest_is_predicted_without_it() -> None:
+    error = ModelError(0.1, 0.05, 0.9)
+    assert (error.misses, error.is_tail_off) == (None, True)
+    both = "the model misses the recorded p50 and p99 by more than 50%"
+    assert ModelError(0.1, 0.6, 0.9).misses == both
+    points = [each.without_tail for each in POINTS]
+    of_p99, of_p50 = (
+        choose(points, [Target.parse(each)], EXACT) for each in ("p99<=20ms", "p50<=5ms")
+    )
+    assert (of_p99.point, of_p99.is_known) == (None, False)
+    assert of_p50.point is not None
+
+
 def test_a_model_of_unknown_error_advises_nothing() -> None:
     """As of a part that is too short for the recorded setting, and not for a shorter timeout."""
     unknown = ModelError(None, None, None)
