@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
+from flinknet.options import BUFFER_TIMEOUT as TIMEOUT_KEY
 from flinknet.results import (
     ERROR_TO_BET_ON,
     MACHINE_DELAYED,
@@ -92,8 +93,21 @@ def recommendations(job: JobAnswer) -> list[Recommendation]:
     found = [each for each in advised if each is not None]
     if job.by_task is not None and advice.choice is not None and advice.choice.point is not None:
         label = label_of(settings_of(job.points[advice.choice.point]), varied)
-        return [_of_tasks(job.by_task, job.trade_offs, found[0], label)]
+        return [_of_tasks(job, job.by_task, found[0], label)]
     return found
+
+
+def one_for_all(job: JobAnswer) -> str:
+    """The keys of Flink for the setting with one timeout for all tasks that meets the targets; a
+    comment where the job's code sets timeouts and none has to change."""
+    assert job.choice is not None
+    assert job.choice.point is not None
+    if job.choice.patch:
+        return job.choice.patch
+    point = job.points[job.choice.point]
+    if len({*point.timeouts_ns}) > 1:
+        return "# as recorded"
+    return f"{TIMEOUT_KEY}: {point.total.config[TIMEOUT_KEY]}"
 
 
 def is_worth_it(found: TaskTimeouts | None) -> bool:
@@ -102,7 +116,7 @@ def is_worth_it(found: TaskTimeouts | None) -> bool:
 
 
 def _of_tasks(
-    found: TaskTimeouts, points: Sequence[TradeOffPoint], of_all: Recommendation, label: str
+    job: JobAnswer, found: TaskTimeouts, of_all: Recommendation, label: str
 ) -> Recommendation:
     """Timeouts task by task, and what twice that of each would do; that for all tasks, with its
     label, where they save little."""
@@ -111,7 +125,7 @@ def _of_tasks(
     if not is_worth_it(found):
         remark = f"timeouts task by task ({timeouts}) save {saved} of the buffers/s"
         return replace(of_all, remarks=(*of_all.remarks, remark))
-    choice = found.choice
+    choice, points = found.choice, job.trade_offs
     assert choice.point is not None, "the search ends with one"
     remarks = []
     for task, timeout_ns, longer in zip(found.tasks, found.timeouts_ns, found.longer, strict=True):
@@ -128,15 +142,25 @@ def _of_tasks(
         remarks.append(text)
     if not choice.is_safe:
         remarks.append(UNSAFE)
-    keys = of_all.patch or "# as recorded"
+    head, text = _met(choice, "", f"{timeouts}{_reached(choice, points[choice.point])}")
     return Recommendation(
-        ", ".join(choice.targets),
-        f" is met with {timeouts}{_reached(choice, points[choice.point])};"
-        f" {saved} fewer buffers/s than {label} for all",
+        head,
+        f"{text}; {saved} fewer buffers/s than {label} for all",
         remarks=tuple(remarks),
-        patch=f"{choice.patch}\n# or one timeout for all tasks:\n{keys}",
+        patch=f"{choice.patch}\n# or one timeout for all tasks:\n{one_for_all(job)}",
         patch_title=IN_CODE,
     )
+
+
+def _met(choice: Choice, by: str, setting: str, *, is_recorded: bool = False) -> tuple[str, str]:
+    """Head and text of the advice to choose a setting that meets the targets."""
+    targets = ", ".join(choice.targets)
+    if is_recorded:
+        return "already met", f": {targets}{by} with {setting}"
+    if choice.recorded_margin is None:
+        return targets, f" is met{by} with {setting}"
+    recorded = f"{choice.recorded_margin:.0%} {_side(choice)} the limit"
+    return "already met", f": {targets}{by} as recorded, {recorded}; cheapest: {setting}"
 
 
 def task_timeout(task: str, timeout_ns: int) -> str:
@@ -216,10 +240,11 @@ def _of_choice(
     if not choice.is_safe:
         remarks.append(UNSAFE)
     by = f" by{whole}" if whole else ""
-    label = label_of(settings_of(point), varied)
+    setting = f"{label_of(settings_of(point), varied)}{_reached(choice, point.total)}"
+    head, text = _met(choice, by, setting, is_recorded=point.total.is_recorded)
     return Recommendation(
-        targets,
-        f" is met{by} with {label}{_reached(choice, point.total)}",
+        head,
+        text,
         remarks=(*remarks, *(beyond_keys if beyond_keys or choice.patch else [UNCHANGED])),
         patch=choice.patch,
     )

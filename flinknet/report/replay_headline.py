@@ -27,6 +27,7 @@ from .advice import (
     error_figures,
     is_off,
     is_worth_it,
+    one_for_all,
     recommendations,
 )
 from .observed_tables import held_back
@@ -229,10 +230,10 @@ def _next(job: JobAnswer) -> list[str]:
         keys = [each for each in choice.patch.splitlines() if each and not each.startswith("#")]
         if not keys:
             return ["nothing to change: the recorded settings meet the limit"]
-        return [
-            f"set {', '.join(keys)}" if len(keys) == 1 else "set the keys below",
-            "then measure it",
-        ]
+        change = f"set {', '.join(keys)}" if len(keys) == 1 else "set the keys below"
+        if choice.recorded_margin is not None:
+            change = f"nothing has to change; for less cost {change}"
+        return [change, "then measure it"]
     if first.trace.origin != "run" and first.flink is None:
         return [
             "record with --rest URL (of the JobManager): Flink's metrics show which task is busy"
@@ -252,6 +253,8 @@ def _next(job: JobAnswer) -> list[str]:
 def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
     assert job.by_task is not None
     change = "set the timeouts below in the job's code"
+    if len(keys := one_for_all(job).splitlines()) == 1:
+        change += f", or for all tasks {keys[0].removeprefix('# ')}"
     if not is_own or (place := job.by_task.choice.point) is None:
         return [change, "then measure it"]
     timeouts = zip(job.edge_numbers, job.points[place].timeouts_ns, strict=True)

@@ -78,6 +78,8 @@ class Choice:
         next_longer_ns: the next longer timeout that was predicted; None without one.
         next_longer_margin: how far that one is from the limit, as `margin`; None where
             unknown, and where it was left only because all settings are alike.
+        recorded_margin: how far the recorded setting is from the limit, as `margin`, where it keeps
+            it as surely as the chosen one; None where it does not.
         is_known: False where no setting is known to meet the targets and a figure of some setting
             is missing, as p99 is of too few records.
     """
@@ -91,6 +93,7 @@ class Choice:
     next_longer_ns: int | None = None
     next_longer_margin: float | None = None
     is_known: bool = True
+    recorded_margin: float | None = None
 
     @property
     def settled(self) -> int | None:

@@ -86,7 +86,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     )
     assert saved < 0
     first = printed(found)
-    assert "p99<=60ms is met by the job as a whole with buffer timeout 10ms" in first
+    assert "already met: p99<=60ms by the job as a whole with buffer timeout 10ms" in first
     assert len(first.splitlines()) < 16
     text = printed(found, details=True)
     assert text.count("The job from end to end: ") == 1

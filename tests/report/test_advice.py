@@ -67,6 +67,15 @@ def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
     assert "knee" not in actual
 
 
+def test_a_limit_that_the_recorded_setting_keeps_is_already_met() -> None:
+    kept = CHOICE | {"recorded_margin": 0.4}
+    actual = text(situation(choice=kept))
+    cheapest = "cheapest: buffer timeout 15ms: 27% below the limit"
+    assert f"already met: p99<=20ms as recorded, 40% below the limit; {cheapest}" in actual
+    actual = text(situation(choice=kept | {"point": 0, "margin": 0.4, "patch": ""}))
+    assert "already met: p99<=20ms with buffer timeout 100ms: 40% below the limit" in actual
+
+
 def test_the_next_longer_timeout_stands_with_the_reason_why_it_is_not_chosen() -> None:
     close = text(situation(choice=CHOICE | {"next_longer_margin": 0.02}))
     assert f"next longer predicted timeout: 16ms, 2% below the limit: {TOO_CLOSE}" in close

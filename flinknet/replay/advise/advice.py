@@ -92,13 +92,24 @@ def choose(
         [each for each in points if situation_of(each) == situation], error
     ):
         holding = as_recorded
+    of_recorded = next((each[0] for each in as_recorded if points[each[2]].is_recorded), None)
     margin, beyond, best = max(holding, key=lambda each: _cheapness(points[each[2]]))
     patch = patch_of(points[best], recorded)
     longer_ns = _next_longer_ns(points, best)
     longer = [each for each in scored if timeout_of(points[each[2]]) == longer_ns]
     failing = [own for own, left, _ in longer if left < 0 or own < 0]
     longer_margin = max(failing) if len(failing) == len(longer) > 0 else None
-    return Choice(texts, best, beyond >= 0, margin, None, patch, longer_ns, longer_margin)
+    return Choice(
+        texts,
+        best,
+        beyond >= 0,
+        margin,
+        None,
+        patch,
+        longer_ns,
+        longer_margin,
+        recorded_margin=of_recorded,
+    )
 
 
 def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
