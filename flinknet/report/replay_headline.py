@@ -51,6 +51,8 @@ PART_USED = "part used"
 
 _NOTHING = "not predicted: "
 
+_MEND = "mend what holds the job up, then record again"
+
 RATE_KEPT = 0.005
 """Error of records/s that is not worth a word: where a rate was set, it follows from the input."""
 
@@ -132,7 +134,8 @@ def _trade_off(job: JobAnswer) -> Sentence:
     """The setting that meets the limits, or the gain and price of another timeout."""
     why = why_not_printed(job)
     if why is not None:
-        return Sentence("trade-off", clauses_of(_NOTHING + why))
+        begin = [_MEND] if _is_mended_first(job) else []
+        return Sentence("trade-off", clauses_of(_NOTHING + "; ".join([*begin, why])))
     advised = advised_for(job)
     if advised is not None:
         return Sentence("trade-off", [advised.head + advised.text, *advised.remarks], "; ")
@@ -188,9 +191,10 @@ def advised_for(job: JobAnswer) -> Recommendation | None:
 
 
 def _trust(job: JobAnswer) -> list[str]:
-    """How far the model is off; nothing where no prediction is printed."""
+    """How far the model is off, and what a verdict rests on that must be mended, or that stands
+    without predictions."""
     if why_not_printed(job):
-        return []
+        return _basis(job)
     error, first = job.model_error, job.answers[0]
     is_kept = error.throughput is not None and abs(error.throughput) < RATE_KEPT
     figures = error_figures(replace(error, throughput=None) if is_kept else error)
@@ -213,7 +217,25 @@ def _trust(job: JobAnswer) -> list[str]:
         is_paused = any(each.startswith(PAUSES_NOTED) for each in job.notes)
         found.append(f"{'other ' * is_paused}host delays come on top")
     grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
-    return [f"{grade}: {found[0]}", *found[1:]]
+    return [f"{grade}: {found[0]}", *found[1:], *([] if _is_healthy(job) else _basis(job))]
+
+
+def _basis(job: JobAnswer) -> list[str]:
+    """What the verdict rests on, and for how long that was seen; nothing without a verdict."""
+    first = job.answers[0]
+    part = first.trace.part
+    seen = (
+        "its own events" if first.trace.is_of_run else f"the messages of the {first.trace.origin}"
+    )
+    if first.flink is not None:
+        seen = f"Flink's own metrics and {seen}"
+    over = human_duration(part.to_ns - part.from_ns)
+    return [f"the verdict rests on {seen}, over {over}"] if _verdict(job) else []
+
+
+def _is_mended_first(job: JobAnswer) -> bool:
+    """Whether nothing can be predicted before what the verdict names is mended."""
+    return not _is_healthy(job) and why_not_printed(job) is not None
 
 
 def _timeouts(answer: EdgeAnswer) -> float:
@@ -238,8 +260,10 @@ def _next(job: JobAnswer) -> list[str]:
         return [
             "record with --rest URL (of the JobManager): Flink's metrics show which task is busy"
         ]
+    if _is_mended_first(job):
+        return []  # the trade-off says so
     if not _is_healthy(job):
-        return ["mend what the verdict names, record again, then ask for other timeouts"]
+        return [f"{_MEND}, and ask for other timeouts"]
     if why_not_printed(job):
         return ["record more of the job, or use another part of the recording (--from, --to)"]
     if _timeouts(first) < TIMEOUTS_MIN:
