@@ -35,6 +35,7 @@ class MeasuredPart:
         notes: reasons why it is shorter than the measured part of the run.
         dropped_events: events that could not be written when they were recorded, by path of the
             file.
+        cut: what ended it, such as a file that is cut off; empty where it is all there.
     """
 
     from_ns: int
@@ -42,6 +43,7 @@ class MeasuredPart:
     until_ns: int = FOREVER_NS
     notes: tuple[str, ...] = ()
     dropped_events: Mapping[str, int] = field(default_factory=dict)
+    cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
     whole = "" if to_ns is None else f" of {human_duration(to_ns - from_ns)}"
     note = f"{why}: the answer is that of the first {known}{whole} of the measured part"
     until_ns = min(span.last_ns for span in ends) + 1
-    return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,), dropped)
+    return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,), dropped, why)
 
 
 def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool) -> _FileSpan:

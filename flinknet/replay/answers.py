@@ -324,6 +324,8 @@ def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescript
     indexes = [(file, file_index(file)) for file in run.files]
     whole_from_ns, whole_to_ns = run.whole_ns or (run.from_ns, run.to_ns)
     link = link_of(run.manifest.scenario.get("link"))
+    damaged = tuple(file.title for file, index in indexes if not index.is_whole)
+    cut = dict.fromkeys([run.cut, *(f"{each} is cut off" for each in damaged)])
     return TraceDescription(
         path=str(run.path),
         started_at=run.manifest.started_at,
@@ -334,13 +336,16 @@ def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescript
         events=sum(index.events for _, index in indexes),
         channels=len(run.manifest.channels),
         measured_duration_ns=run.duration_ns,
-        damaged_files=tuple(file.title for file, index in indexes if not index.is_whole),
+        damaged_files=damaged,
         warnings=tuple(warnings_of(run)),
         edge_number=run.ends.number,
         edge=run.edge_name,
         origin=run.manifest.origin,
         part=TracePart(
-            run.from_ns - whole_from_ns, run.to_ns - whole_from_ns, whole_to_ns - whole_from_ns
+            run.from_ns - whole_from_ns,
+            run.to_ns - whole_from_ns,
+            whole_to_ns - whole_from_ns,
+            tuple(each for each in cut if each),
         ),
         recordings=run.described,
         losses=(*run.losses, *losses),

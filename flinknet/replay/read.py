@@ -49,6 +49,7 @@ class RecordedRun:
         edge: None where there is one exchange.
         until_ns: end of the counted time; the drain follows the measured window.
         notes: why the measured window is not the whole one.
+        cut: what ended the measured window; empty where it is all there.
         execution: number of the execution in a trace in which jobs come and go; 0 for the first or
             only one.
         is_asked_part: whether the measured window is a requested part.
@@ -67,6 +68,7 @@ class RecordedRun:
     edge: int | None = None
     until_ns: int = FOREVER_NS
     notes: tuple[str, ...] = ()
+    cut: str = ""
     whole_ns: tuple[int, int] | None = None
     is_asked_part: bool = False
     execution: int = 0
@@ -227,6 +229,7 @@ def _recorded_run(
         part.to_ns,
         until_ns=part.until_ns,
         notes=notes,
+        cut=part.cut,
         recordings=tuple(recordings) or (group[0].recording,),
         described=described_recordings(members, part.from_ns),
         losses=(*losses, *named),

@@ -108,8 +108,7 @@ def _recorded(job: JobAnswer) -> list[str]:
     doubts = [*recording_lines(trace), *(each for x in job.answers for each in doubts_of(x))]
     stated = (TAKEN_ALONE, PART_USED)
     briefs = [each.split("; ")[0].split(": ")[0] for each in doubts if not each.startswith(stated)]
-    cut = [each for each in briefs if each.endswith(("is cut off", "was interrupted"))]
-    return [each for each in dict.fromkeys([found[0], *cut, *found[1:], *briefs]) if each]
+    return [each for each in dict.fromkeys([found[0], *part.cut, *found[1:], *briefs]) if each]
 
 
 def _chain(edges: Sequence[str]) -> str:

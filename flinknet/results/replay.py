@@ -19,11 +19,16 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class TracePart:
-    """The used part of a trace, as offsets from the start of the recording."""
+    """The used part of a trace, as offsets from the start of the recording.
+
+    Attributes:
+        cut: what ended the recording early: files that are cut off, an interruption.
+    """
 
     from_ns: int
     to_ns: int
     whole_ns: int
+    cut: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:

@@ -308,9 +308,10 @@ def test_what_to_doubt_stands_under_the_error() -> None:
         remarks=["a.fnt is cut off: the answer is that of the first half", "so [1] it is"]
     )
     given["trace"] |= {"damaged_files": ["a.fnt", "b.fnt"], "warnings": ["disturbed for 19%"]}
+    given["trace"]["part"] = {"cut": ["the run was interrupted", "b.fnt is cut off"]}
     lines = [line.rstrip() for line in printed(given)]
     said = printed_first(given, width=80)[0]
-    assert said.split("; ")[1:2] == ["b.fnt is cut off"]
+    assert said.split("; ")[1:2] == ["the run was interrupted"]
     first = lines.index("! b.fnt is cut off; its whole blocks are used")
     assert lines[1].startswith("model error")
     assert first < 5
