@@ -51,6 +51,11 @@ WITHOUT_TIMES = 1
 MAGIC = b"\x89FNT\r\n\x1a\n"
 """Start of every file; a transfer in text mode would break it."""
 
+CAPTURES = tuple(
+    bytes.fromhex(each) for each in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "0a0d0d0a")
+)
+"""Starts of capture files: pcap in either byte order, in us or ns, and pcapng."""
+
 BLOCK_MARKER = b"FNTB"
 FOOTER_MARKER = b"FNTE"
 
@@ -194,6 +199,10 @@ def file_header_bytes(prefix: bytes) -> int:
     Raises: TraceFormatError for a file that is not a trace, or has an unsupported version.
     """
     magic, version, text_bytes = _HEADER.unpack(prefix)
+    if magic.startswith(CAPTURES):
+        raise TraceFormatError(
+            "a capture of packets: `flinknet trace import` makes a trace of it, for this command"
+        )
     if magic != MAGIC:
         raise TraceFormatError(
             "not a flinknet trace (wrong magic number): give a run directory, or a .fnt file in one"

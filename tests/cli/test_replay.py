@@ -155,12 +155,16 @@ def test_a_key_that_flink_2_ignores_is_known_before_anything_runs() -> None:
 
 def test_a_file_is_reported_as_what_it_is(tmp_path: Path) -> None:
     text, empty = tmp_path / "README.md", tmp_path / "empty.fnt"
+    capture = tmp_path / "flink.pcap"
+    capture.write_bytes(bytes.fromhex("d4c3b2a1") + bytes(80))
     text.write_text("# Read me, for longer than the header of a file\n")
     empty.touch()
     alone = next(write_run(tmp_path / "run", buffers=4).glob("*.fnt"))
     for file, actual in {
         text: "not a flinknet trace (wrong magic number): give a run directory,"
         " or a .fnt file in one",
+        capture: "a capture of packets: `flinknet trace import` makes a trace of it, for this"
+        " command",
         empty: "the file is empty: its process ended before it recorded",
         alone: "a trace file alone does not say what was measured; give the run directory with its"
         " manifest.json",
