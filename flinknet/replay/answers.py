@@ -42,7 +42,7 @@ from flinknet.trace.recordings import RunPlace
 
 from .advise.advice import advice, advice_of_job, chosen, set_by_operators, withheld
 from .advise.caveats import SET_BY_OPERATOR, caveats, warnings_of
-from .advise.judged import judged
+from .advise.judged import JudgedEdge
 from .advise.targets import Target
 from .edges import local_share, not_to_the_end, received_per_s
 from .observe.checkpoints import since_trigger
@@ -262,33 +262,27 @@ def answers_of(
     observed: Sequence[ObservedRun],
     compared: Sequence[ComparedRun],
     advised: Sequence[AdvisedRun],
+    judged: Sequence[JudgedEdge],
     details: Sequence[RunDetails | None],
     predictions: Predictions,
 ) -> list[EdgeAnswer]:
     """The answer about each run, in their order; edges behind another one that are taken alone say
     so."""
-    answers = [_answer(*each) for each in zip(observed, compared, advised, details, strict=True)]
+    of_runs = zip(observed, compared, advised, judged, details, strict=True)
+    answers = [_answer(*each) for each in of_runs]
     for place, each in enumerate(observed):
         if predictions.is_taken_alone(each.run):
             remarks = (*answers[place].remarks, TAKEN_ALONE)
             answers[place] = replace(answers[place], remarks=remarks)
-    of_job: dict[tuple[RunPlace, int], list[int]] = {}
-    for place, each in enumerate(observed):
-        of_job.setdefault(each.run.job, []).append(place)
-    for places in of_job.values():
-        edges = judged([observed[place] for place in places])
-        for place, edge in zip(places, edges, strict=True):
-            answers[place] = replace(
-                answers[place],
-                bottleneck=edge.bottleneck,
-                is_bottleneck=edge.is_bottleneck,
-                diagnosis=edge.diagnosis,
-            )
     return answers
 
 
 def _answer(
-    observed: ObservedRun, compared: ComparedRun, advised: AdvisedRun, details: RunDetails | None
+    observed: ObservedRun,
+    compared: ComparedRun,
+    advised: AdvisedRun,
+    judged: JudgedEdge,
+    details: RunDetails | None,
 ) -> EdgeAnswer:
     flink = flink_metrics(observed.run, observed.measured)
     messages, cpu_cost = message_counts(observed), cpu_cost_of(observed)
@@ -306,9 +300,11 @@ def _answer(
         channels=replayed_channels(observed),
         latency_distribution=latency_distribution(observed.rows),
         regimes=regime_shares(observed.rows),
-        diagnosis=(),  # follows with those on the other edges of the job
+        diagnosis=judged.diagnosis,
         over_time=over_time(observed),
         remarks=caveats(observed, None if flink is None else flink.share),
+        is_bottleneck=judged.is_bottleneck,
+        bottleneck=judged.bottleneck,
         details=details,
         flink=flink,
         cpu_cost=cpu_cost,

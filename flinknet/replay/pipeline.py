@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from flinknet.predict.grid import Grid
-from flinknet.results import EdgeAnswer, JobAnswer
+from flinknet.results import EdgeAnswer, JobAnswer, state_of
 from flinknet.units import counted
 
+from .advise.judged import judged
 from .advise.targets import Target
 from .answers import (
     AdvisedRun,
@@ -99,7 +100,8 @@ def replay_runs(
         edge_timeouts: further settings of jobs of several exchanges.
         checkpoint: directory with results of units that are kept and used again; None: none.
         channels: channels to report in full, however many others there are.
-        on_progress: takes a line at the beginning of each step.
+        on_progress: takes a line at the beginning of each step, and the verdict on a job that is
+            held up, before predictions, which can take minutes.
 
     Raises: ConfigError for settings that no run can have.
     """
@@ -110,6 +112,10 @@ def replay_runs(
     if checkpoint is not None and checkpoint.kept:
         on_progress(f"going on from {counted(checkpoint.kept, 'unit')} in {checkpoint.directory}")
     observed = collect(tables, runs, channels)
+    verdicts = judged(observed)
+    for said in dict.fromkeys(each.bottleneck for each in verdicts):
+        if said is not None and not said.is_healthy:
+            on_progress(f"{state_of(said.cause)}: {'; '.join((*said.evidence, *said.remedy))}")
 
     plans, why_long = plan_exchanges(observed, grid, max_records=max_records, split=split)
     plans += plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
@@ -159,7 +165,7 @@ def replay_runs(
     if details:
         on_progress("reading details")
     found = run_details(spark, tables, observed) if details else [None] * len(runs)
-    answers = answers_of(observed, compared, advised, found, predictions)
+    answers = answers_of(observed, compared, advised, verdicts, found, predictions)
     by_run = {
         each.run.run: (answer, own.recorded_share)
         for each, answer, own in zip(observed, answers, advised, strict=True)

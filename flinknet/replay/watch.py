@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -310,16 +310,10 @@ def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]
     """
     is_between = RunManifest.load(excerpt.directory).is_from_between
     runs = open_runs([excerpt.directory], _EVERYTHING if is_between else WHOLE)
-    of_job: dict[Any, list[ObservedRun]] = {}
-    for each in observe_here(runs, split=None):
-        of_job.setdefault(each.run.job, []).append(each)
-    edges: list[WatchedEdge] = []
-    said = []
-    for own in of_job.values():
-        verdicts = judged(own)
-        edges += [_watched(name, *each) for each in zip(own, verdicts, strict=True)]
-        if verdicts[0].bottleneck is not None:
-            said.append(verdicts[0].bottleneck.text)
+    observed = list(observe_here(runs, split=None))
+    verdicts = judged(observed)
+    edges = [_watched(name, *each) for each in zip(observed, verdicts, strict=True)]
+    said = dict.fromkeys(each.bottleneck.text for each in verdicts if each.bottleneck is not None)
     return edges, "; ".join(said) or None
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from flinknet.results import Bottleneck, Cause, Symptom
 from flinknet.results.bottleneck import NOTHING, PRESSED_FROM, SLOW_HOST_FROM, named
@@ -29,9 +30,13 @@ class JudgedEdge:
     bottleneck: Bottleneck | None = None
 
 
-def judged(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
-    """The verdicts on the edges of one job, in their order."""
-    return judged_ledger(ledger_of(edges))[: len(edges)]
+def judged(observed: Sequence[ObservedRun]) -> list[JudgedEdge]:
+    """The verdicts on some edges, in their order; those of a job stand next to each other."""
+    found: list[JudgedEdge] = []
+    for _, group in groupby(observed, key=lambda each: each.run.job):
+        edges = [*group]
+        found += judged_ledger(ledger_of(edges))[: len(edges)]
+    return found
 
 
 def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
