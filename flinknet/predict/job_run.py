@@ -56,6 +56,7 @@ from .outcome import (
     SATURATED_AT_TIMES,
     SHARES_CONNECTIONS,
     Outcome,
+    has_no_model,
     joined,
     outcome_of_job,
 )
@@ -98,7 +99,7 @@ def simulate_job(job: RecordedJob, settings: Sequence[Setting], *, in_full: bool
     runs = []
     for phase in range(PHASES if is_open else 1):
         runs.append(JobRun(job, settings, phase, in_full=in_full).outcome)
-        if NO_MODEL in (each.why_unknown for each in runs[0].edges):
+        if any(has_no_model(each.why_unknown) for each in runs[0].edges):
             break
     found = joined(runs)
     edges = tuple(
@@ -197,10 +198,12 @@ class JobRun:
         exchange, (setting,) = self._job.edges[0].exchange, self._settings
         exchange = exchange.drawn(self._phase) if self._phase else exchange
         how = simulate if self._in_full else simulate_compiled
-        found = how(exchange.under(setting), setting.network)
+        under = exchange.under(setting)
+        found = how(under, setting.network)
         self.arrived.append(None)
         if found is None:
-            found = Outcome(why_unknown=NO_MODEL)
+            why = KernelEdge.of(under, setting.network).why_not_covered
+            found = Outcome(why_unknown=f"{why or 'a checkpoint takes too long'}; {NO_MODEL}")
         else:
             found = with_delays(found, exchange, setting)
         self.hops.append(found)
@@ -275,8 +278,8 @@ class JobRun:
     def _why_not(self, number: int, exchange: RecordedExchange) -> str:
         """Why the kernel does not compute an edge with these records."""
         edge = KernelEdge.of(exchange, self._settings[number].network)
-        if not edge.is_covered:
-            return NO_MODEL
+        if (why := edge.why_not_covered) is not None:
+            return f"{why}; {NO_MODEL}"
         self._taken_shares.append(_taken_share(edge.exchange, edge.network))
         share = self._taken_shares[-1]
         if share < AT_TIMES_FROM:

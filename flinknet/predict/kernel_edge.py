@@ -53,7 +53,7 @@ from flinknet.simulator.cluster import OPENING_NS
 from flinknet.simulator.cost_model import Preemptions
 from flinknet.simulator.source_plan import beat_phase_ns
 from flinknet.simulator.task_manager import BUSY_NS_MAX
-from flinknet.units import NS_PER_MS
+from flinknet.units import NS_PER_MS, human_duration
 
 from .job import Passage
 from .kernel import NEVER
@@ -195,17 +195,29 @@ class KernelEdge:
     @property
     def is_covered(self) -> bool:
         """Whether the kernel knows this kind of exchange."""
+        return self.why_not_covered is None
+
+    @property
+    def why_not_covered(self) -> str | None:
+        """What is unusual about an exchange that the kernel does not know, in words; None for one
+        that it knows."""
         exchange, network = self.exchange, self.network
-        return (
-            (exchange.is_max_rate or not exchange.preemptions[0])
-            and network.exclusive_buffers > 0
-            and network.required_buffers_per_gate_max is None
-            and knows_checkpoints(network)
-            and network.segment_size_bytes.bit_count() == 1
-            and self.record_bytes <= network.segment_size_bytes
-            and max(self.one_way_ns, self.back_ns) < OPENING_NS // 4
-            and all(each.most_buffers <= each.total_buffers for each in self.plan.buffers)
-        )
+        is_far = max(self.one_way_ns, self.back_ns) >= OPENING_NS // 4
+        unusual = {
+            "other processes delay a load that keeps its rate": exchange.preemptions[0]
+            and not exchange.is_max_rate,
+            "its channels have no exclusive buffers": network.exclusive_buffers <= 0,
+            "its gates require few of their buffers": network.required_buffers_per_gate_max
+            is not None,
+            "no checkpoint follows the end of a task": not knows_checkpoints(network),
+            "its segment size is no power of two": network.segment_size_bytes.bit_count() != 1,
+            "a record takes several segments": self.record_bytes > network.segment_size_bytes,
+            f"a message is {human_duration(OPENING_NS / 4)} or more on its way": is_far,
+            "its buffers take more than the network memory": any(
+                each.most_buffers > each.total_buffers for each in self.plan.buffers
+            ),
+        }
+        return next((why for why, is_so in unusual.items() if is_so), None)
 
     @property
     def taken(self) -> dict[int, int]:

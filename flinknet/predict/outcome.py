@@ -45,8 +45,8 @@ SATURATED = (
     " everything upstream waits, too; the latency in that state was not recorded"
 )
 SATURATED_AT_TIMES = (
-    "its producers wait for buffers at times, and everything upstream waits, too; the compiled"
-    " model does not know the latency at these times"
+    "its producers wait for buffers at times, and everything upstream waits, too; the latency at"
+    " these times cannot be predicted"
 )
 FALLS_BEHIND = (
     "its producers wait for buffers, and with its neighbors it falls behind what comes; how long"
@@ -55,12 +55,17 @@ FALLS_BEHIND = (
 HELD_UP = "another edge of the job is saturated and holds this one up"
 SHARES_CONNECTIONS = (
     "without credit its connections are not read at times, and other edges share them: how these"
-    " hold each other up is not in the compiled model"
+    " hold each other up cannot be predicted"
 )
 NO_MODEL = (
-    "the compiled model does not know this exchange (the highest rate, no exclusive buffers, or no"
-    " checkpoints after tasks finish)"
+    "this is predicted only for an exchange by itself and in short parts (--details, --max-records)"
 )
+"""Ends the reason of an exchange that the compiled model does not know."""
+
+
+def has_no_model(why: str | None) -> bool:
+    """Whether an edge is unknown because the compiled model does not know such exchanges."""
+    return why is not None and why.endswith(NO_MODEL)
 
 
 def is_pressure(why: str) -> bool:

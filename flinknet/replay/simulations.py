@@ -18,7 +18,7 @@ from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import simulate_job
 from flinknet.predict.loading import load_alone, load_job
-from flinknet.predict.outcome import NO_MODEL, RANGES_OF_PHASES, Outcome, joined
+from flinknet.predict.outcome import RANGES_OF_PHASES, Outcome, has_no_model, joined
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import BARRIERS_LEFT_OUT, leaves_barriers_out
 from flinknet.trace.index import Stamp, stamps_of
@@ -197,7 +197,7 @@ def _outcome(
         found = []
         for job in jobs:
             found.append(simulate_job(job, settings, in_full=False))
-            if core_ns and found[-1].edges[0].why_unknown == NO_MODEL:
+            if core_ns and has_no_model(found[-1].edges[0].why_unknown):
                 break
         else:
             return jobs, joined(found)
