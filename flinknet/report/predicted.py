@@ -9,11 +9,12 @@ from flinknet.results import (
     JobAnswer,
     JobEdgePoint,
     ModelError,
+    Price,
     TaskMetrics,
     TradeOffPoint,
 )
 from flinknet.results.figures import FIGURES, Figure, named
-from flinknet.units import MISSING, human_bytes
+from flinknet.units import MISSING, human_bytes, human_count
 
 from .advice import (
     FRONTIER,
@@ -27,11 +28,8 @@ from .charts import Bar, BarPart, Color, Grid, GridFigure, GridPoint, Slider
 from .page_parts import Head, Row, Table
 from .trade_words import (
     BUFFER_TIMEOUT,
-    PRICE_MEANINGS,
-    PRICE_NOTE,
-    PRICES,
+    cpu_text,
     notes_of,
-    price_cells,
     settings_of,
     timeout_ns_of,
     varied_in,
@@ -40,8 +38,14 @@ from .trade_words import (
 
 MEMORY = "The most that all buffer pools of producers and consumers can take."
 
-DECISIVE = ("records/s", "p50", "p99", "buffers/s", PRICES[-1])
+DECISIVE = ("records/s", "p50", "p99", "buffers/s", "CPU change")
 """Headings of the figures that decide."""
+
+PRICE_NOTE = (
+    "packets/s: at most so many TCP packets (a large buffer takes several); CPU change: against the"
+    " recorded setting, in percent of one core, for buffers and credit alone"
+)
+"""Below a table with them."""
 
 CHOICES_SHOWN = 12
 """Rows of the table with the figures that decide."""
@@ -174,7 +178,8 @@ def settings_table(
 
 def _hidden_columns(error: ModelError) -> set[str]:
     """Headings of figures that must not be relied on."""
-    hidden = {"buffers/s", *PRICES} if is_off(error.buffers_per_s) else set()
+    hidden = {"buffers/s"} if is_off(error.buffers_per_s) else set[str]()
+    hidden |= {head.name for head, _ in _PRICES} if hidden else set()
     return hidden | ({"p99"} if error.is_tail_off else set())
 
 
@@ -199,16 +204,46 @@ def _with_interval(figure: Figure[TradeOffPoint]) -> Callable[[TradeOffPoint], s
     return cell
 
 
-def _price(place: int) -> Callable[[TradeOffPoint], str]:
-    return lambda point: price_cells(point)[place]
+def _price(show: Callable[[Price], str]) -> Callable[[TradeOffPoint], str]:
+    """The cell of a figure of the price."""
+    return lambda point: MISSING if point.price is None else show(point.price)
+
+
+def _cpu_change(point: TradeOffPoint) -> str:
+    """The CPU against the recorded setting, in percent of a core."""
+    change = None if point.price is None else point.price.cpu_cores_change
+    return "0%" if change is not None and point.is_recorded else cpu_text(change)
+
+
+_PRICES: Sequence[tuple[Head, Callable[[TradeOffPoint], str]]] = (
+    (
+        Head(
+            "packets/s",
+            "Packets per second at most, if every message leaves alone; without acknowledgements.",
+        ),
+        _price(lambda price: human_count(price.packets_per_s)),
+    ),
+    (
+        Head(
+            "bytes/s",
+            "Bytes per second on the network: payload, headers of messages and of packets.",
+        ),
+        _price(lambda price: f"{human_bytes(price.bytes_per_s)}/s"),
+    ),
+    (
+        Head(
+            "CPU change",
+            "CPU against the recorded setting, in percent of a core, on both sides together.",
+        ),
+        _cpu_change,
+    ),
+)
+"""Columns with what a setting costs."""
 
 
 _COLUMNS: Sequence[tuple[Head, Callable[[TradeOffPoint], str]]] = [
     *((Head(each.name, each.meaning), _with_interval(each)) for each in _OF_EDGE),
-    *(
-        (Head(name, meaning), _price(place))
-        for place, (name, meaning) in enumerate(zip(PRICES, PRICE_MEANINGS, strict=True))
-    ),
+    *_PRICES,
     *((Head(each.name, each.meaning, each.group), each.text) for each in _FIGURES[4:]),
     (Head("memory", MEMORY), lambda point: human_bytes(point.memory_bytes)),
 ]

@@ -5,26 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any
 
 from flinknet.options.what_if import SETTINGS, SITUATION, TIMEOUT, Setting, network_of, words_of
 from flinknet.options.what_if import situation_of as values_of_situation
 from flinknet.results import CpuCost, JobAnswer, JobPoint, SituationAdvice, TradeOffPoint
-from flinknet.results.trades import (
-    PointSetting,
-    Range,
-    Trade,
-    are_alike,
-    compared_points,
-    recorded_place,
-    trade_with_recorded,
-)
+from flinknet.results.trades import Range, Trade, are_alike, trade_with_recorded
 from flinknet.units import (
     MISSING,
+    NS_PER_MS,
     counted,
     format_duration_ns,
     format_size_bytes,
-    human_bytes,
     human_count,
     human_duration,
     human_rate,
@@ -33,6 +26,12 @@ from flinknet.units import (
 )
 
 BUFFER_TIMEOUT = TIMEOUT.name
+
+USUAL_NS = 5 * NS_PER_MS
+"""Buffer timeout whose price is stated first, if it was predicted."""
+
+TRADES_MAX = 4
+"""Timeouts that are compared with the recorded one, at most."""
 
 LABELS_SHOWN = 4
 """Settings that are named of a note; the rest is counted, if it is more than one."""
@@ -51,17 +50,6 @@ def settings_of(point: JobPoint) -> dict[str, str]:
 def timeout_ns_of(point: TradeOffPoint) -> int:
     """The buffer timeout in ns; -1 for never."""
     return network_of(point.config).buffer_timeout_ns
-
-
-def compared_settings(points: Sequence[JobPoint]) -> list[PointSetting]:
-    """Settings of some points as `results.trades` compares them."""
-    found = []
-    for each in points:
-        others = settings_of(each)
-        del others[BUFFER_TIMEOUT]
-        total = each.total
-        found.append(PointSetting(timeout_ns_of(total), situation_of(total), others))
-    return found
 
 
 def situation_of(point: TradeOffPoint | SituationAdvice) -> dict[str, str]:
@@ -324,22 +312,6 @@ def length_words(workload: Mapping[str, Any]) -> str:
     return counted(records, "record") if (records := workload.get("records")) is not None else ""
 
 
-PRICES = ("packets/s", "bytes/s", "CPU change")
-"""Headings of `price_cells`."""
-
-PRICE_MEANINGS = (
-    "Packets per second at most, if every message leaves alone; without acknowledgements.",
-    "Bytes per second on the network: payload, headers of messages and of packets.",
-    "CPU against the recorded setting, in percent of a core, on both sides together.",
-)
-
-PRICE_NOTE = (
-    "packets/s: at most so many TCP packets (a large buffer takes several); CPU change: against the"
-    " recorded setting, in percent of one core, for buffers and credit alone"
-)
-"""Below a table with them."""
-
-
 @dataclass(frozen=True, slots=True)
 class NamedTrade:
     """Gain and price of one setting against another, as figures and in a sentence; latency before
@@ -362,30 +334,59 @@ class NamedTrade:
         }
 
 
-def price_cells(point: TradeOffPoint) -> list[str]:
-    """Packets, bytes, and the CPU against the recorded setting, in percent of a core."""
-    price = point.price
-    if price is None:
-        return [MISSING] * len(PRICES)
-    is_base = point.is_recorded and price.cpu_cores_change is not None
-    return [
-        human_count(price.packets_per_s),
-        f"{human_bytes(price.bytes_per_s)}/s",
-        "0%" if is_base else cpu_text(price.cpu_cores_change),
-    ]
-
-
 def trades(job: JobAnswer) -> list[NamedTrade]:
-    """Trade-offs between settings of a job and the recorded one, see `compared_points`."""
-    found, points, recorded = [], job.points, recorded_place(job)
-    for place in compared_points(job, compared_settings(points)):
-        assert recorded is not None, "nothing is compared without it"
-        before, shown = settings_of(points[recorded]), settings_of(points[place])
+    """Trade-offs between settings of a job and the recorded one, the weightiest first."""
+    rows, found = [settings_of(each) for each in job.points], list[NamedTrade]()
+    recorded = next((n for n, each in enumerate(job.trade_offs) if each.is_recorded), None)
+    if recorded is None:
+        return []
+    for place in _compared(job, rows, recorded):
+        before, shown = rows[recorded], rows[place]
         varied = varied_in([before, shown])
         name = before[varied[0]] if len(varied) == 1 else label_of(before, varied)
-        totals = points[place].total, points[recorded].total
+        totals = job.trade_offs[place], job.trade_offs[recorded]
         label = label_of(shown, varied)
         found.append(_trade_of(label, name, *totals, job.cpu_cost, says_cost=not found))
+    return found
+
+
+def _compared(job: JobAnswer, rows: Sequence[dict[str, str]], recorded: int) -> list[int]:
+    """Places of the settings to compare with the recorded one. With a target: the setting that
+    meets it, or misses it by least. Without: other timeouts, see `compared_timeouts`, and those
+    that differ from edge to edge; if there are none, the knee or the setting with the least
+    latency. Empty where latencies are unknown or must not be relied on."""
+    points = job.trade_offs
+    known = [place for place, each in enumerate(points) if each.latency_ns.p50 is not None]
+    if recorded not in known or job.advice.withheld:
+        return []
+    chosen = None if job.choice is None else job.choice.settled
+    if chosen in known:
+        return [chosen] if chosen is not None and chosen != recorded else []
+    base, situation = rows[recorded], situation_of(points[recorded])
+    own = [n for n in known if n != recorded and situation_of(points[n]) == situation]
+    alike = [n for n in own if rows[n] | {BUFFER_TIMEOUT: base[BUFFER_TIMEOUT]} == base]
+    mixed = [n for n in alike if len({*job.points[n].timeouts_ns}) > 1]
+    timeouts_ns = {n: timeout_ns_of(points[n]) for n in alike if n not in mixed}
+    if found := [*compared_timeouts(timeouts_ns, timeout_ns_of(points[recorded])), *mixed]:
+        return found
+    knees = [each.knee for each in job.advice.situations if each.knee in own]
+    least = sorted(own, key=lambda place: points[place].latency_ns.p50 or 0.0)
+    return [each for each in (*knees, *least) if each is not None][:1]
+
+
+def compared_timeouts(timeouts_ns: Mapping[int, int], recorded_ns: int) -> list[int]:
+    """Places of some TRADES_MAX timeouts to compare with the recorded one: USUAL_NS, shorter ones
+    with 0 as the last, then longer ones; -1 is never, the longest."""
+    length = {place: each if each >= 0 else inf for place, each in timeouts_ns.items()}
+    limit = recorded_ns if recorded_ns >= 0 else inf
+
+    def rank(place: int) -> tuple[bool, bool, bool, float]:
+        own = length[place]
+        return own != USUAL_NS, own > limit, not own, own
+
+    found = sorted(length, key=rank)
+    if len(found) > TRADES_MAX:
+        found = [found[n * len(found) // TRADES_MAX] for n in range(TRADES_MAX)]
     return found
 
 

@@ -14,7 +14,6 @@ from flinknet.report.advice import (
     marks_of,
     recommendations,
 )
-from flinknet.results.trades import advised_points
 from tests import page_answer
 from tests.page_answer import typed
 from tests.report.printing import printed
@@ -127,7 +126,6 @@ def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:
     without = typed({"trade_offs": [{"is_recorded": False}]}).alone
     assert recommendations(without) == []
     assert marks_of(without, 0) == []
-    assert advised_points(without.advice) == set()
     assert not is_on_frontier(without, 0)
 
 
@@ -138,7 +136,6 @@ def test_marks_and_rows_are_those_that_the_advice_speaks_of() -> None:
     )
     given["trade_offs"] *= 2
     given = typed(given).alone
-    assert advised_points(given.advice) == {1, 2, 3}
     assert marks_of(given, 0) == ["recorded"]
     assert marks_of(given, 1) == ["knee", "choice"]
     assert marks_of(given, 3) == ["nearest"]

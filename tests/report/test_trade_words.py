@@ -10,9 +10,15 @@ import pytest
 from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
 from flinknet.report.replay import replay_page
-from flinknet.report.trade_words import cpu_text, duration_text, trade_sentence, trades
+from flinknet.report.trade_words import (
+    compared_timeouts,
+    cpu_text,
+    duration_text,
+    trade_sentence,
+    trades,
+)
 from flinknet.results import Choice, EdgeAnswer, LatencySummary
-from flinknet.results.trades import Trade, compared_timeouts, range_of_change
+from flinknet.results.trades import Trade, range_of_change
 from flinknet.units import NS_PER_MS
 from tests.page_answer import answer, typed
 
