@@ -313,26 +313,19 @@ def is_reliable(error: ModelError) -> bool:
 
 def model_error_part(job: JobAnswer) -> Lines:
     """The model's error of each recorded figure, its scope, and the consequence, as a banner."""
-    error, answer = job.model_error, job.answers[0]
-    if not job.is_exchange:
-        return _error_of_job(job)
-    simulated, is_of_run = answer.simulated, answer.trace.is_of_run
-    used = f"{human_count(simulated.records)} records"
-    if not simulated.is_whole:
-        used += f", {_simulated_part(answer)}"
+    error, used, unknown = job.model_error, _simulated_part(job), _unknown_lines(job)
+    is_doubt = bool(unknown) or error.misses is not None or error.is_tail_off
     if all(value is None for value in asdict(error).values()):
-        lines = ["model error unknown", f"from {used}; {UNPREDICTED}"]
+        lines = ["model error unknown", f"from {used}; {UNPREDICTED}", *unknown]
         return _error_banner(lines, error, is_doubt=True)
-    is_fitted = answer.trace.is_max_rate and error.throughput is None
-    parts = [f"records/s {FITTED if is_fitted else human_change(error.throughput)}"]
-    if is_of_run:
-        parts += [f"p50 {human_change(error.p50)}", f"p99 {human_change(error.p99)}"]
-    if error.buffers_per_s is not None or not is_of_run:
-        parts.append(f"buffers/s {human_change(error.buffers_per_s)}")
-    if not is_of_run:
-        parts.append(_latency_of_backlog(answer))
-    check = " (check: flinknet bench again RUN)" if is_of_run and not answer.trace.edge else ""
-    consequence = f"other settings may be further off{check}"
+    parts = [f"records/s {FITTED}"] if is_fitted(job) else []
+    parts += [error_figures(error)] if error_figures(error) else []
+    if error.p50 is None and error.p99 is None:
+        parts.append(_latency_of_backlog(job))
+    answer = job.answers[0]
+    is_checked = job.is_exchange and answer.trace.is_of_run and not answer.trace.edge
+    consequence = "other settings may be further off"
+    consequence += " (check: flinknet bench again RUN)" if is_checked else ""
     if is_off(error.buffers_per_s):
         consequence = f"do not rely on buffers/s and prices; {consequence}"
     if error.is_tail_off:
@@ -342,37 +335,30 @@ def model_error_part(job: JobAnswer) -> Lines:
     lines = [
         f"model error on the recorded setting: {', '.join(parts)}",
         f"from {used}; {consequence}",
+        *unknown,
     ]
-    return _error_banner(lines, error, is_doubt=bool(error.misses) or error.is_tail_off)
+    return _error_banner(lines, error, is_doubt=is_doubt)
 
 
-def _error_of_job(job: JobAnswer) -> Lines:
-    """The model's error, and for which settings the job is unknown and why."""
-    known = error_figures(job.model_error)
-    used = "all" if job.is_whole else human_duration(job.simulated_ns)
-    lines = [f"model error unknown: {UNPREDICTED}"]
-    if known:
-        lines = [f"model error on the recorded setting: {known}", f"from {used} of the trace"]
-        if job.observed.latency_ns.p50 is None:
-            lines.append("latency of the job was not recorded, so its error is unknown")
+def is_fitted(job: JobAnswer) -> bool:
+    """Whether the model was fitted to the recorded throughput, which then has no error."""
+    is_max_rate = job.is_exchange and job.answers[0].trace.is_max_rate
+    return is_max_rate and job.model_error.throughput is None
+
+
+def _unknown_lines(job: JobAnswer) -> list[str]:
+    """The settings for which a job of several edges is unknown, and why."""
     varied = what_varies(job.points)
     whys: dict[str, list[str]] = {}
-    for point in job.points:
+    for point in () if job.is_exchange else job.points:
         why = point.why_unknown or point.total.why_no_latency
         if why is not None:
             label = label_of(settings_of(point), varied)
             whys.setdefault(why, []).append(label.removeprefix(f"{BUFFER_TIMEOUT} "))
-    for why, settings in whys.items():
-        where = "" if len(settings) == len(job.points) else f" at {', '.join(settings)}"
-        lines.append(f"unknown{where}: {why}")
-    is_doubt = bool(whys) or not known
-    if job.model_error.is_tail_off:
-        lines.append(TAIL_OFF)
-        is_doubt = True
-    if job.model_error.misses:
-        lines.append(f"predictions are not shown: {job.model_error.misses}")
-        is_doubt = True
-    return _error_banner(lines, job.model_error, is_doubt=is_doubt)
+    return [
+        f"unknown: {why}" if len(of) == len(job.points) else f"unknown at {', '.join(of)}: {why}"
+        for why, of in whys.items()
+    ]
 
 
 ERROR_SMALL = 0.1
@@ -414,44 +400,39 @@ def doubts_of(answer: EdgeAnswer) -> list[str]:
     return [*damaged, *trace.warnings, *remarks]
 
 
-def _latency_of_backlog(answer: EdgeAnswer) -> str:
+def _latency_of_backlog(job: JobAnswer) -> str:
     """Known bound of the model's error in latency where latency was not recorded."""
-    too_low_by = answer.model_error.latency_at_most
+    too_low_by = job.model_error.latency_at_most
     if too_low_by is not None:
         return f"mean latency at least {-too_low_by:.0%} too low, by the recorded backlog"
-    recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
-    if recorded is not None and recorded.why_no_latency is not None:
+    recorded = next((each for each in job.trade_offs if each.is_recorded), None)
+    if job.is_exchange and recorded is not None and recorded.why_no_latency is not None:
         least_ns = recorded.mean_latency_at_least_ns
         if least_ns is None:
             return "latency unknown, by the backlog of another edge"
         return f"latency unknown, its mean at least {human_duration(least_ns)} by the backlog"
-    return "latency unknown (not recorded)"
+    return f"latency unknown{'' if job.answers[0].trace.is_of_run else ' (not recorded)'}"
 
 
-def _simulated_part(answer: EdgeAnswer) -> str:
-    part, window_ns = answer.trace.part, answer.simulated.window_ns
-    windows = answer.simulated.windows
+def _simulated_part(job: JobAnswer) -> str:
+    answer = job.answers[0]
+    part, simulated = answer.trace.part, answer.simulated
     what = "measured part" if answer.trace.is_of_run else "trace"
+    if not job.is_exchange:
+        return f"{'all' if job.is_whole else human_duration(job.simulated_ns)} of the {what}"
+    records = f"{human_count(simulated.records)} records"
+    if simulated.is_whole:
+        return records
+    window_ns, windows = simulated.window_ns, simulated.windows
     if windows > 1:
         whole = human_duration(part.to_ns - part.from_ns)
         used = f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
-        return f"{used}, compared with all of it"
-    return f"{_span(part.from_ns, part.from_ns + window_ns)} of the {what}"
+        return f"{records}, {used}, compared with all of it"
+    return f"{records}, {span(part.from_ns, part.from_ns + window_ns)} of the {what}"
 
 
-def observed_part(answer: EdgeAnswer) -> str:
-    """The part of the trace that the observed figures are of."""
-    part = answer.trace.part
-    if answer.trace.is_of_run and part.is_whole:
-        return "in the measured part"
-    whole = human_duration(part.whole_ns)
-    if part.is_whole:
-        return f"in the whole trace of {whole}"
-    what = "measured part" if answer.trace.is_of_run else "trace"
-    return f"in {_span(part.from_ns, part.to_ns)} of the {what} of {whole}"
-
-
-def _span(from_ns: int, to_ns: int) -> str:
+def span(from_ns: int, to_ns: int) -> str:
+    """A part of a recording, in words."""
     if not from_ns:
         return f"the first {human_duration(to_ns)}"
     return f"{human_duration(from_ns)} to {human_duration(to_ns)}"

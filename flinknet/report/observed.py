@@ -10,8 +10,8 @@ from flinknet.results import EdgeAnswer, ReplayedChannel
 from flinknet.results.figures import FIGURES, named
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
-from .advice import observed_part
-from .bench import latency_points
+from .advice import span
+from .bench import latency_points, pair_text
 from .charts import (
     Histogram,
     OverTime,
@@ -83,7 +83,7 @@ def observed_sections(answer: EdgeAnswer, wanted: Sequence[int] | None = None) -
     facts: list[Part] = [_facts(answer)]
     if answer.observed.flushes.full and answer.observed.flushes.timeout:
         facts.append(Text("full", FULL))
-    yield Section("observed", f"Observed {observed_part(answer)}", "", facts)
+    yield Section("observed", f"Observed {_observed_part(answer)}", "", facts)
     yield from (_latency(answer), *_over_time(answer), *_regimes(answer, shown), *_fill(answer))
     tables: list[Part] = [replace(channel_table(shown), notes=notes)]
     if answer.credit:
@@ -95,6 +95,18 @@ def observed_sections(answer: EdgeAnswer, wanted: Sequence[int] | None = None) -
     yield from times_section([answer])
     if answer.flink is not None:
         yield flink_section(answer.flink.vertices, flink_notes(answer.flink))
+
+
+def _observed_part(answer: EdgeAnswer) -> str:
+    """The part of the trace that the observed figures are of."""
+    part = answer.trace.part
+    if answer.trace.is_of_run and part.is_whole:
+        return "in the measured part"
+    whole = human_duration(part.whole_ns)
+    if part.is_whole:
+        return f"in the whole trace of {whole}"
+    what = "measured part" if answer.trace.is_of_run else "trace"
+    return f"in {span(part.from_ns, part.to_ns)} of the {what} of {whole}"
 
 
 def _facts(answer: EdgeAnswer) -> Facts:

@@ -25,6 +25,7 @@ from .advice import (
     Recommendation,
     doubts_of,
     error_figures,
+    is_fitted,
     is_off,
     is_worth_it,
     one_for_all,
@@ -202,7 +203,7 @@ def _trust(job: JobAnswer) -> list[str]:
         known = ["records/s 0%"]
     if not known:
         return []
-    if job.is_exchange and first.trace.is_max_rate and error.throughput is None:
+    if is_fitted(job):
         known.insert(0, "records/s fitted")
     if error.p50 is None and error.p99 is None:
         known.append("latency unchecked")

@@ -96,7 +96,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert text.count("Channels and messages") == 3
     assert "buffer timeout 10ms / 1ms / 10ms instead of 10ms: p50 −" in text
     assert "10ms / 1ms / 10ms" in text
-    assert "latency of the job was not recorded" in text
+    assert "latency unknown (not recorded)" in text
     assert "The job from end to end" in page_of(replay_page(found.jobs))
 
 
