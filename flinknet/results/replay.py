@@ -144,12 +144,12 @@ class SituationAdvice:
     consumer_speed: float
     round_trip_ns: int
     flow_control: str
-    knee: int | None
-    knee_patch: str
-    why_no_knee: str | None
-    is_alike: bool
-    choice: Choice | None
-    beyond_keys: tuple[str, ...]
+    knee: int | None = None
+    knee_patch: str = ""
+    why_no_knee: str | None = None
+    is_alike: bool = False
+    choice: Choice | None = None
+    beyond_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

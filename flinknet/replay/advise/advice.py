@@ -205,41 +205,30 @@ def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
 
 
 def are_met(advice: Sequence[Advice]) -> bool | None:
-    """Whether the targets are met in every situation of every run that was predicted; None if that
-    is unknown."""
+    """Whether the targets are met in every situation that was predicted; None if that is
+    unknown."""
     found: list[bool | None] = [False for each in advice if each.withheld]
-    choices = [situation.choice for each in advice for situation in each.situations]
-    return _all_of(
-        [*found, *(_is_met(each) for each in choices if each and _is_of_predicted(each))]
-    )
+    for choice in (situation.choice for each in advice for situation in each.situations):
+        if choice is not None and _is_of_predicted(choice):
+            found.append(choice.point is not None or (False if choice.is_known else None))
+    if False in found:
+        return False
+    return True if found and None not in found else None
 
 
 def all_meet(jobs: Sequence[JobAnswer]) -> bool | None:
-    """Whether the targets are met: by each job as a whole, and by each exchange alone, or in a job
-    that is unknown. None if that is unknown."""
-    whole, alone = [], []
+    """Whether the targets are met: by each job as a whole, or by its edges where the whole is
+    unknown. None if that is unknown."""
+    found: list[Advice] = []
     for job in jobs:
-        choice = job.choice
-        if not job.is_exchange and choice is not None and _is_of_predicted(choice):
-            whole.append(_is_met(choice))
-        else:
-            alone += [each.advice for each in job.answers]
-    return _all_of([*whole, *([are_met(alone)] if alone else [])])
+        is_known = job.choice is not None and _is_of_predicted(job.choice)
+        found += [job.advice] if is_known else [each.advice for each in job.answers]
+    return are_met(found)
 
 
 def _is_of_predicted(choice: Choice) -> bool:
     """Whether anything was predicted to choose from."""
     return choice.point is not None or choice.nearest is not None or not choice.is_known
-
-
-def _is_met(choice: Choice) -> bool | None:
-    return choice.point is not None or (False if choice.is_known else None)
-
-
-def _all_of(found: Collection[bool | None]) -> bool | None:
-    if False in found:
-        return False
-    return True if found and None not in found else None
 
 
 def timeout_of(point: TradeOffPoint) -> int:
@@ -322,15 +311,7 @@ def advice_of_job(choice: Choice | None, recorded: TradeOffPoint) -> Advice:
     """Advice for a job of several edges: the choice alone, in the recorded situation."""
     if choice is None:
         return Advice()
-    situation = SituationAdvice(
-        **dict(situation_of(recorded)),
-        knee=None,
-        knee_patch="",
-        why_no_knee=None,
-        is_alike=False,
-        choice=choice,
-        beyond_keys=(),
-    )
+    situation = SituationAdvice(**dict(situation_of(recorded)), choice=choice)
     return Advice(choice=choice, situations=(situation,))
 
 
