@@ -10,7 +10,7 @@ from html import escape
 from flinknet.options.what_if import ALIGNMENT, CHECKPOINTS
 from flinknet.results import TAKEN_ALONE, EdgeAnswer, JobAnswer, TaskMetrics
 
-from .advice import Recommendation, doubts_of, model_error_part, recommendations
+from .advice import doubts_of, model_error_part, recommendations
 from .observed import environment, observed_sections, replayed_checkpoints
 from .observed_tables import (
     TASK_PARTS,
@@ -26,7 +26,7 @@ from .page_parts import Code, Lines, Page, Part, Section, Text, View, last_part
 from .predicted import all_settings, decisive_table, grid_of
 from .recordings import recording_lines
 from .replay_headline import advised_for, replay_sentences, why_not_printed
-from .trade_words import NamedTrade, trades, what_varies
+from .trade_words import trades, what_varies
 
 TASKS_SHOWN = 24
 """Tasks with a bar, at most."""
@@ -44,9 +44,8 @@ def replay_page(
     """
     views = []
     if len(jobs) > 1:
-        section = Section(
-            "overview", "", "", [runs_table([x for job in jobs for x in job.answers])]
-        )
+        edges = [edge for job in jobs for edge in job.answers]
+        section = Section("overview", "", "", [runs_table(edges)])
         views.append(View(name="all runs", title="All runs, observed", parts=[section]))
     for job in jobs:
         run = last_part(job.path) if len(jobs) > 1 else ""
@@ -159,20 +158,12 @@ def _job_details(job: JobAnswer, *, has_limits: bool) -> list[Section | Part]:
 def _predicted(job: JobAnswer) -> list[Section]:
     """Trade-offs in words with the advice, and all settings, where predictions are printed."""
     is_printed = why_not_printed(job) is None
-    found = _answer_section(trades(job) if is_printed else [], recommendations(job))
-    if is_printed:
-        found.append(Section("settings", "", "", [all_settings(job)]))
-    return found
-
-
-def _answer_section(
-    compared: Sequence[NamedTrade], advised: Sequence[Recommendation]
-) -> list[Section]:
-    """Trade-offs in words, and the advice; its keys stand next to the settings that decide."""
-    parts: list[Part] = [Text("", each.text) for each in compared]
-    for each in advised:
-        parts += each.parts[: 1 if each is advised[0] else None]
-    return [Section("answer", "Answer", "", parts)] if parts else []
+    parts: list[Part] = [Text("", each.text) for each in trades(job)] if is_printed else []
+    for number, each in enumerate(recommendations(job)):
+        parts += each.parts[: None if number else 1]  # its keys stand at the settings that decide
+    found = [Section("answer", "Answer", "", parts)] if parts else []
+    settings = [Section("settings", "", "", [all_settings(job)])] if is_printed else []
+    return [*found, *settings]
 
 
 def _tasks(own: Sequence[EdgeAnswer]) -> list[tuple[TaskMetrics, bool]]:

@@ -223,10 +223,8 @@ def _trust(job: JobAnswer) -> list[str]:
 def _basis(job: JobAnswer) -> list[str]:
     """What the verdict rests on, and for how long that was seen; nothing without a verdict."""
     first = job.answers[0]
-    part = first.trace.part
-    seen = (
-        "its own events" if first.trace.is_of_run else f"the messages of the {first.trace.origin}"
-    )
+    part, origin = first.trace.part, first.trace.origin
+    seen = "its own events" if first.trace.is_of_run else f"the messages of the {origin}"
     if first.flink is not None:
         seen = f"Flink's own metrics and {seen}"
     over = human_duration(part.to_ns - part.from_ns)

@@ -413,7 +413,7 @@ class JobAnswer:
 
     @property
     def choice(self) -> Choice | None:
-        """The setting that meets the targets; None without targets, and where nothing is advised."""
+        """The setting that meets the targets; None where nothing is advised."""
         return self.advice.choice
 
     @property
