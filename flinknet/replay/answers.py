@@ -367,7 +367,8 @@ def job_answer(
     notes = [SET_BY_OPERATOR.format(", ".join(own))] if own else []
     error = model_error(recorded.total, seen, seen.buffers_per_s)
     points = _to_rely_on(points, error)
-    choice, by_task = chosen(points, targets, error), None
+    why_not = withheld(error, [each.total for each in points])
+    choice, by_task = None if why_not else chosen(points, targets, error), None
     search = TaskSearch.of(plan, predictions, choice, targets, error)
     if plan.searched and search is not None and (ended := search.ended()) is not None:
         shown, by_task = ended
@@ -388,7 +389,7 @@ def job_answer(
         simulated_ns=plan.part.simulated_ns,
         is_whole=plan.part.simulated_ns >= plan.run.duration_ns,
         notes=(*not_to_the_end(plan.edges), *notes, *assumed),
-        advice=advice_of_job(choice, recorded.total),
+        advice=Advice(withheld=why_not) if why_not else advice_of_job(choice, recorded.total),
         by_task=by_task,
     )
 
