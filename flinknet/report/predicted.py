@@ -178,8 +178,7 @@ def settings_table(
 
 def _hidden_columns(error: ModelError) -> set[str]:
     """Headings of figures that must not be relied on."""
-    hidden = {"buffers/s"} if is_off(error.buffers_per_s) else set[str]()
-    hidden |= {head.name for head, _ in _PRICES} if hidden else set()
+    hidden = {"buffers/s", *_PRICES} if is_off(error.buffers_per_s) else set[str]()
     return hidden | ({"p99"} if error.is_tail_off else set())
 
 
@@ -209,41 +208,25 @@ def _price(show: Callable[[Price], str]) -> Callable[[TradeOffPoint], str]:
     return lambda point: MISSING if point.price is None else show(point.price)
 
 
-def _cpu_change(point: TradeOffPoint) -> str:
-    """The CPU against the recorded setting, in percent of a core."""
-    change = None if point.price is None else point.price.cpu_cores_change
-    return "0%" if change is not None and point.is_recorded else cpu_text(change)
-
-
-_PRICES: Sequence[tuple[Head, Callable[[TradeOffPoint], str]]] = (
-    (
-        Head(
-            "packets/s",
-            "Packets per second at most, if every message leaves alone; without acknowledgements.",
-        ),
+_PRICES = {
+    "packets/s": (
+        "Packets per second at most, if every message leaves alone; without acknowledgements.",
         _price(lambda price: human_count(price.packets_per_s)),
     ),
-    (
-        Head(
-            "bytes/s",
-            "Bytes per second on the network: payload, headers of messages and of packets.",
-        ),
+    "bytes/s": (
+        "Bytes per second on the network: payload, headers of messages and of packets.",
         _price(lambda price: f"{human_bytes(price.bytes_per_s)}/s"),
     ),
-    (
-        Head(
-            "CPU change",
-            "CPU against the recorded setting, in percent of a core, on both sides together.",
-        ),
-        _cpu_change,
+    "CPU change": (
+        "CPU against the recorded setting, in percent of a core, on both sides together.",
+        _price(lambda price: cpu_text(price.cpu_cores_change)),
     ),
-)
-"""Columns with what a setting costs."""
-
+}
+"""Meaning and cell of each figure of what a setting costs, by its heading."""
 
 _COLUMNS: Sequence[tuple[Head, Callable[[TradeOffPoint], str]]] = [
     *((Head(each.name, each.meaning), _with_interval(each)) for each in _OF_EDGE),
-    *_PRICES,
+    *((Head(name, meaning), cell) for name, (meaning, cell) in _PRICES.items()),
     *((Head(each.name, each.meaning, each.group), each.text) for each in _FIGURES[4:]),
     (Head("memory", MEMORY), lambda point: human_bytes(point.memory_bytes)),
 ]
