@@ -352,20 +352,20 @@ def trades(job: JobAnswer) -> list[NamedTrade]:
 
 def _compared(job: JobAnswer, rows: Sequence[dict[str, str]], recorded: int) -> list[int]:
     """Places of the settings to compare with the recorded one. With a target: the setting that
-    meets it, or misses it by least. Without: other timeouts, see `compared_timeouts`, and those
-    that differ from edge to edge; if there are none, the knee or the setting with the least
+    meets it, or misses it by least; without: other timeouts, see `compared_timeouts`; and timeouts
+    that differ from edge to edge. If there are none, the knee or the setting with the least
     latency. Empty where latencies are unknown or must not be relied on."""
     points = job.trade_offs
     known = [place for place, each in enumerate(points) if each.latency_ns.p50 is not None]
     if recorded not in known or job.advice.withheld:
         return []
-    chosen = None if job.choice is None else job.choice.settled
-    if chosen in known:
-        return [chosen] if chosen is not None and chosen != recorded else []
     base, situation = rows[recorded], situation_of(points[recorded])
     own = [n for n in known if n != recorded and situation_of(points[n]) == situation]
     alike = [n for n in own if rows[n] | {BUFFER_TIMEOUT: base[BUFFER_TIMEOUT]} == base]
     mixed = [n for n in alike if len({*job.points[n].timeouts_ns}) > 1]
+    chosen = None if job.choice is None else job.choice.settled
+    if chosen is not None and chosen in known:
+        return [n for n in dict.fromkeys((chosen, *mixed)) if n != recorded]
     timeouts_ns = {n: timeout_ns_of(points[n]) for n in alike if n not in mixed}
     if found := [*compared_timeouts(timeouts_ns, timeout_ns_of(points[recorded])), *mixed]:
         return found
