@@ -233,7 +233,13 @@ def _basis(job: JobAnswer) -> list[str]:
 
 def _is_mended_first(job: JobAnswer) -> bool:
     """Whether nothing can be predicted before what the verdict names is mended."""
-    return not _is_healthy(job) and why_not_printed(job) is not None
+    is_sick = not _is_healthy(job) and why_not_printed(job) is not None
+    return is_sick and not _lacks_metrics(job)
+
+
+def _lacks_metrics(job: JobAnswer) -> bool:
+    """Whether nobody saw how busy the tasks are, and Flink's metrics would show it."""
+    return not job.answers[0].trace.is_of_run and job.answers[0].flink is None
 
 
 def _timeouts(answer: EdgeAnswer) -> float:
@@ -254,7 +260,7 @@ def _next(job: JobAnswer) -> list[str]:
         if choice.recorded_margin is not None:
             change = f"nothing has to change; for less cost {change}"
         return [change, "then measure it"]
-    if first.trace.origin != "run" and first.flink is None:
+    if _lacks_metrics(job):
         return [
             "record with --rest URL (of the JobManager): Flink's metrics show which task is busy"
         ]
