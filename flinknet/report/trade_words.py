@@ -161,7 +161,7 @@ def rate_parts(trade: Trade) -> list[str]:
 def cost_parts(trade: Trade) -> list[str]:
     """The changes of buffers, CPU and messages."""
     parts, ratio = [], trade.buffers_ratio
-    if ratio is not None:
+    if ratio:
         parts.append(_times_the_buffers(ratio))
     if trade.cpu_cores is not None:
         ends = _ends_text(trade.cpu_range_cores, cpu_text)
