@@ -84,7 +84,7 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_767, 51),
+    "replay": (14_770, 51),
     "predict": (12_669, 43),
     "core": (13_229, 57),
     "runtime": (14_291, 51),
