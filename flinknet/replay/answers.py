@@ -365,9 +365,9 @@ def job_answer(
     ends = [each.ends for each in plan.edges]
     own = [each.ends.name for each in plan.edges if has_own_timeout(each.manifest)]
     notes = [SET_BY_OPERATOR.format(", ".join(own))] if own else []
-    error = model_error(recorded.total, seen, seen.buffers_per_s)
+    error = model_error(recorded, seen, seen.buffers_per_s)
     points = _to_rely_on(points, error)
-    why_not = withheld(error, [each.total for each in points])
+    why_not = withheld(error, points)
     choice, by_task = None if why_not else chosen(points, targets, error), None
     search = TaskSearch.of(plan, predictions, choice, targets, error)
     if plan.searched and search is not None and (ended := search.ended()) is not None:
@@ -389,7 +389,7 @@ def job_answer(
         simulated_ns=plan.part.simulated_ns,
         is_whole=plan.part.simulated_ns >= plan.run.duration_ns,
         notes=(*not_to_the_end(plan.edges), *notes, *assumed),
-        advice=Advice(withheld=why_not) if why_not else advice_of_job(choice, recorded.total),
+        advice=Advice(withheld=why_not) if why_not else advice_of_job(choice, recorded),
         by_task=by_task,
     )
 
@@ -444,7 +444,7 @@ def _to_rely_on(points: tuple[JobPoint, ...], error: ModelError) -> tuple[JobPoi
     """The predictions of a job, without its p99 if the model is too far off in it alone."""
     if not error.is_tail_off:
         return points
-    return tuple(replace(each, total=each.total.without_tail) for each in points)
+    return tuple(each.without_tail for each in points)
 
 
 def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> JobObserved:

@@ -107,7 +107,7 @@ def one_for_all(job: JobAnswer) -> str:
     point = job.points[job.choice.point]
     if len({*point.timeouts_ns}) > 1:
         return "# as recorded"
-    return f"{TIMEOUT_KEY}: {point.total.config[TIMEOUT_KEY]}"
+    return f"{TIMEOUT_KEY}: {point.config[TIMEOUT_KEY]}"
 
 
 def is_worth_it(found: TaskTimeouts | None) -> bool:
@@ -125,7 +125,7 @@ def _of_tasks(
     if not is_worth_it(found):
         remark = f"timeouts task by task ({timeouts}) save {saved} of the buffers/s"
         return replace(of_all, remarks=(*of_all.remarks, remark))
-    choice, points = found.choice, job.trade_offs
+    choice, points = found.choice, job.points
     assert choice.point is not None, "the search ends with one"
     remarks = []
     for task, timeout_ns, longer in zip(found.tasks, found.timeouts_ns, found.longer, strict=True):
@@ -198,7 +198,7 @@ def marks_of(job: JobAnswer, index: int) -> list[str]:
         **chosen,
         "nearest": [each.nearest for each in choices],
     }
-    marks = ["recorded"] if job.points[index].total.is_recorded else []
+    marks = ["recorded"] if job.points[index].is_recorded else []
     return marks + [mark for mark, places in marked.items() if index in places]
 
 
@@ -208,7 +208,7 @@ def is_on_frontier(job: JobAnswer, index: int) -> bool:
     """
     if index not in job.advice.frontier:
         return False
-    points = job.trade_offs
+    points = job.points
     own = situation_of(points[index])
     return any(other != index and situation_of(each) == own for other, each in enumerate(points))
 
@@ -222,11 +222,11 @@ def _of_choice(
         if choice.nearest is not None:
             near = job.points[choice.nearest]
             begin = "the machine"
-            notes = near.total.notes
+            notes = near.notes
             delays = [x.removeprefix(begin) for x in notes if x.startswith(MACHINE_DELAYED)]
             label = label_of(settings_of(near), varied)
             closest = (
-                f"closest: {label}{_reached(choice, near.total)}",
+                f"closest: {label}{_reached(choice, near)}",
                 *(f"{begin} may be the reason: it{each}" for each in delays),
             )
         at += f" for{whole}" if whole else ""
@@ -236,12 +236,12 @@ def _of_choice(
             closest = (UNKNOWN, *closest)
         return Recommendation(head, "", is_none=True, remarks=closest)
     point = job.points[choice.point]
-    remarks = _remarks_on_longer(choice, point.total)
+    remarks = _remarks_on_longer(choice, point)
     if not choice.is_safe:
         remarks.append(UNSAFE)
     by = f" by{whole}" if whole else ""
-    setting = f"{label_of(settings_of(point), varied)}{_reached(choice, point.total)}"
-    head, text = _met(choice, by, setting, is_recorded=point.total.is_recorded)
+    setting = f"{label_of(settings_of(point), varied)}{_reached(choice, point)}"
+    head, text = _met(choice, by, setting, is_recorded=point.is_recorded)
     return Recommendation(
         head,
         text,
@@ -351,7 +351,7 @@ def _unknown_lines(job: JobAnswer) -> list[str]:
     varied = what_varies(job.points)
     whys: dict[str, list[str]] = {}
     for point in () if job.is_exchange else job.points:
-        why = point.why_unknown or point.total.why_no_latency
+        why = point.why_unknown or point.why_no_latency
         if why is not None:
             label = label_of(settings_of(point), varied)
             whys.setdefault(why, []).append(label.removeprefix(f"{BUFFER_TIMEOUT} "))
@@ -405,7 +405,7 @@ def _latency_of_backlog(job: JobAnswer) -> str:
     too_low_by = job.model_error.latency_at_most
     if too_low_by is not None:
         return f"mean latency at least {-too_low_by:.0%} too low, by the recorded backlog"
-    recorded = next((each for each in job.trade_offs if each.is_recorded), None)
+    recorded = next((each for each in job.points if each.is_recorded), None)
     if job.is_exchange and recorded is not None and recorded.why_no_latency is not None:
         least_ns = recorded.mean_latency_at_least_ns
         if least_ns is None:

@@ -15,9 +15,9 @@ from flinknet.plain_values import to_plain
 from flinknet.results import (
     EdgeAnswer,
     JobAnswer,
-    JobPoint,
     RecordingSet,
     RunResult,
+    TradeOffPoint,
     WatchLook,
     is_disturbed,
 )
@@ -278,29 +278,29 @@ def replay_rows(jobs: Sequence[JobAnswer]) -> list[Row]:
 
 def _rows_of(job: JobAnswer, own: Row, observed: Row) -> Iterator[Row]:
     is_reliable = advice.is_reliable(job.model_error)
-    recorded = next((_names_of(each) for each in job.points if each.total.is_recorded), {})
+    recorded = next((_names_of(each) for each in job.points if each.is_recorded), {})
     known = {"kind": "observed", "is_recorded": True, "is_reliable": True}
     yield {**own, **known, **recorded, **observed}
     for point in job.points:
         yield {**own, **_predicted(point, is_reliable)}
 
 
-def _predicted(point: JobPoint, is_reliable: bool) -> Row:
-    total, price = point.total, point.total.price
+def _predicted(point: TradeOffPoint, is_reliable: bool) -> Row:
+    price = point.price
     return {
         "kind": "predicted",
-        "is_recorded": total.is_recorded,
+        "is_recorded": point.is_recorded,
         "is_reliable": is_reliable,
         **_names_of(point),
-        **fields_of(total, _PREDICTED),
-        "memory_bytes": total.memory_bytes,
+        **fields_of(point, _PREDICTED),
+        "memory_bytes": point.memory_bytes,
         "packets_per_s": None if price is None else price.packets_per_s,
         "network_bytes_per_s": None if price is None else price.bytes_per_s,
         "cpu_change_cores": None if price is None else price.cpu_cores_change,
     }
 
 
-def _names_of(point: JobPoint) -> dict[str, str]:
+def _names_of(point: TradeOffPoint) -> dict[str, str]:
     return {name.replace(" ", "_"): value for name, value in settings_of(point).items()}
 
 

@@ -276,12 +276,11 @@ def replayed_checkpoints(answer: EdgeAnswer) -> list[Table]:
     recorded = answer.observed.checkpoints
     if recorded is None:
         return []
-    points = answer.alone.points
-    varied = what_varies(points)
+    varied = what_varies(answer.trade_offs)
     rows = [("recorded", [recorded])]
-    for point in points:
-        settings, found = settings_of(point), point.total.checkpoints
-        if found is not None and len(rows) <= SETTINGS_SHOWN:
+    for point in answer.trade_offs:
+        settings = settings_of(point)
+        if point.checkpoints is not None and len(rows) <= SETTINGS_SHOWN:
             name = ", ".join(settings[each] for each in varied)
-            rows.append((f"predicted, {name}", [found]))
+            rows.append((f"predicted, {name}", [point.checkpoints]))
     return [checkpoint_table(rows)]

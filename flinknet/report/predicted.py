@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from flinknet.results import (
     JobAnswer,
-    JobEdgePoint,
     ModelError,
     Price,
     TaskMetrics,
@@ -77,10 +76,10 @@ def predicted_of(job: JobAnswer) -> list[Predicted]:
     return [
         Predicted(
             {name: row[name] for name in varied},
-            each.total,
+            each,
             marks_of(job, place),
             is_on_frontier(job, place),
-            each.edges,
+            [*zip(job.edge_titles, each.edges, strict=True)] if each.edges else [],
         )
         for place, (row, each) in enumerate(zip(rows, job.points, strict=True))
     ]
@@ -89,7 +88,7 @@ def predicted_of(job: JobAnswer) -> list[Predicted]:
 def decisive_table(job: JobAnswer) -> Table:
     """The settings with the figures that decide; with a limit the choice, its neighbours, and the
     recorded setting."""
-    points, predicted, choice = job.trade_offs, predicted_of(job), job.choice
+    points, predicted, choice = job.points, predicted_of(job), job.choice
     shown = list(range(len(points)))
     if choice is not None:
         shown = _around([choice.point, choice.nearest], points)

@@ -104,7 +104,7 @@ def _decisive(job: JobAnswer) -> list[Part]:
     """The settings of a job that decide, and the keys to set."""
     parts: list[Part] = [decisive_table(job)]
     first = job.answers[0]
-    if not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(first.alone.points)):
+    if not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(first.trade_offs)):
         parts += replayed_checkpoints(first)
     advised = advised_for(job)
     if advised is not None and advised.patch:

@@ -13,7 +13,7 @@ from flinknet.results import (
     TAKEN_ALONE,
     EdgeAnswer,
     JobAnswer,
-    JobPoint,
+    TradeOffPoint,
     state_of,
 )
 from flinknet.results.trades import SAME_LATENCY
@@ -82,13 +82,10 @@ def _is_healthy(job: JobAnswer) -> bool:
 
 def why_not_printed(job: JobAnswer) -> str | None:
     """Why no prediction is printed; None if some are."""
-    points = job.trade_offs
+    points = job.points
     if all(each.latency_ns.p50 is None for each in points):
-        notes = [note for each in points for note in each.notes if note.startswith(_NOTHING)]
-        named = [each.why_unknown for each in job.points]
-        named += [*(each.why_no_latency for each in points)]
-        named += [note.removeprefix(_NOTHING) for note in notes]
-        return next((each for each in named if each), "too few records support a percentile")
+        whys = [each.why_unknown for each in points] + [each.why_no_latency for each in points]
+        return next((each for each in whys if each), "too few records support a percentile")
     if not job.model_error.counting:
         return UNPREDICTED
     return job.model_error.misses
@@ -169,15 +166,15 @@ def _latencies(chosen: NamedTrade) -> list[str]:
     return [f"latency {found[0]}", *found[1:]] if found else ["latency unknown"]
 
 
-def _range_of(points: Sequence[JobPoint]) -> str:
+def _range_of(points: Sequence[TradeOffPoint]) -> str:
     """The least and the largest latency of some settings."""
-    known = [each for each in points if each.total.latency_ns.p50 is not None]
+    known = [each for each in points if each.latency_ns.p50 is not None]
     if len(known) < 2:
         return "no other setting was tried"
     varied = what_varies(points)
-    known.sort(key=lambda each: each.total.latency_ns.p50 or 0.0)
+    known.sort(key=lambda each: each.latency_ns.p50 or 0.0)
     ends = [
-        f"{human_duration(each.total.latency_ns.p50)} ({label_of(settings_of(each), varied)})"
+        f"{human_duration(each.latency_ns.p50)} ({label_of(settings_of(each), varied)})"
         for each in (known[0], known[-1])
     ]
     return f"p50 is between {' and '.join(ends)}"
@@ -213,7 +210,7 @@ def _trust(job: JobAnswer) -> list[str]:
     timeouts = _timeouts(first)
     if timeouts < TIMEOUTS_MIN:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
-    if any(each.latency_low_ns for each in job.trade_offs):
+    if any(each.latency_low_ns for each in job.points):
         is_paused = any(each.startswith(PAUSES_NOTED) for each in job.notes)
         found.append(f"{'other ' * is_paused}host delays come on top")
     grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
@@ -293,7 +290,7 @@ def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
 def _example(job: JobAnswer) -> str:
     """A limit as an example: some half of p99, or of p50 where p99 is unknown, under the recorded
     setting, to two digits."""
-    recorded = next(each for each in job.trade_offs if each.is_recorded).latency_ns
+    recorded = next(each for each in job.points if each.is_recorded).latency_ns
     name = "p50" if recorded.p99 is None and recorded.p50 is not None else "p99"
     half_ms = (recorded.p99 or recorded.p50 or 40 * NS_PER_MS) / NS_PER_MS / 2
     return f"{name}<={float(f'{half_ms:.2g}'):g}ms"

@@ -37,12 +37,11 @@ LABELS_SHOWN = 4
 """Settings that are named of a note; the rest is counted, if it is more than one."""
 
 
-def settings_of(point: JobPoint) -> dict[str, str]:
+def settings_of(point: TradeOffPoint) -> dict[str, str]:
     """Every setting that can be varied, by name, as spelled in tables; the buffer timeouts of all
     edges where they differ."""
-    total = point.total
-    found = words_of(Setting(network_of(total.config), **values_of_situation(total)))
-    if len({*point.timeouts_ns}) > 1:
+    found = words_of(Setting(network_of(point.config), **values_of_situation(point)))
+    if isinstance(point, JobPoint) and len({*point.timeouts_ns}) > 1:
         found[BUFFER_TIMEOUT] = " / ".join(map(format_duration_ns, point.timeouts_ns))
     return found
 
@@ -59,7 +58,7 @@ def situation_of(point: TradeOffPoint | SituationAdvice) -> dict[str, str]:
     return {each.name: each.kind.show(values[each.field]) for each in shown}
 
 
-def what_varies(points: Sequence[JobPoint]) -> list[str]:
+def what_varies(points: Sequence[TradeOffPoint]) -> list[str]:
     """Names of what differs between points; the buffer timeout if nothing does."""
     return varied_in([settings_of(point) for point in points])
 
@@ -86,13 +85,13 @@ def timeout_text(config: Mapping[str, str]) -> str:
     return format_duration_ns(network_of(config).buffer_timeout_ns)
 
 
-def notes_of(points: Sequence[JobPoint]) -> list[str]:
+def notes_of(points: Sequence[TradeOffPoint]) -> list[str]:
     """The notes of all predictions of a job, in the order in which they come."""
     rows = [settings_of(point) for point in points]
     varied = varied_in(rows)
     noted: dict[str, set[int]] = {}
     for index, point in enumerate(points):
-        for note in point.total.notes:
+        for note in point.notes:
             noted.setdefault(note, set()).add(index)
     return [
         note if len(of) == len(points) else f"{_where(rows, of, varied)}: {note}"
@@ -337,14 +336,14 @@ class NamedTrade:
 def trades(job: JobAnswer) -> list[NamedTrade]:
     """Trade-offs between settings of a job and the recorded one, the weightiest first."""
     rows, found = [settings_of(each) for each in job.points], list[NamedTrade]()
-    recorded = next((n for n, each in enumerate(job.trade_offs) if each.is_recorded), None)
+    recorded = next((n for n, each in enumerate(job.points) if each.is_recorded), None)
     if recorded is None:
         return []
     for place in _compared(job, rows, recorded):
         before, shown = rows[recorded], rows[place]
         varied = varied_in([before, shown])
         name = before[varied[0]] if len(varied) == 1 else label_of(before, varied)
-        totals = job.trade_offs[place], job.trade_offs[recorded]
+        totals = job.points[place], job.points[recorded]
         label = label_of(shown, varied)
         found.append(_trade_of(label, name, *totals, job.cpu_cost, says_cost=not found))
     return found
@@ -355,7 +354,7 @@ def _compared(job: JobAnswer, rows: Sequence[dict[str, str]], recorded: int) -> 
     meets it, or misses it by least; without: other timeouts, see `compared_timeouts`; and timeouts
     that differ from edge to edge. If there are none, the knee or the setting with the least
     latency. Empty where latencies are unknown or must not be relied on."""
-    points = job.trade_offs
+    points = job.points
     known = [place for place, each in enumerate(points) if each.latency_ns.p50 is not None]
     if recorded not in known or job.advice.withheld:
         return []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 from .measures import BacklogSummary, CheckpointSummary, LatencySummary
 
@@ -158,9 +159,11 @@ class TradeOffPoint:
     why_no_latency: str | None = None
     checkpoints: CheckpointSummary | None = None
     price: Price | None = None
+    since_source_ns: LatencySummary | None = None
+    why_unknown: str | None = None
 
     @property
-    def without_tail(self) -> TradeOffPoint:
+    def without_tail(self) -> Self:
         """The prediction without p99 and all beyond it."""
         low, high = self.latency_low_ns, self.latency_high_ns
         return replace(
@@ -169,3 +172,28 @@ class TradeOffPoint:
             latency_low_ns=None if low is None else low.without_tail,
             latency_high_ns=None if high is None else high.without_tail,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPoint(TradeOffPoint):
+    """The prediction for a job under one setting: records that leave the job, latency from the
+    arrival of a record at the job until the last task on its way was done, buffers over all edges.
+
+    Attributes:
+        timeouts_ns: buffer timeout of each edge.
+        edges: predictions for the edges. Both are empty for an exchange by itself.
+    """
+
+    timeouts_ns: tuple[int, ...] = ()
+    edges: tuple[TradeOffPoint, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        point: TradeOffPoint,
+        timeouts_ns: tuple[int, ...] = (),
+        edges: tuple[TradeOffPoint, ...] = (),
+    ) -> JobPoint:
+        """The prediction with those for its edges."""
+        own = {each.name: getattr(point, each.name) for each in fields(point)}
+        return cls(**own, timeouts_ns=timeouts_ns, edges=edges)

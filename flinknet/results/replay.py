@@ -310,7 +310,7 @@ class EdgeAnswer:
                 seen.buffers_per_s if seen.duration_ns else None,
             ),
             model_error=self.model_error,
-            points=tuple(JobPoint((), each, ()) for each in self.trade_offs),
+            points=tuple(map(JobPoint.of, self.trade_offs)),
             simulated_ns=self.simulated.window_ns,
             is_whole=self.simulated.is_whole,
             cpu_cost=self.cpu_cost,
@@ -324,45 +324,6 @@ TAKEN_ALONE = (
     " job from end to end counts what other settings do to the edges before it"
 )
 """Remark on an edge behind another one."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobEdgePoint:
-    """Prediction for one edge of a job; None where unknown.
-
-    Attributes:
-        number: number of the edge in its job, from 1 in the direction of flow.
-        latency_ns: latency from the arrival of a record at the edge.
-        since_source_ns: latency from the arrival of a record at the job.
-    """
-
-    number: int
-    edge: str
-    buffer_timeout_ns: int
-    throughput_records_per_s: float | None
-    latency_ns: LatencySummary
-    since_source_ns: LatencySummary
-    buffers_per_s: float | None
-    why_unknown: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobPoint:
-    """The prediction for a job under one setting.
-
-    Attributes:
-        timeouts_ns: buffer timeout of each edge; empty for an exchange by itself, whose
-            configuration has it.
-        total: records that leave the job; latency from the arrival of a record at the job until the
-            last task on its way was done; buffers over all edges; and the ends of their 90%
-            intervals, by how the beats of the flushers lie to each other, and where that was not
-            recorded by when records came.
-    """
-
-    timeouts_ns: tuple[int, ...]
-    total: TradeOffPoint
-    edges: tuple[JobEdgePoint, ...]
-    why_unknown: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +342,7 @@ class JobAnswer:
 
     Attributes:
         edges: names of the edges, in the direction of flow; empty where the only one has none.
+        edge_numbers: their numbers; empty for an exchange by itself.
         feeding: for each edge the place of the one before it; None behind a source. Empty for an
             exchange by itself.
         model_error: error on the recorded setting, where it was observed.
@@ -394,6 +356,7 @@ class JobAnswer:
 
     path: str
     edges: tuple[str, ...]
+    edge_numbers: tuple[int, ...] = ()
     feeding: tuple[int | None, ...] = ()
     observed: JobObserved
     model_error: ModelError
@@ -417,6 +380,6 @@ class JobAnswer:
         return self.advice.choice
 
     @property
-    def trade_offs(self) -> tuple[TradeOffPoint, ...]:
-        """The predictions for the job as a whole."""
-        return tuple(each.total for each in self.points)
+    def edge_titles(self) -> list[str]:
+        """Number and name of each edge."""
+        return [f"{each} {name}" for each, name in zip(self.edge_numbers, self.edges, strict=True)]

@@ -285,7 +285,7 @@ def test_where_nothing_is_predicted_one_line_says_so() -> None:
             timeout,
             throughput_records_per_s=None,
             latency_ns=dict.fromkeys(LATENCY),
-            notes=["not predicted: its records come from another task"],
+            why_unknown="its records come from another task",
         )
         for timeout in ("0 ms", "10 ms")
     ]

@@ -34,7 +34,7 @@ def grid(
         }
         for timeout, buffers, rate in settings
     ]
-    return notes_of(typed({"trade_offs": points}).alone.points)
+    return notes_of(typed({"trade_offs": points}).trade_offs)
 
 
 def test_settings_are_named_by_what_they_have_in_common() -> None:

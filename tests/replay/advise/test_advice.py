@@ -339,7 +339,7 @@ def whole(*target: str) -> JobAnswer:
     points.insert(1, JobPoint.of(point(10 * MS, 3.0, 90.0), (10 * MS, 0), ()))
     targets = [Target.parse(each) for each in target]
     observed = JobObserved(1000.0, LatencySummary(count=0), None)
-    recorded = next(each.total for each in points if each.total.is_recorded)
+    recorded = next(each for each in points if each.is_recorded)
     return JobAnswer(
         path="run",
         edges=("A → B", "B → C"),
