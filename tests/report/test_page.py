@@ -617,7 +617,7 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
     nothing = dict.fromkeys(given["observed"]["latency_ns"])
     for each in given["trade_offs"]:
         each |= {"latency_ns": nothing, "throughput_records_per_s": None, "buffers_per_s": None}
-        each |= {"notes": ["not predicted: nothing to go by"]}
+        each |= {"why_unknown": "nothing to go by"}
         each |= {"memory_bytes": None, "backlog_buffers": {"mean": None, "max": None}}
     given["observed"] |= {"latency_ns": nothing, "throughput_records_per_s": None}
     given["details"] |= {"channels": []}
