@@ -11,7 +11,7 @@ from flinknet.results.figures import FIGURES, named
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
 from .advice import span
-from .bench import latency_points, pair_text
+from .bench import latency_points
 from .charts import (
     Histogram,
     OverTime,

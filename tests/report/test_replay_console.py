@@ -69,22 +69,6 @@ def printed_first(*answers: dict[str, Any], width: int = 120, **options: Any) ->
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
-def test_the_answer_stands_in_six_lines_and_one_table() -> None:
-    held = Bottleneck(cause=Cause.SLOW_TASKS, evidence=("sink is busy",), remedy=("add one",))
-    stream = io.StringIO()
-    shown = replace(typed(answer()), bottleneck=held)
-    print_replays([shown.alone], Console(file=stream, width=100, highlight=False))
-    lines = [line.rstrip() for line in stream.getvalue().splitlines()]
-    names = [line.split()[0] for line in lines[: lines.index("")] if line[0] != " "]
-    assert names == ["recorded", "verdict", "trade-off", "trust", "next"]
-    assert lines[1] == "verdict    slow: sink is busy; add one"
-    assert "p50 −5.2%" in next(line for line in lines if line.startswith("trust"))
-    head, *rows = lines[lines.index("") + 1 :]
-    assert head.split() == ["timeout", "records/s", "p50", "p99", "buffers/s"]
-    assert [row.split()[0] for row in rows] == ["0", "10ms", "100ms"]
-    assert all(len(line) <= 100 for line in lines)
-
-
 def test_a_throughput_that_the_model_was_fitted_to_has_no_error() -> None:
     fitted = answer(model_error={"throughput": None, "p50": -0.052, "p99": None})
     fitted["trace"]["is_max_rate"] = True
