@@ -18,7 +18,7 @@ from flinknet.graph.job_graph import JobGraph
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.job_master import JobMaster
-from flinknet.runtime.cluster.job_state import Failure, JobState
+from flinknet.runtime.cluster.job_state import JobState
 from flinknet.runtime.cluster.placement import SharedCluster
 from tests.graph.programs import environment, same
 
@@ -195,8 +195,9 @@ class ControlRun:
             self._receive(place, *place.incoming.popleft())
         elif kind == 1 and place.outgoing:
             job, attempt_id, state = place.outgoing.popleft()
-            failure = Failure("ValueError: no") if state is _E.FAILED else None
-            self._masters[job].update_state(attempt_id, state, failure, now_ns=self._now_ns)
+            error = "ValueError: no" if state is _E.FAILED else ""
+            message = say.TaskStateChanged(attempt_id, state, error)
+            self._masters[job].update_state(message, now_ns=self._now_ns)
             self._take()
         elif kind == 2 and place.tasks:
             for task in list(place.tasks.values()):

@@ -33,7 +33,6 @@ from .cluster_process import TaskManagerProcess, TaskManagerState, log
 from .control_connection import ControlConnection, ControlServer
 from .control_messages import ExpectReaders
 from .job_master import JobMaster
-from .job_state import Failure
 from .placement import Deployment, SharedCluster
 from .resource_manager import ClusterSpec, ResourceManager
 
@@ -253,8 +252,7 @@ class JobManager:
         """Pass the failure of an attempt to its job."""
         job = self._job_of(message)
         if job is not None:
-            failure = Failure(message.error, message.is_consequence) if message.error else None
-            job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
+            job.master.update_state(message, now_ns=now_ns)
 
     def end_task_managers(self) -> None:
         self.task_managers.send_to_all(messages.Disconnect())
@@ -342,7 +340,7 @@ class JobManager:
             if message.state is ExecutionState.FAILED:
                 self.failed.append((task_manager, message))
             else:
-                master.update_state(message.attempt_id, message.state, now_ns=now_ns)
+                master.update_state(message, now_ns=now_ns)
         elif isinstance(message, messages.OutputConsumable):
             master.schedule_consumers(message.attempt_id, message.output, now_ns=now_ns)
         elif isinstance(message, RequestPartitionState):

@@ -26,7 +26,7 @@ from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.units import format_duration_ns
 
 from . import control_messages as messages
-from .job_state import Failure, InputDependencies, JobState, RestartStrategy
+from .job_state import InputDependencies, JobState, RestartStrategy
 from .placement import Deployment, FixedPlan, Placement, SharedCluster
 
 _S = ExecutionState
@@ -138,21 +138,15 @@ class JobMaster:
             return
         self._pool.remove(task_manager)
         for subtask in self.graph.lose(task_manager):
-            self._fail_attempt(subtask, Failure(reason), now_ns)
+            self._fail_attempt(subtask, reason, now_ns)
 
-    def update_state(
-        self,
-        attempt_id: ExecutionAttemptID,
-        state: ExecutionState,
-        failure: Failure | None = None,
-        *,
-        now_ns: int,
-    ) -> bool:
+    def update_state(self, message: messages.TaskStateChanged, *, now_ns: int) -> bool:
         """Apply a state change that a TaskManager reports.
 
         Returns: whether it was applied; reports on attempts that are over are ignored, and so are
             transitions that cannot happen.
         """
+        attempt_id, state = message.attempt_id, message.state
         vertex_id = attempt_id.execution_vertex_id
         vertex = self.graph.vertices.get(vertex_id.job_vertex_id)
         if vertex is None or not vertex_id.subtask_index < vertex.parallelism:
@@ -161,12 +155,13 @@ class JobMaster:
         if subtask.current.attempt_id != attempt_id or subtask.state.is_terminal:
             return False
         if state is _S.FAILED:
-            self._fail_attempt(subtask, failure or Failure("it gives no reason"), now_ns)
+            error = message.error or "it gives no reason"
+            self._fail_attempt(subtask, error, now_ns, is_consequence=message.is_consequence)
             return True
         if state is _S.CANCELED and subtask.state is not _S.CANCELING:
             # its producer ended before this attempt received the command to cancel
-            failure = Failure("it was canceled, for its producer is over", is_consequence=True)
-            self._fail_attempt(subtask, failure, now_ns)
+            error = "it was canceled, for its producer is over"
+            self._fail_attempt(subtask, error, now_ns, is_consequence=True)
             return True
         try:
             subtask.current.switch_to(state, now_ns=now_ns)
@@ -315,17 +310,19 @@ class JobMaster:
             current.switch_to(_S.DEPLOYING, now_ns=now_ns)
             current.task_manager = task.task_manager
 
-    def _fail_attempt(self, subtask: ExecutionVertex, failure: Failure, now_ns: int) -> None:
+    def _fail_attempt(
+        self, subtask: ExecutionVertex, error: str, now_ns: int, *, is_consequence: bool = False
+    ) -> None:
         was_canceling = subtask.state is _S.CANCELING
         subtask.current.switch_to(_S.FAILED)
-        subtask.current.failure = failure.text
-        text = f"{subtask.name} failed in attempt {subtask.current.attempt_number}: {failure.text}"
-        if self._is_consequence and not failure.is_consequence and was_canceling:
+        subtask.current.failure = error
+        text = f"{subtask.name} failed in attempt {subtask.current.attempt_number}: {error}"
+        if self._is_consequence and not is_consequence and was_canceling:
             self.reason, self._is_consequence = text, False  # this is the original failure
         self._ended(subtask, now_ns)
         if was_canceling or self.state.is_ending:
             return
-        self.reason, self._is_consequence = text, failure.is_consequence
+        self.reason, self._is_consequence = text, is_consequence
         if not self._restart_strategy.may_restart(self.restarts):
             self._end(JobState.FAILING, self.reason, now_ns)
             return

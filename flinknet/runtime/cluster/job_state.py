@@ -1,9 +1,8 @@
-"""The state of a job: failures, when it restarts after them, and which of its tasks may start."""
+"""The state of a job, when it restarts after failures, and which of its tasks may start."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
@@ -40,14 +39,6 @@ class JobState(Enum):
     @property
     def is_ending(self) -> bool:
         return self in (JobState.CANCELLING, JobState.FAILING)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an attempt failed; a consequence follows the failure of another task."""
-
-    text: str
-    is_consequence: bool = False
 
 
 INITIAL_NS = NS_PER_S

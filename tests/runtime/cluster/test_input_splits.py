@@ -11,6 +11,7 @@ from flinknet.graph import StreamExecutionEnvironment, execution_graph_of, job_g
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.graph.failover import InputSplits
 from flinknet.job.sources import RequestedSplits
+from flinknet.runtime.cluster.control_messages import TaskStateChanged
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.placement import SharedCluster
 from tests.runtime.cluster.live_job import RESTARTS, Start
@@ -100,7 +101,7 @@ def test_splits_of_a_failed_attempt_are_handed_out_again_in_order() -> None:
     old = one.current.attempt_id
     assert [master.splits.next(old, operator_id) for _ in range(2)] == [(0,), (1,)]
     assert master.splits.next(two.current.attempt_id, operator_id) == (2,)
-    assert master.update_state(old, ExecutionState.FAILED, now_ns=0)
+    assert master.update_state(TaskStateChanged(old, ExecutionState.FAILED), now_ns=0)
     master.handle_deadline(now_ns=S)
     assert master.splits.next(old, operator_id) == ()  # a late request of the failed attempt
     new = one.current.attempt_id

@@ -27,7 +27,6 @@ from flinknet.runtime.cluster.job_state import (
     INITIAL_NS,
     MAX_NS,
     RESET_NS,
-    Failure,
     JobState,
     RestartStrategy,
 )
@@ -100,13 +99,13 @@ class Cluster:
                 self.deployed[task.name] = (task.task_manager, task.attempt_id)
         self.master.deployments.clear()
 
-    def say(self, name: str, state: ExecutionState, failure: Failure | None = None) -> bool:
-        return self.say_of(self.deployed[name][1], state, failure)
+    def say(self, name: str, state: ExecutionState, *why: Any) -> bool:
+        return self.say_of(self.deployed[name][1], state, *why)
 
-    def say_of(
-        self, attempt: ExecutionAttemptID, state: ExecutionState, failure: Failure | None = None
-    ) -> bool:
-        counted = self.master.update_state(attempt, state, failure, now_ns=self.now_ns)
+    def say_of(self, attempt: ExecutionAttemptID, state: ExecutionState, *why: Any) -> bool:
+        """Report a state; of a failure its error, and whether it is a consequence."""
+        message = messages.TaskStateChanged(attempt, state, *why)
+        counted = self.master.update_state(message, now_ns=self.now_ns)
         self.take()
         return counted
 
@@ -184,7 +183,7 @@ def test_slots_that_come_late_are_in_time() -> None:
 def test_without_a_restart_strategy_one_failure_ends_the_job() -> None:
     cluster = Cluster(joined(2))
     cluster.run_all()
-    cluster.say("Sink: B (2/2)", _E.FAILED, Failure("ValueError: no"))
+    cluster.say("Sink: B (2/2)", _E.FAILED, "ValueError: no")
     assert cluster.master.state is JobState.FAILING
     assert sorted(cluster.take_canceled()) == [
         "Sink: B (1/2)",
@@ -200,7 +199,7 @@ def test_exactly_the_region_of_a_failed_task_begins_again() -> None:
     cluster = Cluster(pipelines(2, RESTARTS))
     cluster.run_all()
     failed = cluster.deployed["Source: A (2/2)"][1]
-    cluster.say("Source: A (2/2)", _E.FAILED, Failure("why"))
+    cluster.say("Source: A (2/2)", _E.FAILED, "why")
     assert cluster.master.state is JobState.RESTARTING
     assert cluster.take_canceled() == ["Sink: B (2/2)"]
     cluster.pass_time(S - 1)
@@ -221,7 +220,7 @@ def test_what_is_said_of_an_attempt_that_is_over_changes_nothing() -> None:
     cluster = Cluster(joined(1, RESTARTS))
     cluster.run_all()
     old = dict(cluster.deployed)
-    cluster.say("Source: A (1/1)", _E.FAILED, Failure("why"))
+    cluster.say("Source: A (1/1)", _E.FAILED, "why")
     cluster.take_canceled()
     cluster.pass_time(S)
     states = [each.state for each in cluster.master.graph.subtasks()]
@@ -240,7 +239,7 @@ def test_who_asks_for_a_producer_learns_its_state_or_that_another_took_its_place
     )
     found = []
     for state in (_E.INITIALIZING, _E.RUNNING, _E.FAILED):
-        cluster.say("Source: A (1/1)", state, Failure("why"))
+        cluster.say("Source: A (1/1)", state, "why")
         found.append(cluster.master.partition_state(asked).state)
     assert found == [_E.INITIALIZING, _E.RUNNING, _E.FAILED]
     cluster.take_canceled()
@@ -269,11 +268,11 @@ def test_restarts_are_counted_and_then_the_job_fails() -> None:
     cluster = Cluster(joined(1, RESTARTS))
     for _ in range(2):
         cluster.run_all()
-        cluster.say("Sink: B (1/1)", _E.FAILED, Failure("again"))
+        cluster.say("Sink: B (1/1)", _E.FAILED, "again")
         cluster.take_canceled()
         cluster.pass_time(S)
     cluster.run_all()
-    cluster.say("Sink: B (1/1)", _E.FAILED, Failure("again"))
+    cluster.say("Sink: B (1/1)", _E.FAILED, "again")
     cluster.take_canceled()
     assert cluster.master.state is JobState.FAILED
     assert cluster.master.reason == "Sink: B (1/1) failed in attempt 2: again"
@@ -282,7 +281,7 @@ def test_restarts_are_counted_and_then_the_job_fails() -> None:
 def test_a_region_begins_again_only_when_all_of_it_has_ended() -> None:
     cluster = Cluster(joined(1, RESTARTS))
     cluster.run_all()
-    cluster.say("Source: A (1/1)", _E.FAILED, Failure("why"))
+    cluster.say("Source: A (1/1)", _E.FAILED, "why")
     cluster.pass_time(5 * S)
     assert cluster.attempts() == {"Source: A (1/1)": 0, "Sink: B (1/1)": 0}
     cluster.take_canceled()
@@ -292,8 +291,8 @@ def test_a_region_begins_again_only_when_all_of_it_has_ended() -> None:
 def test_the_reason_is_where_it_began_not_what_followed() -> None:
     cluster = Cluster(joined(1))
     cluster.run_all()
-    cluster.say("Sink: B (1/1)", _E.FAILED, Failure("the producer failed", is_consequence=True))
-    cluster.say("Source: A (1/1)", _E.FAILED, Failure("ZeroDivisionError"))
+    cluster.say("Sink: B (1/1)", _E.FAILED, "the producer failed", True)
+    cluster.say("Source: A (1/1)", _E.FAILED, "ZeroDivisionError")
     assert cluster.master.state is JobState.FAILED
     assert cluster.master.reason == "Source: A (1/1) failed in attempt 0: ZeroDivisionError"
 
@@ -406,7 +405,7 @@ def deployed_by(master: JobMaster) -> list[tuple[str, int]]:
     master.deployments.clear()
     for task in found:
         for state in (_E.INITIALIZING, _E.RUNNING):
-            master.update_state(task.attempt_id, state, now_ns=0)
+            master.update_state(messages.TaskStateChanged(task.attempt_id, state), now_ns=0)
     return [(task_name(task), task.task_manager) for task in found]
 
 
@@ -485,7 +484,7 @@ def test_a_task_that_began_with_one_input_begins_again_with_the_producer_of_the_
     cluster.run_all()
     cluster.say("Source: B (1/1)", _E.FINISHED)
     cluster.say(READER, _E.INITIALIZING)
-    cluster.say("Source: A (1/2)", _E.FAILED, Failure("broken"))
+    cluster.say("Source: A (1/2)", _E.FAILED, "broken")
     assert cluster.take_canceled() == [READER]
     assert cluster.attempts()[READER] == 1
     reader = cluster.tasks[-1]
@@ -512,7 +511,7 @@ def test_channels_of_a_later_attempt_have_numbers_of_their_own() -> None:
     seen.append(channels())
     cluster.take()
     cluster.run_all()
-    cluster.say("Sink: B (1/2)", _E.FAILED, Failure("why"))
+    cluster.say("Sink: B (1/2)", _E.FAILED, "why")
     cluster.take_canceled()
     cluster.now_ns += S
     master.handle_deadline(now_ns=cluster.now_ns)

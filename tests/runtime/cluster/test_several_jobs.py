@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import ConfigError
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution_graph import ExecutionState
@@ -83,10 +84,14 @@ def channels(master: JobMaster) -> list[Any]:
     ]
 
 
+def say(master: JobMaster, attempt: ExecutionAttemptID, state: ExecutionState) -> None:
+    master.update_state(messages.TaskStateChanged(attempt, state), now_ns=0)
+
+
 def end(master: JobMaster) -> None:
     for state in (_E.INITIALIZING, _E.RUNNING, _E.FINISHED):
         for subtask in master.graph.subtasks():
-            master.update_state(subtask.current.attempt_id, state, now_ns=0)
+            say(master, subtask.current.attempt_id, state)
     assert master.state is JobState.FINISHED
 
 
@@ -159,9 +164,9 @@ def test_a_job_restarts_beside_the_other_in_its_own_slots() -> None:
     assert places(two) == {(0, 2), (1, 0), (1, 1)}
     one.deployments.clear()
     failed = next(iter(one.graph.subtasks())).current.attempt_id
-    one.update_state(failed, _E.FAILED, now_ns=0)
+    say(one, failed, _E.FAILED)
     for subtask in one.graph.subtasks():
-        one.update_state(subtask.current.attempt_id, _E.CANCELED, now_ns=0)
+        say(one, subtask.current.attempt_id, _E.CANCELED)
     one.handle_deadline(now_ns=S)
     assert places(one) == {(0, 0), (0, 1)}
 
