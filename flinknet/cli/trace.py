@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from flinknet.errors import FlinknetError
+from flinknet.plain_values import to_plain
 from flinknet.report.plain_text import printable
 from flinknet.storage import AnyPath
 
@@ -82,7 +83,6 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     """
     from flinknet.replay.opening import sets_of
     from flinknet.report.console import console_for, print_view
-    from flinknet.report.export import sets_document
     from flinknet.report.recordings import set_view
     from flinknet.report.trace_console import info_view
     from flinknet.trace.describe import describe_run
@@ -100,7 +100,7 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     if target is not None:
         descriptions = [described(path) for path in found]
         document = {"schema_version": 1, "runs": descriptions}
-        put_json(target, document | ({"sets": sets_document(sets)} if sets else {}))
+        put_json(target, document | ({"sets": to_plain(sets)} if sets else {}))
     if target == STDOUT:
         return
     console = console_for(sys.stdout)

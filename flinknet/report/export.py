@@ -15,7 +15,6 @@ from flinknet.plain_values import to_plain
 from flinknet.results import (
     EdgeAnswer,
     JobAnswer,
-    RecordingSet,
     RunResult,
     TradeOffPoint,
     WatchLook,
@@ -103,11 +102,6 @@ def answer_document(answer: EdgeAnswer) -> dict[str, Any]:
     if answer.trace.is_of_run:
         del document["model_error"]["latency_at_most"]
     return document | {"trades": [each.to_dict() for each in trades(answer.alone)]}
-
-
-def sets_document(sets: Sequence[RecordingSet]) -> list[dict[str, Any]]:
-    """Recordings that are one run, as `flinknet trace info --json` prints them."""
-    return [to_plain(each) for each in sets]
 
 
 def watch_document(look: WatchLook) -> dict[str, Any]:

@@ -160,21 +160,26 @@ def cells_of(row: Any, figures: Sequence[Figure[Any]]) -> list[str]:
     return ["" if each.read(row) is None else each.text(row) for each in figures]
 
 
-def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
-    """Records, times and latency of each vertex."""
+_TASKS = {"tasks": "parallelism"}
+_ATTEMPTS = {"tasks": "parallelism", "state": "state", "attempt": "attempt"}
+
+
+def vertex_table(
+    vertices: Sequence[Mapping[str, Any]],
+    fields: Mapping[str, str] = _TASKS,
+    figures: Sequence[Figure[Any]] = _VERTEX,
+) -> Table:
+    """Some fields by heading, and figures, of each vertex; with the time from the first deployment
+    to its own, where not all were deployed at once."""
     deployed_ns = [(each.get("times") or {}).get("deployed_ns") for each in vertices]
-    is_staged = len({at_ns for at_ns in deployed_ns if at_ns is not None}) > 1
+    is_staged = len(set(deployed_ns)) > 1
     rows = []
     for each, at_ns in zip(vertices, deployed_ns, strict=True):
-        cells = [each["name"], str(each["parallelism"]), *cells_of(each, _VERTEX)]
-        rows.append(Row([*cells, *([after_text(at_ns)] if is_staged else [])]))
+        after = "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
+        names = [each["name"], *(str(each[field]) for field in fields.values())]
+        rows.append(Row([*names, *cells_of(each, figures), *([after] if is_staged else [])]))
     staged = heads("deployed") if is_staged else []
-    return Table([*heads("vertex", "tasks"), *heads_of(_VERTEX), *staged], rows)
-
-
-def after_text(at_ns: int | None) -> str:
-    """How long after the first deployment."""
-    return "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
+    return Table([*heads("vertex", *fields), *heads_of(figures), *staged], rows)
 
 
 def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
@@ -319,9 +324,14 @@ def status_line(status: JobStatus) -> str:
 def status_view(status: JobStatus) -> View:
     """State of a job, in full."""
     lines = [*failed_lines(status.failed_attempts), *_sharing_lines(status)]
+    vertices = [asdict(each) for each in status.vertices]
     return View(
         [Sentence("job", [status_line(status)], takes_rest=True)],
-        [*_status_tables(status), Lines(lines)],
+        [
+            *([vertex_table(vertices, _ATTEMPTS, _STATUS)] if vertices else []),
+            _manager_table(status.task_managers),
+            Lines(lines),
+        ],
     )
 
 
@@ -396,21 +406,6 @@ def _channels_line(gate: GateDump) -> str:
     ]
     hidden = len(gate.channels) - len(shown)
     return ", ".join(shown) + (f" … and {hidden} more" if hidden else "")
-
-
-def _status_tables(status: JobStatus) -> list[Table]:
-    """One of the vertices, if they are known, and one of the TaskManagers."""
-    instants = [None if each.times is None else each.times.deployed_ns for each in status.vertices]
-    is_staged = len(set(instants)) > 1
-    rows = []
-    for each, at_ns in zip(status.vertices, instants, strict=True):
-        cells = [each.name, str(each.parallelism), each.state, str(each.attempt)]
-        cells += [*cells_of(asdict(each), _STATUS), *([after_text(at_ns)] if is_staged else [])]
-        rows.append(Row(cells))
-    staged = heads("deployed") if is_staged else []
-    names = heads("vertex", "tasks", "state", "attempt")
-    vertices = Table([*names, *heads_of(_STATUS), *staged], rows)
-    return ([vertices] if rows else []) + [_manager_table(status.task_managers)]
 
 
 def _manager_table(task_managers: Sequence[TaskManagerStatus]) -> Table:

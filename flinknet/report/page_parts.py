@@ -12,6 +12,7 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
@@ -320,21 +321,28 @@ def over_time_table(charts: Sequence[OverTime], width: int) -> Table | None:
     series = [each for chart in charts for each in chart.series if each.at_ns]
     if not series:
         return None
-    names = max(_NAME_OF_PLOT, *(len(each.name) + 2 for each in series))
+    first, what = charts[0], charts[0].in_lanes.partition(",")[0]
+    spans = {each.name: [(each.from_ns, each.to_ns)] for each in first.spans}
+    spans |= {f"{what}, {each.name}": [*each.spans] for each in first.lanes}
+    names = max(len(each) + 2 for each in (*spans, *(each.name for each in series)))
+    names = max(names, _NAME_OF_PLOT)
     room = (width - names) // len(charts) - _REST_OF_PLOT
     marks = max(1, min(PLOT_MARKS, room, max(len(each.at_ns) for each in series)))
     end_ns = max(2 * each.at_ns[-1] - (*each.at_ns[-2:-1], 0)[0] for each in series) or 1
     values = [[_spread(each, end_ns, marks) for each in chart.series] for chart in charts]
     rows = []
-    for span in charts[0].spans:
-        instants = (end_ns * place // marks for place in range(marks))
-        line = "".join("━" if span.from_ns <= each < span.to_ns else " " for each in instants)
-        rows.append(Row([span.name, *(x for _ in charts for x in (line, ""))]))
-    has_one_scale = len(charts) == 1 and charts[0].unit in ("bytes", "share")
+    for name, known in spans.items():
+        bounds = pairwise(end_ns * place // marks for place in range(marks + 1))
+        line = "".join(
+            "━" if any(begin < to and from_ns < end for begin, end in known) else " "
+            for from_ns, to in bounds
+        )
+        rows.append(Row([name, *(x for _ in charts for x in (line, ""))]))
+    has_one_scale = len(charts) == 1 and first.unit in ("bytes", "share")
     most = max(max(line) for own in values for line in own)
-    for place, each in enumerate(charts[0].series):
+    for place, each in enumerate(first.series):
         lines = [own[place] for own in values]
-        top = charts[0].top or (most if has_one_scale else max(map(max, lines)))
+        top = first.top or (most if has_one_scale else max(map(max, lines)))
         cells = [
             cell
             for chart, line in zip(charts, lines, strict=True)
@@ -349,7 +357,7 @@ def over_time_table(charts: Sequence[OverTime], width: int) -> Table | None:
             Head("" if is_one else textwrap.fill(chart.title, marks), is_text=True),
             Head("largest"),
         ]
-    return Table(columns, rows, f"{charts[0].title}, {mark}" if is_one else "")
+    return Table(columns, rows, f"{first.title}, {mark}" if is_one else "")
 
 
 def _spread(series: TimeSeries, end_ns: int, marks: int) -> list[float]:

@@ -118,7 +118,7 @@ def _levels_of(
     the channel."""
     known = {each.channel: each for each in sample.channels}
     own = [known.get(number, ChannelLevels(number)) for number in numbers]
-    written, queued = ([getattr(x, f"{place}_bytes") for x in own] for place in _OF_CHANNEL)
+    written, queued = [x.subpartition_bytes for x in own], [x.input_channel_bytes for x in own]
     first, *between, last = astuple(sample.levels)
     unknown: list[list[int]] = [[] for _ in between]
     if is_apart:
@@ -127,7 +127,3 @@ def _levels_of(
         return [*written, *between, *queued], [*alone[0], *unknown, *alone[1]]
     is_split = bool(sample.channels and own)
     return [first, *between, last], [written, *unknown, queued] if is_split else []
-
-
-_OF_CHANNEL = ("subpartition", "input_channel")
-"""Places that a channel has for itself, as its fields name them."""

@@ -171,6 +171,8 @@ def test_unaligned_checkpoints_are_faster_and_store_what_they_overtake() -> None
         ("aligned", ((200 * MS, 600 * MS),)),
         ("unaligned", ((200 * MS, 208 * MS),)),
     ]
+    found = [line for line in printed(shown.view).splitlines() if line.startswith("checkpoints,")]
+    assert [line.count("━") for line in found] == [8, 1]  # marks of 50 ms
     alike = unaligned([checkpointed("aligned", 9, 0), checkpointed("unaligned", 8, 0)], LOAD)
     assert alike.lesson[0].startswith("Unexpected")
 
