@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from flinknet.errors import FlinknetError
-from flinknet.plain_values import to_plain
 from flinknet.report.plain_text import printable
 from flinknet.storage import AnyPath
 
@@ -100,7 +100,7 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     if target is not None:
         descriptions = [described(path) for path in found]
         document = {"schema_version": 1, "runs": descriptions}
-        put_json(target, document | ({"sets": to_plain(sets)} if sets else {}))
+        put_json(target, document | ({"sets": [*map(asdict, sets)]} if sets else {}))
     if target == STDOUT:
         return
     console = console_for(sys.stdout)
