@@ -137,7 +137,7 @@ def _measured_within(window: RecordedRun, observed: ObservedRun, total: LatencyR
         buffers=0,  # not counted up to there
         duration_ns=duration_ns,
         throughput_records_per_s=throughput,
-        latency_ns=total.latency_ns,
+        latency_ns=total.latency_ns.known_within(window.manifest.clock.error_ns),
     )
 
 
@@ -298,7 +298,9 @@ def _answer(
         simulated=compared.simulated,
         messages=messages,
         channels=replayed_channels(observed),
-        latency_distribution=latency_distribution(observed.rows),
+        latency_distribution=latency_distribution(observed.rows).known_within(
+            observed.run.manifest.clock.error_ns
+        ),
         regimes=regime_shares(observed.rows),
         diagnosis=judged.diagnosis,
         over_time=over_time(observed),

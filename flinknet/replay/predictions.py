@@ -135,6 +135,26 @@ def without_latency(point: TradeOffPoint, why: str) -> TradeOffPoint:
     )
 
 
+def within_clocks(row: Prediction, error_ns: int) -> Prediction:
+    """A row whose trace has the clocks of two hosts, which agree within `error_ns`: shorter
+    latencies are unknown, and the intervals of the others reach further by it."""
+    if not error_ns:
+        return row
+    point, since_ns = row.point, row.point.since_source_ns
+    known, low_ns, high_ns = point.latency_ns.known_within(error_ns), None, None
+    if known.max is not None:
+        low_ns = (point.latency_low_ns or known).moved(-error_ns, known)
+        high_ns = (point.latency_high_ns or known).moved(error_ns, known)
+    point = replace(
+        point,
+        latency_ns=known,
+        latency_low_ns=low_ns,
+        latency_high_ns=high_ns,
+        since_source_ns=since_ns and since_ns.known_within(error_ns),
+    )
+    return replace(row, point=point)
+
+
 @dataclass(frozen=True, slots=True)
 class PredictionUnit:
     """A plan with a share of its candidates, as it travels to an executor: edges by number of the

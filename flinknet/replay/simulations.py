@@ -42,6 +42,7 @@ from .predictions import (
     PredictionUnit,
     point_of,
     units_of,
+    within_clocks,
     without_latency,
 )
 from .read import RecordedRun
@@ -64,6 +65,7 @@ def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iter
             for each in jobs
         )
     error, why_no_latency = _why_unpredicted(unit, jobs), None
+    clock_error_ns = manifest_of(unit.place).clock.error_ns
     if error is None and unit.job == ALONE:
         why_no_latency = _contradiction(jobs, unit.part.core_ns)
     for number in range(len(unit.candidates)):
@@ -79,6 +81,7 @@ def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iter
         for row in rows:
             if why is None and why_no_latency is not None:
                 row = replace(row, point=without_latency(row.point, why_no_latency))
+            row = within_clocks(row, clock_error_ns)
             if row.edge == WHOLE_JOB:
                 yield unknown(row, why)
                 continue

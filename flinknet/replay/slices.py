@@ -41,7 +41,7 @@ from flinknet.trace.recordings import Recording, open_recordings
 
 from .observe.traffic import SliceLoad, loads_of
 from .plans import Window
-from .predictions import Prediction, PredictionUnit
+from .predictions import Prediction, PredictionUnit, within_clocks
 from .simulations import (
     of_the_first,
     predictions_of,
@@ -367,4 +367,5 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
             simulated = replace(simulated, duration_ns=length_ns)
             row = replace(row, windows=len(parts), simulated_ns=part.simulated_ns)
         row = with_outcome(row, with_delays(simulated, exchange, setting), exchange, setting)
-    return with_notes(unknown(row, error), unit.recorded[0])
+    row = with_notes(unknown(row, error), unit.recorded[0])
+    return within_clocks(row, manifest_of(unit.place).clock.error_ns)

@@ -210,7 +210,7 @@ def _trust(job: JobAnswer) -> list[str]:
     timeouts = _timeouts(first)
     if timeouts < TIMEOUTS_MIN:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
-    if any(each.latency_low_ns for each in job.points):
+    if any(each.buffers_low_per_s for each in job.points):
         is_paused = any(each.startswith(PAUSES_NOTED) for each in job.notes)
         found.append(f"{'other ' * is_paused}host delays come on top")
     grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from flinknet.units import counted, human_bytes, human_count, human_duration, without_zeros
@@ -37,6 +37,12 @@ class LatencySummary:
         """The summary without p99 and all beyond it."""
         return replace(self, p99=None, p99_9=None, p99_99=None, max=None)
 
+    def moved(self, by_ns: int, known: LatencySummary) -> LatencySummary:
+        """The figures that `known` has, each later by `by_ns` and at least 0."""
+        each = {name: max(x + by_ns, 0) for name, x in asdict(self).items() if x is not None}
+        has = {name for name, x in asdict(known).items() if x is not None}
+        return LatencySummary(**{name: each[name] for name in has} | {"count": self.count})
+
 
 PERCENTILES = {
     **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
@@ -53,6 +59,10 @@ class LatencyDistribution:
     high_ns: tuple[float, ...]
     records: tuple[int, ...]
     percentiles: tuple[tuple[float, float], ...]
+
+    def known_within(self, error_ns: int) -> LatencyDistribution:
+        """The distribution without percentiles that are smaller than the error of their clocks."""
+        return replace(self, percentiles=tuple(x for x in self.percentiles if x[1] >= error_ns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +296,8 @@ class CreditPath:
         """A clause on what carries more, or why more buffers would not; None where unknown."""
         if self.is_limit:
             buffers = counted(2 * round(self.credits), "buffer")
-            return f"{buffers}, or segments of {self._segments(2)}, carry up to twice as much"
+            larger = f"segments of {self._segments(2)}"
+            return f"{buffers} (fixed in Flink 2.x), or {larger}, carry up to twice as much"
         if self.is_limit is None or self.waits < CREDIT_WAITS_FROM:
             return None
         kept = human_duration(self.reader_ns)

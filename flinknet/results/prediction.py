@@ -125,7 +125,7 @@ class TradeOffPoint:
 
     Attributes:
         latency_low_ns, latency_high_ns: ends of the 90% interval of each figure, where the trace
-            does not contain when records came.
+            does not contain when records came, or has the clocks of two hosts.
         buffers_low_per_s, buffers_high_per_s: ends of the interval of the buffers.
         mean_latency_at_least_ns: mean of the recorded setting, by Little's law on its backlog.
         why_no_latency: fact of the trace that contradicts the predicted latency and backlog, which

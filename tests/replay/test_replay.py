@@ -26,6 +26,7 @@ from flinknet.replay.simulations import predict_here
 from flinknet.report.export import replay_document
 from flinknet.results import EdgeAnswer
 from flinknet.trace import open_run
+from tests.edited_manifest import edit_manifest
 from tests.page_answer import answer as plain_answer
 from tests.page_answer import typed
 from tests.recorded_run import write_run
@@ -271,6 +272,33 @@ def test_that_debloating_begins_small_is_told(sawtooth_run: Path) -> None:
         [],
         [GROWS.format("1.00 KiB")],
     ]
+
+
+def test_predictions_of_a_run_across_hosts_have_the_error_of_its_clocks(tmp_path: Path) -> None:
+    """Latencies that are shorter than it are unknown; others are intervals that it widens."""
+    error_ns, found = 2 * MS, []
+    for name in ("one host", "two hosts"):
+        path = write_run(tmp_path / name, buffers=60)
+        if name == "two hosts":
+            edit_manifest(path, lambda manifest: manifest["clock"].update(error_ns=error_ns))
+        run = open_recorded_run(path, 0)
+        recorded = recorded_setting(run.manifest)
+        short = replace(recorded, network=replace(recorded.network, buffer_timeout_ns=1 * MS))
+        found.append([each.point for each in predict_here(run, [recorded, short], 600 * MS)])
+    unknown = 0
+    for sure, other in zip(*found, strict=True):
+        for each in ("min", "p50", "p99", "max"):
+            value_ns, known_ns = (getattr(x.latency_ns, each) for x in (sure, other))
+            unknown += known_ns is None
+            assert known_ns == (value_ns if value_ns >= error_ns else None)
+            if known_ns is None:
+                continue
+            low_ns, high_ns = other.latency_low_ns, other.latency_high_ns
+            least_ns = getattr(sure.latency_low_ns or sure.latency_ns, each)
+            most_ns = getattr(sure.latency_high_ns or sure.latency_ns, each)
+            assert getattr(low_ns, each) == max(least_ns - error_ns, 0)
+            assert getattr(high_ns, each) == most_ns + error_ns
+    assert 0 < unknown < 8
 
 
 def test_a_trace_file_alone_is_refused_with_advice(sawtooth_run: Path) -> None:

@@ -122,12 +122,13 @@ class HostClock:
         return self._corrections[-1]
 
     def error_ns(self, from_ns: int, to_ns: int) -> int:
-        """The most that a corrected reading was wrong within [from_ns, to_ns] of this clock."""
+        """The most that a corrected reading was wrong within [from_ns, to_ns] of this clock. Busy
+        TaskManagers take corrections late: each counts until the one after the next was sent."""
         line = self.line()
         from_ns, to_ns = from_ns + line.offset_ns, to_ns + line.offset_ns
-        ends = [*(each.at_ns for each in self._corrections[1:]), to_ns]
+        ends = [*(each.at_ns for each in self._corrections[2:]), to_ns, to_ns]
         worst = 0.0
-        for correction, end_ns in zip(self._corrections, ends, strict=True):
+        for correction, end_ns in zip(self._corrections, ends, strict=False):
             for at_ns in (max(from_ns, correction.at_ns), min(to_ns, end_ns)):
                 if end_ns >= from_ns and correction.at_ns <= to_ns:
                     worst = max(worst, abs(correction.offset_at(at_ns) - line.offset_at(at_ns)))
@@ -159,9 +160,10 @@ def known_within(result: RunResult, error_ns: int) -> RunResult:
     """The result of a run with the error of its clocks, and without latencies below it."""
     if not error_ns:
         return result
-    measured = result.measured
+    measured, distribution = result.measured, result.latency_distribution
     return replace(
         result,
+        latency_distribution=distribution and distribution.known_within(error_ns),
         measured=replace(
             measured,
             latency_ns=measured.latency_ns.known_within(error_ns),

@@ -49,6 +49,8 @@ def test_a_round_trip_is_that_of_the_link_and_the_ceiling_follows(
     if exclusive == 1 and not rate_per_s:  # one buffer at a time uses all of the credit
         assert found.bytes_per_s == pytest.approx(found.most_bytes_per_s, rel=0.12)
         assert found.is_limit
+        assert found.remedy is not None
+        assert "buffers (fixed in Flink 2.x), or segments of 64 KiB, carry" in found.remedy
 
 
 def test_the_remedy_of_few_buffers_has_the_round_trip(tmp_path: Path) -> None:
