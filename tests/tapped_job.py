@@ -73,7 +73,7 @@ class Place:
 
     Attributes:
         clock: what its manifest says of that.
-        ahead_ns: of its clock, before that of a tap at the producers.
+        ahead_ns: of its clock, before that of a tap at the producers; drift: by which it grows.
         way_ns: from the producers to it: data passes so much later, credit so much earlier.
         producer: what it calls their process.
     """
@@ -82,6 +82,7 @@ class Place:
     ahead_ns: int = 0
     way_ns: int = 0
     producer: str = "a"
+    drift: float = 0.0
 
 
 def write_tapped_job(
@@ -94,6 +95,9 @@ def write_tapped_job(
     edges = list(dict.fromkeys((each.graph, each.vertex) for each in channels))
     events = [row for index, each in enumerate(channels) for row in _events(index, each, place)]
     events.sort(key=lambda row: row[0])
+    if place.drift:
+        origin_ns = START_NS + place.ahead_ns
+        events = [(at + round((at - origin_ns) * place.drift), *rest) for at, *rest in events]
     process = ProcessInfo("tap", "tap-0001.fnt", 1)
     with TraceWriter(directory / process.file, process) as writer:
         writer.write_events(rows_of(events))

@@ -9,7 +9,8 @@ the recording that has more of it.
 
 Recordings of one host have one clock. Where two recorded the same channel, its messages relate
 their clocks: data passes the one nearer to the producer first, credit the other one, so that each
-message bounds the offset from one side. Other clocks are related by the wall clocks of the hosts,
+message bounds the offset from one side. Clocks drift, so each second has its bounds, and the error
+reaches from the lowest to the highest. Other clocks are related by the wall clocks of the hosts,
 whose error is unknown.
 """
 
@@ -41,6 +42,10 @@ _NOTHING: IntArray = np.zeros(0, np.int64)
 
 SameChannel = tuple[int, int]
 """A channel in two recordings, by its number in each."""
+
+PART_NS, FOREVER_NS = 1_000_000_000, 2**62
+"""Parts of the time in which messages bound the offset between two clocks that drift; all of the
+time where few went in one direction."""
 
 
 class Together(StrEnum):
@@ -342,27 +347,45 @@ def by_messages(one: Run, other: Run, channels: Sequence[SameChannel]) -> ClockR
         (_passed(one, left), _passed(other, right))
         for left, right in sorted(channels)[:CHANNELS_COMPARED]
     ]
-    data = [_between(*each) for each in passed]
-    data_ns = np.concatenate([*data, _NOTHING])
-    if not len(data_ns):
+    data = np.concatenate([_between(*each) for each in passed], axis=1)
+    if not data.size:
         return None
-    for messages in (None, 1):
+    for messages, part_ns in ((None, PART_NS), (None, FOREVER_NS), (1, FOREVER_NS)):
         asked = []
         for left, right in passed:
             count = min(len(left.asked_ns), len(right.asked_ns), messages or ROWS_COMPARED)
-            asked.append(left.asked_ns[:count] - right.asked_ns[:count])
-        asked_ns = np.concatenate([*asked, _NOTHING])
-        if not len(asked_ns):
-            break
-        ways = (
-            (int(data_ns.max()), int(asked_ns.min())),
-            (int(asked_ns.max()), int(data_ns.min())),
-        )
-        possible = [(low, high) for low, high in ways if low <= high]
-        if possible:
-            low, high = min(possible, key=lambda each: each[1] - each[0])
+            ours, theirs = left.asked_ns[:count], right.asked_ns[:count]
+            asked.append(np.stack((ours, ours - theirs)))
+        bounds = _bounds(data, np.concatenate(asked, axis=1), part_ns)
+        if bounds is not None:
+            low, high = bounds
             return ClockRelation(MESSAGES, (low + high) // 2, (high - low + 1) // 2)
-    return ClockRelation(MESSAGES, int(np.median(data_ns)), None)
+    return ClockRelation(MESSAGES, int(np.median(data[1])), None)
+
+
+def _bounds(data: IntArray, asked: IntArray, part_ns: int) -> tuple[int, int] | None:
+    """The least and the most that the offset is in the parts with messages of both directions, each
+    given with its instant, by the order of the recordings that leaves less; None if none can be."""
+    (parts, *of_data), (others, *of_asked) = (_ends(each, part_ns) for each in (data, asked))
+    _, here, there = np.intersect1d(parts, others, assume_unique=True, return_indices=True)
+    data_low, data_high = (each[here] for each in of_data)
+    asked_low, asked_high = (each[there] for each in of_asked)
+    possible = [
+        (int(low.min()), int(high.max()))
+        for low, high in ((data_high, asked_low), (asked_high, data_low))
+        if len(here) and (low <= high).all()
+    ]
+    return min(possible, key=lambda each: each[1] - each[0], default=None)
+
+
+def _ends(messages: IntArray, part_ns: int) -> tuple[IntArray, ...]:
+    """The parts of the time with messages, and the least and the largest of their offsets."""
+    at_ns, offset_ns = messages
+    order = np.argsort(at_ns, kind="stable")
+    parts, first = np.unique(at_ns[order] // part_ns, return_index=True)
+    if not len(parts):
+        return parts, parts, parts
+    return parts, *(each.reduceat(offset_ns[order], first) for each in (np.minimum, np.maximum))
 
 
 def by_wall_clocks(first: RunManifest, other: RunManifest) -> ClockRelation:
@@ -408,12 +431,11 @@ def _passed(run: Run, channel: int) -> _Passed:
 
 
 def _between(left: _Passed, right: _Passed) -> IntArray:
-    """Difference of the instants of each buffer that both have, each by its own clock."""
+    """Instants of buffers that both have, and the differences, each by its own clock."""
     _, ours, theirs = np.intersect1d(
         left.sequence_number, right.sequence_number, assume_unique=True, return_indices=True
     )
-    later: IntArray = left.data_ns[ours] - right.data_ns[theirs]
-    return later
+    return np.stack((left.data_ns[ours], left.data_ns[ours] - right.data_ns[theirs]))
 
 
 def _after(known: ClockRelation, step: ClockRelation) -> ClockRelation:

@@ -106,6 +106,16 @@ def test_a_channel_that_two_taps_saw_counts_once_and_relates_their_clocks(tmp_pa
     assert first.clock == ClockRelation(SAME_CLOCK, 0, 0)
 
 
+def test_the_error_between_two_clocks_includes_their_drift(tmp_path: Path) -> None:
+    far = Place(HOSTS[1], ahead_ns=DAY_NS, way_ns=50_000, drift=50e-6)
+    taps(tmp_path, [channel(0), channel(1)], [channel(2), channel(1)], tap_1=far)
+    clock = open_runs([tmp_path])[0].described[1].clock
+    assert clock.error_ns is not None
+    for since_ns in (0, 40 * PERIOD_NS):
+        ahead_ns = DAY_NS + since_ns * far.drift
+        assert abs(-clock.offset_ns - ahead_ns) <= clock.error_ns < 200_000
+
+
 def test_of_two_recordings_of_a_channel_the_one_that_has_more_counts(tmp_path: Path) -> None:
     part = TappedChannel(SOURCE, 0, 0, buffers=25, receiver=channel(0).receiver)
     taps(tmp_path, [part, channel(1)], [channel(0), channel(2)])

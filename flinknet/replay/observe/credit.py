@@ -192,12 +192,8 @@ def _rows(
     trips: tuple[IntArray, IntArray],
     **sums: tuple[IntArray, IntArray | None],
 ) -> Columns:
-    """Columns of CreditRow.
-
-    Args:
-        trips: places of channels, with the duration of each round trip.
-        sums: for each column places of channels, with values to add; None: 1 each.
-    """
+    """Columns of CreditRow: places of channels, with the duration of each round trip, and with the
+    values of other columns to add; None: 1 each."""
     count, (place, trip_ns) = len(channels), trips
     ones = np.ones(len(place), np.int64)
     names = ("reader_ns", "sent", "exhausted", "given", "refill_ns", "refilled")
