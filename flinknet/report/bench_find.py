@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from flinknet.results.breaking_point import FoundRate, change_between
@@ -134,14 +135,14 @@ def _table(found: Sequence[FoundRate], metric: str) -> Table:
     for each in found:
         confidence = each.search.confidence
         for tried in each.search.tried():
-            decision = "kept" if tried.is_below >= confidence else "at the limit"
-            decision = "broken" if tried.is_below <= 1 - confidence else decision
+            decision = "kept" if tried.is_below_probability >= confidence else "at the limit"
+            decision = "broken" if tried.is_below_probability <= 1 - confidence else decision
             cells = [
                 human_rate(tried.rate_per_s),
                 str(tried.runs),
                 str(tried.kept),
                 _figure(tried.figure, metric),
-                human_share(tried.is_below),
+                human_share(tried.is_below_probability),
                 decision,
             ]
             rows.append(Row([each.name or UNNAMED_SETTING, *cells] if found[1:] else cells))
@@ -155,14 +156,7 @@ def _table(found: Sequence[FoundRate], metric: str) -> Table:
 def find_rows(found: Sequence[FoundRate]) -> list[CsvRow]:
     """A row for each tried rate."""
     return [
-        {
-            "setting": each.name,
-            "rate_per_s": tried.rate_per_s,
-            "runs": tried.runs,
-            "kept": tried.kept,
-            "figure": tried.figure,
-            "is_below_probability": tried.is_below,
-        }
+        {"setting": each.name, "producers": each.producers, **asdict(tried)}
         for each in found
         for tried in each.search.tried()
     ]
@@ -185,20 +179,12 @@ def find_document(environment: Mapping[str, Any], found: Sequence[FoundRate]) ->
             "is_decided": search.is_decided,
             "max_per_s": each.max_per_s,
             "disturbed_runs": each.disturbed,
-            "rates": [
-                {name: value for name, value in row.items() if name != "setting"}
-                for row in find_rows([each])
-            ],
+            "rates": [asdict(tried) for tried in search.tried()],
         }
         if each is not found[0]:
             factor = each.producers / found[0].producers
             change = change_between(found[0].search, search, factor)
-            own["change"] = {
-                "change": change.change,
-                "low": change.low,
-                "high": change.high,
-                "verdict": str(change.verdict),
-            }
+            own["change"] = asdict(change) | {"verdict": str(change.verdict)}
         documents.append(own)
     return {
         "schema_version": SCHEMA_VERSION,

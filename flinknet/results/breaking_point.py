@@ -54,14 +54,14 @@ class TriedRate:
     Attributes:
         kept: runs that kept the limit.
         figure: median of the limited figure, of the runs that have it; None without any.
-        is_below: probability that the breaking point is not below this rate.
+        is_below_probability: that of the breaking point not being below this rate.
     """
 
     rate_per_s: float
     runs: int
     kept: int
     figure: float | None
-    is_below: float
+    is_below_probability: float
 
 
 @dataclass(slots=True)

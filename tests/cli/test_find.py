@@ -78,7 +78,7 @@ def test_bench_finds_the_capacity(tmp_path: Path, is_disturbed: bool) -> None:
     assert (own["disturbed_runs"] > 0) is is_disturbed
     assert len({each.seed for each in server.scenarios}) > len(server.scenarios) // 3
     assert "is the highest rate that keeps p99<=20ms" in found.output
-    assert csv.read_text().startswith("setting,rate_per_s,runs,kept,figure")
+    assert csv.read_text().startswith("setting,producers,rate_per_s,runs,kept,figure")
 
 
 def test_compare_configs_takes_turns_and_says_better() -> None:
