@@ -104,6 +104,8 @@ def parse_link(text: str, name: str = "--link") -> Link | None:
 def _links(text: str, name: str) -> list[Link | None]:
     values: dict[str, list[Any]] = {}
     parameter, plain = "", 0
+    if text.startswith("netem:"):
+        raise ConfigError(f'{name}: leave "netem:" out, or use tc between two hosts and --workers')
     for part in map(str.strip, text.split(",")):
         key, equals, value = map(str.strip, part.partition("="))
         if part == NO_LINK:
@@ -169,6 +171,5 @@ def show_link(link: Link | None, among: Sequence[Link | None] = ()) -> str:
 
 def link_of(plain: Mapping[str, Any] | None) -> Link | None:
     """The link in the scenario of a manifest; None if the run had plain sockets."""
-    if plain is None:
-        return None
-    return Link(**{each.field: plain[each.field] for each in PARAMETERS.values()})
+    fields = [each.field for each in PARAMETERS.values()]
+    return None if plain is None else Link(**{each: plain[each] for each in fields})

@@ -22,7 +22,6 @@ from dataclasses import asdict
 from flinknet.config import Link
 from flinknet.errors import RunFailedError
 from flinknet.loopback import family_of, loopback
-from flinknet.options.link import link_of
 
 from .clock import monotonic_ns, timestamp_epoch_ns
 from .link import Flow, Wire
@@ -101,9 +100,6 @@ class LinkForwarder:
             self._listeners[sock.fileno()] = (sock, connecting, listening)
             self.ports[f"{connecting} {listening}"] = sock.getsockname()[1]
 
-    def set_target(self, task_manager: int, address: tuple[str, int]) -> None:
-        self._targets[task_manager] = address
-
     def run(self, commands: int) -> None:
         """Forward until the command pipe, which has the addresses line by line, is closed."""
         self._epoll.register(commands, select.EPOLLIN)
@@ -117,7 +113,7 @@ class LinkForwarder:
                     *lines, unread = (unread + data).split(b"\n")
                     for line in lines:
                         index, host, port = json.loads(line)
-                        self.set_target(index, (host, port))
+                        self._targets[index] = host, port
                 elif number in self._listeners:
                     self._accept(*self._listeners[number])
                 elif (side := self._sides.get(number)) is not None:
@@ -282,17 +278,20 @@ class LinkEmulator:
     """
 
     def __init__(self, link: Link, task_managers: int, seed: int) -> None:
+        spec = json.dumps([asdict(link), task_managers, seed])
         with interrupts_held():
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__],
+                [sys.executable, "-P", "-m", __name__, spec],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
         self._ports: dict[str, int] = {}
-        self._send({"link": asdict(link), "task_managers": task_managers, "seed": seed})
 
     def set_target(self, task_manager: int, address: tuple[str, int]) -> None:
-        self._send([task_manager, *address])
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps([task_manager, *address]).encode() + b"\n")
+            self._process.stdin.flush()
 
     def address_of(self, task_manager: int, connecting: int) -> tuple[str, int]:
         """The address at which one TaskManager reaches another. Raises: as `check`."""
@@ -322,35 +321,19 @@ class LinkEmulator:
             self._process.kill()
             self._process.wait()
 
-    def _send(self, command: object) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(command).encode() + b"\n")
-            self._process.stdin.flush()
 
-
-def main() -> None:
-    """Run the process: its first line of input is the link, its output the ports."""
+def main(spec: str) -> None:
+    """Run the process; its output is the ports."""
     ignore_end_signals()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
     with suppress(OSError, AttributeError):  # a user may not; then it takes turns like others
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    spec = json.loads(_line_of(0))
-    link = link_of(spec["link"])
-    assert link is not None
-    forwarder = LinkForwarder(link, spec["task_managers"], spec["seed"])
+    link, task_managers, seed = json.loads(spec)
+    forwarder = LinkForwarder(Link(**link), task_managers, seed)
     print(json.dumps(forwarder.ports), flush=True)
     forwarder.run(0)
 
 
-def _line_of(descriptor: int) -> bytes:
-    """Read a line without reading ahead."""
-    line = bytearray()
-    while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
-        line += byte
-    return bytes(line)
-
-
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
