@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pytest
 
+from flinknet.config import Scenario
+from flinknet.errors import RunFailedError
+from flinknet.results import Progress
 from flinknet.runtime.cluster.cluster_process import WorkersSpec
+from flinknet.runtime.cluster.launcher import run_scenario
+from flinknet.trace.run import open_with_faults
+from flinknet.trace.verify import verify_run
+from tests.kills.__main__ import CUT
+from tests.runtime.runs import MS, scenario_of
 
 SECRET = "a secret for tests, long enough"
+SILENCE_NS, END_TRIES = 10_000 * MS, 300
 
 
 class WorkerHost:
@@ -74,10 +86,70 @@ def spec_of(*workers: WorkerHost, secret: str = SECRET) -> WorkersSpec:
     return WorkersSpec(tuple(each.address for each in workers), secret)
 
 
-def wait_for_end(processes: Sequence[psutil.Process], within_s: float) -> list[psutil.Process]:
-    """Wait for processes. Returns: those that are still there."""
-    _, alive = psutil.wait_procs(processes, within_s)
-    return list(alive)
+def scenario(duration_ms: int, **workload: object) -> Scenario:
+    usual = {"producers": 1, "consumers": 1, "rate_per_s": 2000.0}
+    asked = usual | {"duration_ns": duration_ms * MS} | workload
+    return scenario_of(timeout_ns=100 * MS, **asked)  # type: ignore[arg-type]
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether a process goes on; a worker that is stopped does not reap those that have ended."""
+    with suppress(psutil.Error):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def lose(
+    workers: Sequence[WorkerHost],
+    victim: WorkerHost,
+    strike: Callable[[], None],
+    mend: Callable[[], None],
+    at_ns: int,
+    run: Path,
+) -> None:
+    """Strike one of two workers at an instant of a run: one line names it, every TaskManager ends,
+    and what was recorded on both hosts verifies as far as it goes.
+
+    Args:
+        mend: called when everything has ended.
+    """
+    seen: dict[WorkerHost, list[psutil.Process]] = {}
+
+    def watch(progress: Progress) -> None:
+        if not seen and progress.phase != "starting" and progress.elapsed_ns >= at_ns:
+            seen.update((each, each.task_managers) for each in workers)
+            strike()
+
+    with pytest.raises(RunFailedError) as ended:
+        run_scenario(
+            replace(
+                scenario(60_000),
+                heartbeat_interval_ns=SILENCE_NS // 5,
+                heartbeat_timeout_ns=SILENCE_NS,
+            ),
+            out_dir=run,
+            trace=True,
+            on_progress=watch,
+            workers=spec_of(*workers),
+        )
+    line = str(ended.value)
+    assert re.match(f"worker {victim.name} (is lost|has not answered)", line), line
+    assert "\n" not in line
+    every = [process for each in workers for process in seen[each]]
+    assert len(every) == 2
+    for _ in range(END_TRIES):
+        if every := [each for each in every if _lives(each)]:
+            psutil.wait_procs(every, 0.1)
+    mend()
+    assert not every
+    other = f"tm-{int(victim is workers[0])}"
+    assert [each.stem for each in run.glob("*.fnt")] == [other]
+    found = victim.log.parent.glob("flinknet-worker-*/*/*/*.fnt")
+    (kept,) = (each for each in found if each.stem != other)  # that was fetched and goes away
+    shutil.copy(kept, run)
+    findings = verify_run(*open_with_faults(run)).findings
+    assert not [x.text for x in findings if not any(each in x.text for each in CUT)]
+    shutil.rmtree(kept.parents[1])
 
 
 Start = Callable[..., WorkerHost]

@@ -130,6 +130,8 @@ class ResourceManager:
                 if self._emulator is not None:
                     self._emulator.set_target(each.index, each.address)
                 each.state = TaskManagerState.REGISTERED
+                for worker in self._workers.each if self._workers is not None else ():
+                    worker.next_adjustment_ns = 0  # it has missed the corrections so far
                 if self._next_heartbeat_ns is None:
                     self._next_heartbeat_ns = now_ns + self._spec.heartbeat_interval_ns
                 return each
@@ -188,12 +190,15 @@ class ResourceManager:
             self._heartbeats += 1
             for each in watched:
                 each.send(messages.Heartbeat(self._heartbeats))
-        lost = [(each, death) for each in self._known if (death := each.death()) is not None]
         timeout_ns = self._spec.task_manager.silence_max_ns
-        for each in watched:
-            if now_ns - each.heard_ns >= timeout_ns:
-                text = f"{each.process_name} has not answered heartbeats for"
-                lost.append((each, f"{text} {timeout_ns / 1e9:g} s and counts as lost"))
+        silent = [each for each in watched if now_ns - each.heard_ns >= timeout_ns]
+        for worker in self._workers.each if self._workers is not None else ():
+            if worker.is_quiet and any(each.index in worker.processes for each in silent):
+                worker.lose_silent()
+        lost = [(each, death) for each in self._known if (death := each.death()) is not None]
+        for each in silent:
+            text = f"{each.process_name} has not answered heartbeats for"
+            lost.append((each, f"{text} {timeout_ns / 1e9:g} s and counts as lost"))
         return lost
 
     def lose(self, task_manager: TaskManagerProcess) -> None:

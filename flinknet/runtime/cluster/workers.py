@@ -67,6 +67,8 @@ class Worker:
         has_own_clock: its clock is not this one's.
         mtu_bytes: largest packet on the way to it; None if the system does not say.
         is_fetched: whether its files have been copied; never after a fault (`has_fault`).
+        is_quiet: it has said nothing for QUIET_NS.
+        next_adjustment_ns: when its TaskManagers are sent the next correction of their clock.
         loss: why it is lost; None if it is not.
 
     Raises: TransportError if it cannot be reached, refuses, or runs another flinknet.
@@ -85,7 +87,7 @@ class Worker:
         self._loop = loop
         self._timeout_ns = timeout_ns
         self._heartbeat_ns = max(1, min(HEARTBEAT_MAX_NS, timeout_ns // 6))
-        self._is_quiet = False
+        self.is_quiet = False
         try:
             sock = socket.create_connection(address, CONNECT_WAIT_S)
         except OSError as error:
@@ -109,7 +111,7 @@ class Worker:
         self.has_own_clock = True
         self._sent_ns: dict[int, int] = {}
         self._number = 0
-        self._next_probe_ns = self._next_adjustment_ns = 0
+        self._next_probe_ns = self.next_adjustment_ns = 0
         self._answers: list[Any] = []
         self.await_answer(lambda: self._connection.welcome is not None, "has not answered")
         assert self._connection.welcome is not None
@@ -185,21 +187,21 @@ class Worker:
             return None
         silence_ns, seconds = now_ns - self._connection.heard_ns, self._timeout_ns / 1e9
         if silence_ns > self._timeout_ns:
-            self._lose(f"worker {self.name} has not answered for {seconds:g} s and counts as lost")
+            self.lose_silent()
             return None
-        if (silence_ns > QUIET_NS) != self._is_quiet:
-            self._is_quiet = not self._is_quiet
+        if (silence_ns > QUIET_NS) != self.is_quiet:
+            self.is_quiet = not self.is_quiet
             since = f"has not answered for {QUIET_NS // 10**9} s; it is lost after {seconds:g} s"
-            log(f"worker {self.name} {since if self._is_quiet else 'answers again'}")
+            log(f"worker {self.name} {since if self.is_quiet else 'answers again'}")
         if now_ns >= self._next_probe_ns:
             self._probe()
             is_probed = self.has_own_clock and self.processes
             self._next_probe_ns = now_ns + (
                 min(PROBE_INTERVAL_NS, self._heartbeat_ns) if is_probed else self._heartbeat_ns
             )
-        if not self.has_own_clock or now_ns < self._next_adjustment_ns:
+        if not self.has_own_clock or now_ns < self.next_adjustment_ns:
             return None
-        self._next_adjustment_ns = now_ns + ADJUST_INTERVAL_NS
+        self.next_adjustment_ns = now_ns + ADJUST_INTERVAL_NS
         line = self.clock.correction()
         return messages.AdjustClock(line.at_ns, line.offset_ns, line.drift)
 
@@ -270,6 +272,11 @@ class Worker:
                 return
             self._loop.run_once(until_ns=until_ns)
             self.read()
+
+    def lose_silent(self) -> None:
+        """Count it as lost, as it or one of its TaskManagers has been silent for too long."""
+        seconds = self._timeout_ns / 1e9
+        self._lose(f"worker {self.name} has not answered for {seconds:g} s and counts as lost")
 
     def _lose(self, reason: str) -> None:
         if self.loss is None:

@@ -3,9 +3,7 @@ killed or stopped."""
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
 import signal
 import socket
 import threading
@@ -18,13 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from flinknet.cli import main
-from flinknet.config import NetworkConfig, Scenario
+from flinknet.config import NetworkConfig
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.errors import (
     ConfigError,
     FlinknetError,
     RemoteProtocolError,
-    RunFailedError,
     TransportError,
 )
 from flinknet.job.load.plan import load_plan_of
@@ -53,14 +50,12 @@ from flinknet.runtime.cluster.workers import Worker
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
-from tests.runtime.runs import MS, scenario_of
-from tests.worker_hosts import SECRET, Start, WorkerHost, spec_of, wait_for_end
+from tests.runtime.runs import MS
+from tests.worker_hosts import SECRET, Start, WorkerHost, lose, scenario, spec_of
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes of several hosts")]
 
 SPEC = TaskManagerProcessSpec(*("", 2, 1, NetworkConfig(), "credit", 0), control_host="127.0.0.1")
-SILENCE_NS = 10_000 * MS
-END_S = 30.0
 
 
 @pytest.fixture
@@ -86,12 +81,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WorkerHost,
     for each in one, two:
         each.close()
     assert not list(directory.glob("flinknet-worker-*"))
-
-
-def scenario(duration_ms: int, **workload: object) -> Scenario:
-    usual = {"producers": 1, "consumers": 1, "rate_per_s": 2000.0}
-    asked = usual | {"duration_ns": duration_ms * MS} | workload
-    return scenario_of(timeout_ns=100 * MS, **asked)  # type: ignore[arg-type]
 
 
 def carry(one: ControlConnection, other: ControlConnection) -> bytes:
@@ -483,33 +472,12 @@ def test_a_worker_that_is_killed_or_stopped_is_named_and_leaves_no_process(
     at, number = drawn.randrange(2), (signal.SIGKILL, signal.SIGSTOP)[seed % 2]
     if number == signal.SIGKILL:  # the pair lives on
         hosts[at] = start()
-    (one, two), victim = hosts, hosts[at]
-    at_ns = drawn.randrange(1_000 * MS)
-    seen: list[psutil.Process] = []
-
-    def strike(progress: Progress) -> None:
-        if not seen and progress.phase != "starting" and progress.elapsed_ns >= at_ns:
-            seen.extend([*one.task_managers, *two.task_managers])
-            os.kill(victim.process.pid, number)
-
-    run = tmp_path / "run"
-    with pytest.raises(RunFailedError, match=f"worker {victim.name} (is lost|has not answered)"):
-        run_scenario(
-            replace(
-                scenario(60_000),
-                heartbeat_interval_ns=SILENCE_NS // 5,
-                heartbeat_timeout_ns=SILENCE_NS,
-            ),
-            out_dir=run,
-            trace=True,
-            on_progress=strike,
-            workers=spec_of(one, two),
-        )
-    assert len(seen) == 2
-    os.kill(victim.process.pid, signal.SIGCONT)
-    assert not wait_for_end(seen, END_S)
-    other = "tm-1" if victim is one else "tm-0"
-    assert [each.stem for each in run.glob("*.fnt")] == [other]
-    found = victim.log.parent.glob("flinknet-worker-*/*/*/*.fnt")
-    (kept,) = (each for each in found if each.stem != other)  # that was fetched and goes away
-    shutil.rmtree(kept.parents[1])
+    victim = hosts[at].process
+    lose(
+        hosts,
+        hosts[at],
+        lambda: victim.send_signal(number),
+        lambda: victim.send_signal(signal.SIGCONT),
+        drawn.randrange(1_000 * MS),
+        tmp_path / "run",
+    )
