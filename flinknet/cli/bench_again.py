@@ -26,7 +26,7 @@ from flinknet.whole_files import work_directory
 
 from . import value_parsers
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, existing_path, one_run, put_json, target_of
+from .files import STDOUT, ReportFiles, existing_path, files_of, one_run, put_json, target_of
 from .job import call_again, is_job, measured_of, name_of, predicted_again, run_again
 from .option_tables import KEYS, NETWORK, WORKERS, options
 from .options import collect
@@ -108,9 +108,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     sweep.say_first(known, is_stdout_taken=json_target == STDOUT)
     environment = executor.environment()
     talk = console_for(sys.stderr)
-    files: list[AnyPath] = [out / "prediction.json"] if out else []
-    if json_target is not None and not isinstance(json_target, str):
-        files.append(json_target)
+    files = files_of(out and out / "prediction.json", json_target)
     settings: list[Configuration] = []
     notes = [*notes_of(run, recorded), *_notes_on_control(recorded, values)]
     is_longer = sent.duration_ns < run.duration_ns
@@ -176,8 +174,8 @@ def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
         found, warnings = measured_of(result), result["warnings"]
         row = _row(name, each.point, found, config=result["config"], warnings=warnings)
         _add_row(document, row, [out / "prediction.json"])
-    if json_target is not None and not isinstance(json_target, str):
-        write_json(json_target, document)
+    for path in files_of(json_target):
+        write_json(path, document)
     _print_result(document, out, values)
 
 

@@ -13,15 +13,13 @@ from flinknet.units import which_runs
 
 from .bench_find import find_rates, is_search
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, put_json
+from .files import STDOUT, ReportFiles, files_of, put_json
 from .option_tables import LOAD, WORKERS, options
 from .options import collect
 from .result_files import ResultFiles, watching
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from flinknet.storage import AnyPath
 
     from .sweep import Executor, Finished, Plan
 
@@ -82,9 +80,7 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     reports = ReportFiles.of(values)
     executor = executor or sweep.default_executor(values, [each.scenario for each in plans])
     out = sweep.out_directory(values["out"], trace=values["trace"])
-    files: list[AnyPath] = [out / "bench.json"] if out else []
-    if results.json is not None and not isinstance(results.json, str):
-        files.append(results.json)
+    files = files_of(out and out / "bench.json", results.json)
     known = [(each.name, each.warnings) for each in plans]
     sweep.say_first(known, is_stdout_taken=results.takes_stdout)
     environment = executor.environment()

@@ -22,7 +22,6 @@ from .commands import install_line
 if TYPE_CHECKING:
     from flinknet.report.page_parts import Page, View
     from flinknet.results import RunWarning
-    from flinknet.storage import AnyPath
 
 _RUNS_NAMED = 6
 """Most runs named in an error about several runs."""
@@ -218,6 +217,11 @@ def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:
             )
     check_writable_file(path, option)
     return path
+
+
+def files_of(*targets: AnyPath | str | None) -> list[AnyPath]:
+    """The files among targets, without stdout."""
+    return [each for each in targets if each is not None and not isinstance(each, str)]
 
 
 def growing_file(text: str | None, option: str = "--json") -> Path | str | None:

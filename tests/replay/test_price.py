@@ -16,30 +16,21 @@ from flinknet.results import (
     BacklogSummary,
     CpuCost,
     CreditSummary,
-    FlushCounts,
-    LatencySummary,
-    Measured,
     MessageCount,
     TradeOffPoint,
 )
 from flinknet.trace.metrics import Series
+from tests.made_results import NO_LATENCY, measured
 
 S = 1_000_000_000
 COST = CpuCost(50_000.0, "assumed", is_learnt=False)
-NOTHING = LatencySummary(count=0)
-MEASURED = Measured(
+MEASURED = measured(
     records=1000,
     bytes=100_000,
     buffers=100,
-    events=0,
     duration_ns=S,
     throughput_records_per_s=1000.0,
-    throughput_bytes_per_s=100_000.0,
-    latency_ns=NOTHING,
-    latency_uncorrected_ns=NOTHING,
-    backlog_buffers=BacklogSummary(None, None),
     credits=CreditSummary(announced=100, messages=50, starved_ns=0),
-    flushes=FlushCounts(0, 100, 0),
 )
 MESSAGES = (MessageCount("ADD_CREDIT", 50, 0), MessageCount("DATA_BUFFER", 100, 200_000))
 
@@ -50,7 +41,7 @@ def point(
     return TradeOffPoint(
         config={},
         throughput_records_per_s=records_per_s,
-        latency_ns=NOTHING,
+        latency_ns=NO_LATENCY,
         backlog_buffers=BacklogSummary(None, None),
         buffers_per_s=buffers_per_s,
         is_recorded=is_recorded,
