@@ -243,15 +243,15 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
                 checkpoint=kept,
                 channels=channels or (),
                 on_progress=say_step,
+                on_verdict=partial(_say, off_terminal_too=True),
             )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
             write_tables(found.tables(), out_dir)
     shown = replay_page(found.jobs, channels, diagnose=values["diagnose"])
     pictures.write(lambda: shown)
-    text = dumps(replay_document(found.jobs), indent=1)
     if json_target is not None:
-        put_text(json_target, text + "\n")
+        put_text(json_target, dumps(replay_document(found.jobs), indent=1) + "\n")
     if csv_target is not None:
         put_text(csv_target, csv_text(replay_rows(found.jobs)))
     if STDOUT not in (json, csv):

@@ -22,7 +22,6 @@ from flinknet.predict.grid import Grid
 from flinknet.results import (
     TAKEN_ALONE,
     Advice,
-    Choice,
     EdgeAnswer,
     JobAnswer,
     JobObserved,
@@ -216,12 +215,6 @@ class AdvisedRun:
     error: ModelError
     advice: Advice
     recorded_share: float = 1.0
-
-    @property
-    def choices(self) -> list[Choice]:
-        """The setting chosen for the targets in each situation where settings differ."""
-        situations = [each for each in self.advice.situations if not each.is_alike]
-        return [each.choice for each in situations if each.choice is not None]
 
 
 def advise(

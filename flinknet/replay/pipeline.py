@@ -86,6 +86,7 @@ def replay_runs(
     checkpoint: Checkpoint | None = None,
     channels: Collection[int] = (),
     on_progress: Callable[[str], None] = lambda _: None,
+    on_verdict: Callable[[str], None] = lambda _: None,
 ) -> Replay:
     """Observe all runs, and predict them under each setting.
 
@@ -100,8 +101,9 @@ def replay_runs(
         edge_timeouts: further settings of jobs of several exchanges.
         checkpoint: directory with results of units that are kept and used again; None: none.
         channels: channels to report in full, however many others there are.
-        on_progress: takes a line at the beginning of each step, and the verdict on a job that is
-            held up, before predictions, which can take minutes.
+        on_progress: takes a line at the beginning of each step.
+        on_verdict: takes the verdict on a job that is held up, before predictions begin, which can
+            take minutes.
 
     Raises: ConfigError for settings that no run can have.
     """
@@ -115,7 +117,7 @@ def replay_runs(
     verdicts = judged(observed)
     for said in dict.fromkeys(each.bottleneck for each in verdicts):
         if said is not None and not said.is_healthy:
-            on_progress(f"{state_of(said.cause)}: {'; '.join((*said.evidence, *said.remedy))}")
+            on_verdict(f"{state_of(said.cause)}: {'; '.join((*said.evidence, *said.remedy))}")
 
     plans, why_long = plan_exchanges(observed, grid, max_records=max_records, split=split)
     plans += plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
@@ -143,10 +145,10 @@ def replay_runs(
     if refine:
         in_jobs = {each.run for plan in predictions.jobs for each in plan.edges}
         choices = [
-            [] if each.run.run in in_jobs else own.choices
+            [] if each.run.run in in_jobs else own.advice.choices
             for each, own in zip(observed, advised, strict=True)
         ]
-        choices += [[each.choice] if each.choice else [] for each in jobs]
+        choices += [each.advice.choices for each in jobs]
         refined = [plan.refined(own) for plan, own in zip(plans, choices, strict=True)]
         more = _settings_of(refined) - settings
         if more:

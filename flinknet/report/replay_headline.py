@@ -214,7 +214,8 @@ def _trust(job: JobAnswer) -> list[str]:
         is_paused = any(each.startswith(PAUSES_NOTED) for each in job.notes)
         found.append(f"{'other ' * is_paused}host delays come on top")
     grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
-    return [f"{grade}: {found[0]}", *found[1:], *([] if _is_healthy(job) else _basis(job))]
+    basis = [] if _is_healthy(job) else _basis(job)
+    return [f"{grade}: {found[0]}", *basis, *found[1:]]
 
 
 def _basis(job: JobAnswer) -> list[str]:
@@ -230,8 +231,7 @@ def _basis(job: JobAnswer) -> list[str]:
 
 def _is_mended_first(job: JobAnswer) -> bool:
     """Whether nothing can be predicted before what the verdict names is mended."""
-    is_sick = not _is_healthy(job) and why_not_printed(job) is not None
-    return is_sick and not _lacks_metrics(job)
+    return not (_is_healthy(job) or _lacks_metrics(job) or why_not_printed(job) is None)
 
 
 def _lacks_metrics(job: JobAnswer) -> bool:

@@ -42,12 +42,8 @@ class ModelError:
     latency_at_most: float | None = None
 
     @property
-    def counting(self) -> list[float]:
+    def counting(self) -> dict[str, float]:
         """The errors that predictions are judged by, as far as they are known."""
-        return list(self._counting.values())
-
-    @property
-    def _counting(self) -> dict[str, float]:
         named = {
             "records/s": self.throughput,
             "p50": self.p50,
@@ -61,7 +57,7 @@ class ModelError:
     @property
     def _far(self) -> list[str]:
         """The figures that the model is too far off in."""
-        return [name for name, x in self._counting.items() if abs(x) > ERROR_TO_BET_ON]
+        return [name for name, x in self.counting.items() if abs(x) > ERROR_TO_BET_ON]
 
     @property
     def is_tail_off(self) -> bool:
@@ -81,7 +77,7 @@ class ModelError:
     def grade(self) -> str:
         """How far predictions can be relied on, in a word: by the largest of the errors that count,
         and at most fair where latency was not recorded."""
-        largest = max(map(abs, self.counting), default=math.inf)
+        largest = max(map(abs, self.counting.values()), default=math.inf)
         if largest <= GOOD_ERROR and self.p50 is not None:
             return "good"
         return "fair" if largest <= FAIR_ERROR else "poor"

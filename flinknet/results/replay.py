@@ -83,8 +83,7 @@ class Choice:
         next_longer_ns: the next longer timeout that was predicted; None without one.
         next_longer_margin: how far that one is from the limit, as `margin`; None where
             unknown, and where it was left only because all settings are alike.
-        recorded_margin: how far the recorded setting is from the limit, as `margin`, where it keeps
-            it as surely as the chosen one; None where it does not.
+        recorded_margin: margin of the recorded setting, if it keeps the limit as surely; else None.
         is_known: False where no setting is known to meet the targets and a figure of some setting
             is missing, as p99 is of too few records.
     """
@@ -167,6 +166,11 @@ class Advice:
     choice: Choice | None = None
     withheld: str | None = None
     situations: tuple[SituationAdvice, ...] = ()
+
+    @property
+    def choices(self) -> list[Choice]:
+        """The setting chosen for the targets in each situation where settings differ."""
+        return [x.choice for x in self.situations if x.choice is not None and not x.is_alike]
 
 
 @dataclass(frozen=True, slots=True)

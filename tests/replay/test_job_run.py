@@ -38,7 +38,9 @@ def test_the_slow_last_stage_is_what_holds_the_job_up(spark: Any, tmp_path: Path
     run = run_in_virtual_time(tmp_path, "300us")
     assert verify_run(open_run(run)).is_ok
     steps: list[str] = []
-    replay = replay_runs(spark, open_runs([run]), Grid(), on_progress=steps.append)
+    replay = replay_runs(
+        spark, open_runs([run]), Grid(), on_progress=steps.append, on_verdict=steps.append
+    )
     said, predicting = (
         next(n for n, each in enumerate(steps) if each.startswith(begin))
         for begin in ("slow: all 2 subtasks of Sink: Slow are busy", "simulating")

@@ -36,6 +36,7 @@ from flinknet.results import (
     LatencySummary,
     ModelError,
     SituationAdvice,
+    TaskTimeouts,
     TradeOffPoint,
 )
 
@@ -362,6 +363,22 @@ def test_a_job_as_a_whole_is_held_to_its_targets_at_one_timeout_for_all_edges() 
     assert said.patch == "execution.buffer-timeout.interval: 5 ms"
     assert whole().choice is None
     assert recommendations(whole()) == []
+
+
+@pytest.mark.parametrize("patch", ["execution.buffer-timeout.interval: 5 ms", ""])
+def test_next_to_timeouts_task_by_task_stands_the_one_key_for_all(patch: str) -> None:
+    """Also where it is the recorded one, and nothing has to change."""
+    found = whole("p99<=6ms")
+    assert found.choice is not None
+    choice = replace(found.choice, patch=patch)
+    by_task = TaskTimeouts(
+        *(("A", "B"), (4 * MS, 8 * MS), replace(choice, patch="A: 4 ms"), (None, None)),
+        *(0.2, 3, True),
+    )
+    advised = advice_of_job(choice, POINTS[0])
+    (said,) = recommendations(replace(found, advice=advised, by_task=by_task))
+    key = "execution.buffer-timeout.interval: 5 ms"
+    assert said.patch == f"A: 4 ms\n# or one timeout for all tasks:\n{key}"
 
 
 def test_csv_has_a_row_for_what_a_job_did_and_one_for_each_of_its_settings() -> None:
