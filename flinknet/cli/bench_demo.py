@@ -288,10 +288,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
             watcher.start_run(number, len(runs), name)
             directory = sweep.directory_of(out, number, name)
             finished.append(_run(name, each, executor, directory, watcher))
-            if chosen.is_overloaded:
-                watcher.finish_run_of_demo()
-            else:
-                watcher.finish_run(finished[-1].result)
+            watcher.finish_run(finished[-1].result, is_overload=chosen.is_overloaded)
     shown = chosen.show(finished, scenario.workload)
     reports.write(lambda: shown.page)
     view = shown.view

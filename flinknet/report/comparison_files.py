@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -93,7 +94,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> s
 
 
 SUITE = "flinknet compare-configs"
-REFUSED = "disturbed runs do not count (--fail-on-disturbed)"
 
 _Case = tuple[str, str, str]
 """Name of a test; "failure", "skipped" or nothing; and why."""
@@ -102,7 +102,8 @@ _Case = tuple[str, str, str]
 def comparison_junit(comparison: Comparison, view: View) -> str:
     """The XML document, with a suite for each candidate; each has the text of the view."""
     root = ElementTree.Element("testsuites", name=SUITE)
-    text = f"{text_of(view)}{view.lead}".rstrip()
+    shown = replace(view, headline=off_terminal(view.headline))
+    text = f"{text_of(shown)}{view.lead}".rstrip()
     for candidate in comparison.candidates:
         name = f"{candidate.name} against {comparison.base.name}"
         suite = _suite(root, name, comparison.environment, [*_cases(comparison, candidate)])
@@ -157,7 +158,7 @@ def _cases(comparison: Comparison, candidate: Candidate) -> Iterator[_Case]:
     if comparison.is_refused:
         metrics = map(label_of, candidate.differences)
         for name in [each.limit.text for each in candidate.decisions] or metrics:
-            yield name, "skipped", REFUSED
+            yield name, "skipped", "disturbed runs do not count (--fail-on-disturbed)"
         return
     for decision in candidate.decisions:
         line = decision_line(candidate, decision)

@@ -25,6 +25,7 @@ from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, Figure
 from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
 from .console import LivePanel, print_line
+from .live import LINE_EVERY_NS
 from .observed_tables import TASK_PARTS, share_bars
 from .page_parts import (
     Column,
@@ -268,8 +269,6 @@ def _table_of_markers(measured: Mapping[str, Any], title: str) -> Table:
         columns |= {f"records {name}": record(name) for name in ("p50", "p99")}
     return table_of(operators, columns, title, texts=["markers from"])
 
-
-LINE_EVERY_NS = 5_000_000_000
 
 DUMPED_CHANNELS_MAX = 16
 """Channels of a gate that are listed."""

@@ -90,16 +90,11 @@ class RunsView:
             self._next_line_ns = progress.elapsed_ns + LINE_EVERY_NS
             self._print(f"{title}: {progress_line(progress)}")
 
-    def finish_run(self, result: RunResult) -> None:
-        """Print what a run measured."""
+    def finish_run(self, result: RunResult, *, is_overload: bool = False) -> None:
+        """Print what a run measured; not of an overload, which is what a demo is for."""
         self._follow("finished", result)
-        self._print(f"{run_title(*self._run)}: {result_line(result)}")
-
-    def finish_run_of_demo(self) -> None:
-        """Only say that a run is over: an overload is what the demo is for, and its table has the
-        rates.
-        """
-        self._print(f"{run_title(*self._run)}: finished")
+        line = "finished" if is_overload else result_line(result)
+        self._print(f"{run_title(*self._run)}: {line}")
 
     def count_try(self, title: str, chosen: int, tries: int) -> None:
         """Say which try of a run that was repeated counts (from 1)."""

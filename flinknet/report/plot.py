@@ -204,6 +204,11 @@ def _draw_over_time(axes: Any, chart: OverTime) -> None:
         axes.plot(each.at_ns, _drawn(each.values), color=_COLORS[each.color], label=each.name)
     for limit in chart.limits:
         axes.axhline(limit.value, color=_COLORS["grey"], linestyle="--", label=limit.name)
+    above = axes.get_xaxis_transform()
+    for number, lane in enumerate(chart.lanes, start=1):
+        bars = [(begin, end - begin) for begin, end in lane.spans]
+        style = {"color": _COLORS[lane.color], "label": f"{lane.name}: checkpoints"}
+        axes.broken_barh(bars, (1 - 0.03 * number, 0.02), transform=above, **style)
     axes.set_ylim(bottom=0, top=chart.top)
     _scale(axes.yaxis, chart.unit)
 
@@ -236,6 +241,7 @@ def _draw_intervals(axes: Any, chart: Intervals) -> None:
         for limit in each.limits:
             at = _log_ratio(limit)
             axes.plot([at, at], [place - 0.4, place + 0.4], color=_COLORS["orange"])
+            axes.annotate("limit", (at, place - 0.4), fontsize=8)
     axes.axvline(0, color=_COLORS["grey"], linestyle=":")
     low, high = axes.get_xlim()
     ticks = {0.0: "0"}

@@ -38,7 +38,7 @@ from ..charts import (
     TimeSeries,
 )
 from ..page_parts import figure_table
-from . import UNEXPECTED, DemoRun, DemoShown, asked_rate, in_flight, six_places
+from . import COLORS, UNEXPECTED, DemoRun, DemoShown, asked_rate, in_flight, six_places
 
 OFTEN = 0.3
 """Share of the time between two samples; above it, a task counts as waiting from then on."""
@@ -258,10 +258,9 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         notes.append(
             "Fewer aligned checkpoints were started: the next one waits until the last is complete."
         )
-    colors: Sequence[Color] = ("blue", "orange")
     series = [
         Series(each.name, [None if x is None else each.read(x) for x in found.values()], color)
-        for each, color in zip(_CHECKPOINTS[2:4], colors, strict=True)
+        for each, color in zip(_CHECKPOINTS[2:4], COLORS, strict=False)
     ]
     slow_ns, fast_ns = series[0].values
     lesson = [
