@@ -79,8 +79,6 @@ class InputGateDeploymentDescriptor:
         edge: index of the edge in the job.
         stream_edge_id: name in the StreamGraph; identifies the operator that reads it.
         partitioner: how the records are distributed.
-        exclusive_buffers: buffers per remote channel.
-        pool: pool of the gate.
         channels: by producer.
         is_consumable: whether the partitions may be requested already; if not, the JobManager
             announces them later (Flink: UnknownInputChannel).
@@ -91,14 +89,9 @@ class InputGateDeploymentDescriptor:
     data_set_id: IntermediateDataSetID
     partition_type: ResultPartitionType
     partitioner: str
-    exclusive_buffers: int
-    pool: PoolSize
+    buffers: GateBuffers
     channels: tuple[InputChannelDescriptor, ...]
     is_consumable: bool = True
-
-    @property
-    def buffers(self) -> GateBuffers:
-        return GateBuffers(self.exclusive_buffers, self.pool)
 
     @property
     def remote_channels(self) -> int:
@@ -397,7 +390,6 @@ def _inputs(
             planned.data_set_id,
             edge.partition_type,
             edge.partitioner,
-            planned.buffers.exclusive_per_channel,
-            planned.buffers.pool,
+            planned.buffers,
             tuple(channels),
         )

@@ -176,13 +176,13 @@ class GateSetup:
         self._promised: dict[int, ExclusiveReservation] = {}
         try:
             for gate in descriptor.inputs:
-                size = gate.pool
+                size = gate.buffers.pool
                 pool = memory.create_buffer_pool(size.required_buffers, size.max_buffers)
                 self._pools.append(pool)
                 for channel in gate.channels:
                     if not channel.is_local:
                         self._promised[channel.index] = memory.reserve_exclusive_segments(
-                            gate.exclusive_buffers
+                            gate.buffers.exclusive_per_channel
                         )
         except InsufficientBuffersError:
             self.cancel()
@@ -276,7 +276,7 @@ class GateSetup:
                 position,
                 self._memory,
                 pool,
-                described.exclusive_buffers,
+                described.buffers.exclusive_per_channel,
                 exclusive_segments=self._promised[each.index].segments,
                 connect=partial(connect, each),
             )

@@ -9,6 +9,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import DataType, NetworkBufferPool
+from flinknet.core.buffers.pool_sizes import PoolSize
 from flinknet.core.consumer import UnionInputGate
 from flinknet.core.probe import TracePoint
 from flinknet.core.wire.events import EndOfInputChannelStateEvent
@@ -55,8 +56,8 @@ def test_the_worked_example_has_eight_local_and_eight_remote_channels() -> None:
         (gate,) = task.inputs
         assert [each.is_local for each in gate.channels] == [own == 0, own == 0, own == 1, own == 1]
         assert [each.producer for each in gate.channels] == [0, 1, 2, 3]
-        assert gate.exclusive_buffers == 2
-        assert (gate.pool.required_buffers, gate.pool.max_buffers) == (1, 8)
+        assert gate.buffers.exclusive_per_channel == 2
+        assert gate.buffers.pool == PoolSize(1, 8)
     (partition,) = first[0].outputs
     assert partition.subpartitions == 4
     assert (partition.pool.required_buffers, partition.pool.max_buffers) == (5, 16)

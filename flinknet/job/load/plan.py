@@ -223,11 +223,9 @@ def listed_load_plan(
             task = replace(task, outputs=(output,))
         else:
             inputs = read.get(task.subtask, [])
-            buffers = plan.gate_buffers(len(inputs), kind)
             gate = replace(
                 task.inputs[0],
-                exclusive_buffers=buffers.exclusive_per_channel,
-                pool=buffers.pool,
+                buffers=plan.gate_buffers(len(inputs), kind),
                 channels=tuple(
                     InputChannelDescriptor(
                         *(index, 0, producer, task.subtask, subpartition),

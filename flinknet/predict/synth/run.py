@@ -99,7 +99,7 @@ def write_slices(found: SynthPlan, directory: Path) -> Iterable[tuple[int, int]]
     channels, ends = [], []
     for law, channel in zip(found.laws, found.load.channels, strict=True):
         partition = sources[channel.producer].outputs[0].pool.max_buffers
-        gate = sinks[channel.consumer].inputs[0].pool.max_buffers
+        gate = sinks[channel.consumer].inputs[0].buffers.pool.max_buffers
         channels.append(_ChannelEvents(law, (partition, gate)))
         ends.append((channel.producer_task_manager, channel.consumer_task_manager))
     with ExitStack() as stack:

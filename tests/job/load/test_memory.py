@@ -143,9 +143,9 @@ def test_unbounded_partitions_have_unlimited_pools() -> None:
     unbounded = scenario_of(partition_type="pipelined", producers=4, consumers=4)
     assert load_plan_of(unbounded).sources[0].outputs[0].pool == PoolSize(5, UNLIMITED_BUFFERS)
     tcp = load_plan_of(replace(unbounded, flow_control="tcp"))
-    assert tcp.sinks[0].inputs[0].pool == PoolSize(4, UNLIMITED_BUFFERS)
+    assert tcp.sinks[0].inputs[0].buffers.pool == PoolSize(4, UNLIMITED_BUFFERS)
     blocking = load_plan_of(scenario_of(partition_type="blocking", producers=600, consumers=4))
-    assert blocking.sinks[0].inputs[0].pool.required_buffers == 1000 - 600
+    assert blocking.sinks[0].inputs[0].buffers.pool.required_buffers == 1000 - 600
     assert blocking.sources[0].outputs[0].pool == PoolSize(512, 512)
 
 

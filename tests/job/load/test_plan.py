@@ -274,7 +274,7 @@ def test_a_consumer_reads_each_subpartition_of_each_partition() -> None:
     assert [each.index for each in channels] == [0, 1, 2, 3]
     assert len({each.receiver_id for each in channels}) == 4
     assert not any(each.is_local for each in channels)
-    assert sink.inputs[0].pool.max_buffers == 8
+    assert sink.inputs[0].buffers.pool.max_buffers == 8
 
 
 def test_a_producer_has_a_subpartition_for_each_consumer() -> None:
