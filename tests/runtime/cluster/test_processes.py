@@ -13,8 +13,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,12 +24,21 @@ import pytest
 from flinknet.errors import TransportError
 from flinknet.graph.job_config import START_CONDITION
 from flinknet.results import STRANGERS
+from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.cluster.client import JobClient
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.runtime.visitors import VISITORS_MAX
 from flinknet.trace import open_run
+from flinknet.trace.manifest import RunManifest
 from flinknet.trace.verify import verify_run
-from tests.runtime.cluster.live_job import RESTARTS, LiveJob, Start, gone, listening_port
+from tests.runtime.cluster.live_job import (
+    POLL_NS,
+    RESTARTS,
+    LiveJob,
+    Start,
+    gone,
+    listening_port,
+)
 from tests.runtime.cluster.programs import (
     ACROSS,
     FAILS_ONCE,
@@ -76,7 +87,7 @@ def test_a_detached_job_goes_on_without_its_client(tmp_path: Path) -> None:
             before = 0
             for _ in range(2):
                 while (read := _records(client)) <= before:
-                    client.receive(until_ns=_soon())
+                    client.receive(until_ns=monotonic_ns() + POLL_NS)
                 before = read
         call = [*COMMAND, "job", "cancel", run_dir]
         cancelled = subprocess.run(call, capture_output=True, text=True, check=True)
@@ -84,7 +95,8 @@ def test_a_detached_job_goes_on_without_its_client(tmp_path: Path) -> None:
         assert gone([job_manager, *task_managers])
         assert not (run_dir / "jobmanager.json").exists()
     finally:
-        _kill_group(contact.pid)
+        with suppress(OSError):
+            os.killpg(contact.pid, signal.SIGKILL)
 
 
 @pytest.mark.quick
@@ -395,6 +407,17 @@ def test_a_task_manager_that_hangs_in_a_function_ends_with_its_job_manager(
     assert gone(processes.values())
 
 
+def running(
+    start_process: Callable[..., subprocess.Popen[str]], call: list[Any]
+) -> tuple[Any, list[psutil.Process]]:
+    """A command whose job runs, and its processes."""
+    client = start_process(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert client.stderr is not None
+    while "running" not in client.stderr.readline():
+        assert client.poll() is None
+    return client, psutil.Process(client.pid).children(recursive=True)
+
+
 @pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_attached_job_ends_with_its_client(
@@ -403,11 +426,7 @@ def test_an_attached_job_ends_with_its_client(
     (tmp_path / "program.py").write_text(PIPELINE)
     call = [*COMMAND, "bench", "--job", tmp_path / "program.py", "--slots", "1"]
     call += ["--task-managers", "2", "--duration", "10min", "--out", tmp_path / "run"]
-    client = start_process(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert client.stderr is not None
-    while "running" not in client.stderr.readline():
-        assert client.poll() is None
-    processes = psutil.Process(client.pid).children(recursive=True)
+    client, processes = running(start_process, call)
     assert len(processes) == 3
     client.send_signal(number)
     client.communicate()
@@ -422,11 +441,7 @@ def test_a_function_that_does_not_return_does_not_keep_an_attached_job(
     (tmp_path / "program.py").write_text(HANGS)
     mark = tmp_path / "mark"
     call = [*COMMAND, "job", "run", tmp_path / "program.py", "--out", tmp_path / "run", "--", mark]
-    client = start_process(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert client.stderr is not None
-    while "running" not in client.stderr.readline():
-        assert client.poll() is None
-    processes = psutil.Process(client.pid).children(recursive=True)
+    client, processes = running(start_process, call)
     wait_until(mark.exists, client)  # before the function has begun, canceling takes it down
     client.send_signal(number)
     if number is signal.SIGINT:
@@ -523,12 +538,6 @@ def _records(client: JobClient) -> int:
     return vertices[-1].records_in if vertices else 0
 
 
-def _soon() -> int:
-    from flinknet.runtime.clock import monotonic_ns
-
-    return monotonic_ns() + 20_000_000
-
-
 def _more(status: object, beats: list[int]) -> bool:
     """Whether every TaskManager has answered three heartbeats more."""
     now = [each.heartbeats for each in status.task_managers]  # type: ignore[attr-defined]
@@ -537,16 +546,7 @@ def _more(status: object, beats: list[int]) -> bool:
 
 def _channels(job: LiveJob) -> set[tuple[str, str]]:
     """Producer and consumer of the remote channels, by the manifest."""
-    from flinknet.trace.manifest import RunManifest
-
     return {
         (each.producer_process, each.consumer_process)
         for each in RunManifest.load(job.run_dir).channels
     }
-
-
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except OSError:
-        return
