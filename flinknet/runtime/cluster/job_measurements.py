@@ -71,12 +71,16 @@ def times_of(vertex: ExecutionJobVertex, since_ns: int) -> VertexTimes:
     )
 
 
-TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
+_TIMES = {
+    "busy": "accumulateBusyTimeMs",
+    "idle": "accumulateIdleTimeMs",
+    "back_pressured": "accumulateBackPressuredTimeMs",
+}
 
-Shares = tuple[float | None, float | None, float | None]
-"""Busy, idle, back-pressured."""
+Shares = Mapping[str, float | None]
+"""Shares of the time in which a task was busy, idle and back-pressured."""
 
-UNKNOWN_SHARES: Shares = (None, None, None)
+_UNKNOWN: Shares = dict.fromkeys(_TIMES)
 
 
 @dataclass(slots=True)
@@ -97,7 +101,7 @@ class Measurements(Collected):
     measured_from_ns: int = 0
     end_ns: int | None = None
     plan: PhysicalPlan | None = None
-    _times_before: dict[ExecutionAttemptID, tuple[float, ...]] = field(default_factory=dict)
+    _times_before: dict[ExecutionAttemptID, dict[str, float]] = field(default_factory=dict)
     _early: set[int] = field(default_factory=set)  # edges with records before start_ns
     _edge_of: dict[int, int] = field(default_factory=dict)
 
@@ -201,22 +205,21 @@ class Measurements(Collected):
         )
 
     def _vertex(self, plan: PhysicalPlan, vertex: PlannedVertex) -> VertexMeasured:
-        tasks = []
-        for execution, place in zip(vertex.vertex.task_vertices, vertex.task_managers, strict=True):
-            attempt_id = execution.current.attempt_id
-            tasks.append(
-                TaskMeasured(
-                    execution.name,
-                    execution.current.attempt_number,
-                    execution.state.value,
-                    f"tm-{place}",
-                    *self._shares(attempt_id),
-                    dict(self.metrics_of(attempt_id) or {}),
-                    prior_attempts(execution),
-                )
+        executions = vertex.vertex.task_vertices
+        shares = [self._shares(each.current.attempt_id) for each in executions]
+        tasks = [
+            TaskMeasured(
+                execution.name,
+                execution.current.attempt_number,
+                execution.state.value,
+                f"tm-{place}",
+                **own,
+                metrics=dict(self.metrics_of(execution.current.attempt_id) or {}),
+                prior_attempts=prior_attempts(execution),
             )
+            for execution, place, own in zip(executions, vertex.task_managers, shares, strict=True)
+        ]
         latency: LatencySummary = self.latency(vertex.vertex.id).summary()
-        shares = [(each.busy, each.idle, each.back_pressured) for each in tasks]
         return VertexMeasured(
             **self._figures(plan, vertex, shares),
             latency_ns=latency if latency.count else None,
@@ -228,7 +231,6 @@ class Measurements(Collected):
         self, plan: PhysicalPlan, vertex: PlannedVertex, shares: Sequence[Shares]
     ) -> dict[str, Any]:
         """The fields of VertexFigures, from the shares of the tasks."""
-        names = ("busy", "idle", "back_pressured")
         emitted = (
             each.metrics.get("numRecordsOut", 0)
             for attempt_id, each in self.tasks.items()
@@ -238,32 +240,26 @@ class Measurements(Collected):
             **{"index": vertex.index, "name": vertex.name, "parallelism": vertex.parallelism},
             "records_in": sum(self._totals(x.index)[0] for x in plan.inputs_of(vertex.index)),
             "records_out": int(sum(emitted)),
-            **dict(zip(names, map(_mean, zip(*shares, strict=True)), strict=True)),
+            **{name: _mean([each[name] for each in shares]) for name in _TIMES},
         }
 
     def _shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
-        """Busy, idle and back-pressured share of an attempt at present."""
+        """Shares of an attempt at present."""
         metrics = self.metrics_of(attempt_id)
-        if metrics is None:
-            return UNKNOWN_SHARES
-        busy, idle, back_pressured = shares_of(metrics).values()
-        return busy, idle, back_pressured
+        return _UNKNOWN if metrics is None else shares_of(metrics)
 
     def _shares(self, attempt_id: ExecutionAttemptID) -> Shares:
-        """Busy, idle and back-pressured share of an attempt in the measured part, or in its whole
-        life if it ended before that or soon after.
-        """
+        """Shares of an attempt in the measured part, or in its whole life if it ended before that
+        or soon after."""
         metrics = self.metrics_of(attempt_id)
         if metrics is None:
-            return UNKNOWN_SHARES
-        now, before = _times(metrics), self._times_before.get(attempt_id, (0.0, 0.0, 0.0))
-        passed = [last - first for last, first in zip(now, before, strict=True)]
-        if sum(passed) <= 0:
-            passed = list(now)
-        total = sum(passed)
-        if total <= 0:
-            return UNKNOWN_SHARES
-        return passed[0] / total, passed[1] / total, passed[2] / total
+            return _UNKNOWN
+        now, before = _times(metrics), self._times_before.get(attempt_id, {})
+        passed = {name: last - before.get(name, 0.0) for name, last in now.items()}
+        if sum(passed.values()) <= 0:
+            passed = now
+        total = sum(passed.values())
+        return {name: each / total for name, each in passed.items()} if total > 0 else _UNKNOWN
 
     def _edge(self, plan: PhysicalPlan, edge: PlannedEdge, number: int) -> EdgeMeasured:
         index = edge.index
@@ -334,8 +330,8 @@ def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
     )
 
 
-def _times(metrics: Mapping[str, float]) -> tuple[float, ...]:
-    return tuple(metrics[name] for name in TIMES)
+def _times(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: metrics[metric] for name, metric in _TIMES.items()}
 
 
 def _mean(shares: Sequence[float | None]) -> float | None:
