@@ -126,7 +126,7 @@ def priced(
         share: share of the records of the points that are on the network.
     """
     carried = [_Carried.of(measured, messages, share)]
-    prices = [_price([point], carried, point.flow_control) for point in points]
+    prices = [_price([point], carried) for point in points]
     return _with_changes(points, prices, cpu_cost)
 
 
@@ -151,15 +151,11 @@ def priced_job(job: JobAnswer, answers: Sequence[tuple[EdgeAnswer, float] | None
         None if each is None else _Carried.of(each[0].observed, each[0].messages, each[1])
         for each in answers
     ]
-    prices = [_price(each.edges, carried, each.flow_control) for each in job.points]
+    prices = [_price(each.edges, carried) for each in job.points]
     return replace(job, points=_with_changes(job.points, prices, cpu_cost), cpu_cost=cpu_cost)
 
 
-def _price(
-    edges: Sequence[TradeOffPoint],
-    carried: Sequence[_Carried | None],
-    flow_control: str,
-) -> Price | None:
+def _price(edges: Sequence[TradeOffPoint], carried: Sequence[_Carried | None]) -> Price | None:
     """The price of some edges together, without the changes; None where that of one is unknown, and
     where no buffer is sent."""
     prices = []
@@ -169,7 +165,7 @@ def _price(
             continue
         if buffers_per_s is None or records_per_s is None or carries is None:
             return None
-        prices.append(carries.price(buffers_per_s, records_per_s, flow_control))
+        prices.append(carries.price(buffers_per_s, records_per_s, edge.flow_control))
     if not prices:
         return None
     messages_per_s, packets_per_s, bytes_per_s = map(sum, zip(*prices, strict=True))

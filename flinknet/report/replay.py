@@ -191,13 +191,10 @@ def answers_html(jobs: Sequence[JobAnswer]) -> str:
     """The observed figures of each edge, the model's error and the predicted settings, for a cell
     of a notebook."""
     found = []
-    for answer in (each for job in jobs for each in job.answers):
-        path, why = answer.trace.path, why_not_printed(answer.alone)
-        error = "<br>".join(escape(capital(each)) for each in model_error_part(answer.alone).lines)
-        found.append(f"<p>{error}</p>" + table_html(replace(runs_table([answer]), title=path)))
-        found.append(
-            f"<p>Not predicted: {escape(why)}.</p>"
-            if why
-            else table_html(replace(decisive_table(answer.alone), title="predicted"))
-        )
+    for edge in (each.alone for job in jobs for each in job.answers):
+        why, observed = why_not_printed(edge), replace(runs_table(edge.answers), title=edge.path)
+        error = "<br>".join(escape(capital(each)) for each in model_error_part(edge).lines)
+        found.append(f"<p>{error}</p>{table_html(observed)}")
+        shown = "" if why else table_html(replace(decisive_table(edge), title="predicted"))
+        found.append(shown or f"<p>Not predicted: {escape(why or '')}.</p>")
     return "".join(found)
