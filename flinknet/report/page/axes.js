@@ -78,7 +78,7 @@ function xAxis(svg, scale, ticks, format, room) {
     const x = scale(value), text = tickText(value, format);
     const half = text.length * CHAR_PX / 2;
     svg.append(s("line", {class: "axis", x1: x, x2: x, y1: bottom, y2: bottom + 4}),
-      s("text", {x: Math.min(x, width - half - 2), y: bottom + 19, "text-anchor": "middle"}, text));
+      s("text", {x: Math.min(x, width - half - 4), y: bottom + 19, "text-anchor": "middle"}, text));
   }
   svg.append(base(room));
 }
