@@ -28,6 +28,7 @@ def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None
         " --exclusive-buffers 4 --floating-buffers 6 --segment-size 8kb --slow-consumer 1:5ms"
         " --slow-consumer 2:pause --duration 2s --warmup 1s --seed 9 --no-trace"
         " -D taskmanager.data.port=50100 --link rtt=2ms,jitter=0.2ms"
+        " -D heartbeat.interval=1s -D heartbeat.timeout=3s"
     )
     result = flinknet(*arguments.split())
     assert result.exit_code == 0, result.output
@@ -44,6 +45,7 @@ def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None
     assert (network.exclusive_buffers, network.floating_buffers) == (4, 6)
     assert (network.segment_size_bytes, network.data_port) == (8192, "50100")
     assert scenario.link == Link(2_000_000, jitter_ns=200_000)
+    assert (scenario.heartbeat_interval_ns, scenario.heartbeat_timeout_ns) == (10**9, 3 * 10**9)
 
 
 def test_a_bench_takes_no_addresses_of_a_clusters_file(flinknet: Flinknet, run: Any) -> None:

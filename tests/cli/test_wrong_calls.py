@@ -262,6 +262,7 @@ WRONG = {
     "bench produce --records 5 --duration 1s": "--records and --duration both",
     f"job run {SHUFFLE} --detached --json -": "a detached job has no result yet",
     f"job run {SHUFFLE} -- 4 5": "cannot be called with env and 2 arguments",
+    "bench -D heartbeat.timeout=5s": "interval: 10s is not above 0 and below heartbeat.timeout (5s",
     f"job run {SHUFFLE} -D heartbeat.interval=1min": "1min is not above 0 and below heartbeat.ti",
     f"job run {SHUFFLE} --slots 50 {FEW} -- 100": "insufficient number of network buffers",
     f"plan {SHUFFLE} many": "ValueError: invalid literal for int()",
