@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
@@ -13,17 +14,14 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
+from flinknet.storage import path_of
 from flinknet.trace import Run, RunManifest, TraceReader
 from flinknet.trace.event_block import same_message
+from flinknet.trace.manifest import RESULT_NAME
+from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import RunPlace, open_recordings
 
-from .fit.costs import (
-    RATE_IS_FITTED,
-    Saturation,
-    at_recorded_rate,
-    fit_costs,
-    fit_saturation,
-)
+from .fit.costs import RATE_IS_FITTED, Saturation, at_recorded_rate, fit_costs, fit_saturation
 from .fit.delays import fit_delays
 from .fit.flusher import flush_overhead_ns
 from .fit.wakeups import TOO_FEW, fit_wakeups, gaps_of, may_poll, places
@@ -152,6 +150,7 @@ def timed_exchange(
     exchange = stated_exchange(manifest, from_ns, to_ns)
     network, is_capped = exchange.network, exchange.is_max_rate
     rows_max = MAX_RATE_ROWS_PER_FILE if is_capped else COST_ROWS_PER_FILE
+    each_max = max(COST_ROWS_MAX // max(len(run.files), 1), COST_ROWS_PER_FILE_MIN)
     until_ns = None
     if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
         until_ns = to_ns + 2 * network.buffer_timeout_ns + LATEST_ARRIVAL_NS
@@ -161,9 +160,7 @@ def timed_exchange(
         from_ns,
         to_ns,
         until_ns=until_ns,
-        rows_max=min(
-            rows_max, max(COST_ROWS_MAX // max(len(run.files), 1), COST_ROWS_PER_FILE_MIN)
-        ),
+        rows_max=min(rows_max, each_max),
         rows_to_ns=max(to_ns, measured_part(run).to_ns) if is_capped else to_ns,
         with_arrivals=with_arrivals,
     )
@@ -174,7 +171,8 @@ def timed_exchange(
     if is_capped and records:  # of producers, less what they waited for buffers
         waited_ns = window.rows.waited_ns(from_ns, to_ns)
         busy_ns = max((to_ns - from_ns) * exchange.producers - waited_ns, 0) / records
-    costs, notes = fit_costs(window.rows, manifest, busy_ns)
+    ratio = work_ratio(run, manifest) if is_capped and not edge else None
+    costs, notes = fit_costs(window.rows, manifest, busy_ns, ratio)
     exchange = replace(
         exchange,
         channels=recorded_channels(manifest, window.arrivals, window.record_wire_bytes, whole),
@@ -185,11 +183,25 @@ def timed_exchange(
         ends_its_data=not manifest.is_from_between and to_ns == manifest.measured_to_ns,
         notes=tuple(notes),
     )
-    if not is_capped:
-        return _with_delays(exchange, window.rows, manifest)
-    return (
-        _saturated(exchange, window, manifest, is_alone=not edge) if exchange.records else exchange
-    )
+    if is_capped and exchange.records:
+        return _saturated(exchange, window, manifest, is_alone=not edge)
+    return exchange if is_capped else _with_delays(exchange, window.rows, manifest)
+
+
+def work_ratio(run: Run, manifest: RunManifest) -> float | None:
+    """CPU time of the TaskManagers with producers, for that of those with consumers, by the result
+    of the run; None where that does not say, and where a TaskManager has both."""
+    worked: dict[str, float] = {}
+    for directory in {path_of(each.path).parent for each in run.files}:
+        found: Any = read_document(directory / RESULT_NAME).get("processors")
+        with suppress(AttributeError, KeyError, TypeError):
+            busy, lacked = found["busy_share"], found["lacked_share"]
+            worked |= {name: float(share - lacked[name]) for name, share in busy.items()}
+    producing = {each.producer_process for each in manifest.channels}
+    consuming = {each.consumer_process for each in manifest.channels}
+    if producing & consuming or not all(0 < worked.get(x, 0) <= 1 for x in producing | consuming):
+        return None
+    return sum(worked[each] for each in producing) / sum(worked[each] for each in consuming)
 
 
 def recorded_partitioner(manifest: RunManifest) -> str:

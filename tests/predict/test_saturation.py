@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import TracePoint
+from flinknet.predict.exchange import work_ratio
 from flinknet.predict.fit.costs import at_recorded_rate, fit_costs, fit_saturation, preempted
 from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.intervals import Intervals
@@ -62,6 +64,7 @@ def test_a_consumer_that_works_long_on_each_buffer_is_slow_and_not_kept_from_its
     costs, _ = fit_costs(exchange, manifest, 1_000.0)
     record_ns = costs.consume_ns_per_record[0] + costs.receive_ns_per_message / 300
     assert record_ns == pytest.approx(buffer_ns / 300, rel=0.02)
+    assert fit_costs(exchange, manifest, 1_000.0, work_ratio=0.5)[0] == costs
 
 
 def test_a_quick_consumer_that_was_kept_from_its_work_is_not_slow(manifest: RunManifest) -> None:
@@ -82,6 +85,31 @@ def test_a_quick_consumer_that_was_kept_from_its_work_is_not_slow(manifest: RunM
     found = fit_saturation(exchange, manifest, 0, int(consumed_ns[-1]))
     assert not found.slow_consumers
     assert found.preemptions["tm-1"].lengths_ns.tolist() == [pytest.approx(8 * MS, rel=0.01)] * 20
+    costs, _ = fit_costs(exchange, manifest, 1.0, work_ratio=0.5)
+    consumed_ns = 300 * costs.consume_ns_per_record[0] + costs.receive_ns_per_message
+    produced_ns = 300 * costs.emit_ns_per_record + costs.send_ns_per_message
+    assert produced_ns == pytest.approx(consumed_ns / 2)
+
+
+@pytest.mark.parametrize(
+    ("processors", "ratio"),
+    [
+        ({"busy_share": {"tm-0": 0.9, "tm-1": 0.5}, "lacked_share": {"tm-0": 0.1, "tm-1": 0}}, 1.6),
+        ({"busy_share": {"tm-0": 0.9}, "lacked_share": {"tm-0": 0.1}}, None),
+        ({"busy_share": {"tm-0": 0.9, "tm-1": 5}, "lacked_share": {"tm-0": 0, "tm-1": 0}}, None),
+        ({"busy_share": {"tm-0": 0.9, "tm-1": "x"}, "lacked_share": {"tm-0": 0, "tm-1": 0}}, None),
+        ({"busy_share": 3, "lacked_share": None}, None),
+        (None, None),
+    ],
+)
+def test_the_result_of_a_run_says_how_much_more_its_producers_worked(
+    tmp_path: Path, manifest: RunManifest, processors: object, ratio: float | None
+) -> None:
+    run = open_run(tmp_path / "run")
+    (tmp_path / "run" / "result.json").write_text(json.dumps({"processors": processors}))
+    assert work_ratio(run, manifest) == (None if ratio is None else pytest.approx(ratio))
+    in_one = replace(manifest.channels[0], producer_process="tm-1")
+    assert work_ratio(run, replace(manifest, channels=(in_one,))) is None
 
 
 def test_without_credit_a_slow_consumer_hides_the_work_of_others_in_its_process(

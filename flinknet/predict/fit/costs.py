@@ -339,28 +339,34 @@ def preempted(work: Intervals, progress_ns: IntArray) -> Intervals:
 
 
 def fit_costs(
-    rows: ExchangeRows, manifest: RunManifest, emit_busy_ns_per_record: float | None
+    rows: ExchangeRows,
+    manifest: RunManifest,
+    writing_ns: float | None,
+    work_ratio: float | None = None,
 ) -> tuple[CostModel, list[str]]:
     """Fit the costs of one run, and name the assumptions behind them.
 
     Args:
         rows: of a part of the measured window.
-        emit_busy_ns_per_record: busy time of producers for each record at the highest rate; None
-            for a run with a rate, which does not show it.
+        writing_ns: time of writers for a record, less their waits; None for a run with a rate.
+        work_ratio: work of the producers' event loops for that of the consumers', which counts if
+            known: while a writer waits, its event loop sends, and writes for others.
     """
     notes: list[str] = []
     sent_at, received_at = same_message(rows.sent, rows.received)
     ways_ns = rows.received["at_ns"][received_at] - rows.sent["at_ns"][sent_at]
     transit_ns = unqueued_ns(_median(ways_ns, TYPICAL_COSTS.transit_ns), rows.sent, rows.received)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
-    receive_ns, consume_ns = _fit_consumers(services_of(rows, manifest), consumers, notes)
+    services = services_of(rows, manifest)
+    receive_ns, consume_ns = _fit_consumers(services, consumers, notes)
     records_per_message = _mean(rows.sent["records"], 1.0)
-    bytes_per_message = _mean(rows.sent["payload_bytes"], 0.0)
     emit_ns = TYPICAL_COSTS.emit_ns_per_record
     send_ns, send_ns_per_byte = TYPICAL_COSTS.send_ns_per_message, TYPICAL_COSTS.send_ns_per_byte
-    if emit_busy_ns_per_record is not None:
-        busy_ns = emit_busy_ns_per_record * records_per_message
-        message_ns = send_ns + send_ns_per_byte * bytes_per_message
+    if writing_ns is not None:
+        busy_ns = writing_ns * records_per_message
+        if work_ratio is not None and not any(each.is_slow for each in services.values()):
+            busy_ns = work_ratio * (receive_ns + float(np.mean(consume_ns)) * records_per_message)
+        message_ns = send_ns + send_ns_per_byte * _mean(rows.sent["payload_bytes"], 0.0)
         share_ns = min(message_ns, SATURATED_SEND_SHARE * busy_ns)
         scale = share_ns / message_ns
         send_ns, send_ns_per_byte = send_ns * scale, send_ns_per_byte * scale

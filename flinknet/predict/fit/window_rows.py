@@ -319,12 +319,11 @@ class _Parts:
 
     def joined(self) -> ExchangeRows:
         """The rows of all blocks."""
-        return ExchangeRows(
-            **{
-                name: joined_rows(parts, _WAIT_COLUMNS if name == "waits" else self._columns)
-                for name, parts in self._rows.items()
-            }
-        )
+        found, none = {}, [np.zeros(0, np.int64)]
+        for name, parts in self._rows.items():
+            columns = _WAIT_COLUMNS if name == "waits" else self._columns
+            found[name] = {x: np.concatenate([each[x] for each in parts] or none) for x in columns}
+        return ExchangeRows(**found)
 
 
 def _first_of(block: EventColumns, rows_max: int) -> EventColumns:
@@ -336,14 +335,6 @@ def _first_of(block: EventColumns, rows_max: int) -> EventColumns:
 
 def _where(rows: EventColumns, keep: npt.NDArray[np.bool_]) -> EventColumns:
     return {name: values[keep] for name, values in rows.items()}
-
-
-def joined_rows(parts: Sequence[EventColumns], columns: Sequence[str]) -> EventColumns:
-    """Columns of the rows of several blocks."""
-    return {
-        name: np.concatenate([part[name] for part in parts] or [np.zeros(0, np.int64)])
-        for name in columns
-    }
 
 
 def places_by_channel(rows: EventColumns) -> dict[int, IntArray]:

@@ -13,17 +13,7 @@ from .channel import notify
 from .checkpoints import complete, take_coordinators_turn
 from .compiling import Ints, Words, compile_all, kept_on_disk, moved_list, pointer
 from .connection import deliver_waiting, pump_down, pump_up, receive_down, receive_up, wake
-from .memory import (
-    FIRST,
-    NO_BARRIER,
-    Channel,
-    Exchange,
-    Job,
-    Link,
-    Sink,
-    Source,
-    TaskManager,
-)
+from .memory import FIRST, NO_BARRIER, Channel, Exchange, Job, Link, Sink, Source, TaskManager
 from .sink import rest, step_sink, take_debloaters_turn
 from .source import (
     held_up_until,
