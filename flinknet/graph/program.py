@@ -49,7 +49,7 @@ def load_program(
 ) -> Program:
     """Run a program up to its `env.execute()`, which does not run the job.
 
-    Modules next to the file can be imported, as in a script.
+    Modules next to the file can be imported, as in a script; their copies come first.
 
     Args:
         settings: Flink's keys; settings of the program override them.
@@ -62,34 +62,42 @@ def load_program(
     """
     for name in _last_imported:
         sys.modules.pop(name, None)
-    known, folder = set(sys.modules), os.path.abspath(modules or path.parent)
+    known, places = set(sys.modules), [each for each in (modules, path.parent) if each is not None]
+    folders = [os.path.abspath(each) for each in places]
     try:
         text = read_source(path) if source is None else source
-        return _run(path, folder, StreamExecutionEnvironment(settings, cache), arguments, text)
+        return _run(path, folders, StreamExecutionEnvironment(settings, cache), arguments, text)
     finally:
-        _last_imported[:] = _imported_from(folder, known)
+        _last_imported[:] = _imported_from(folders, known)
+        if modules is not None:
+            _extend_packages(*folders)
 
 
 def files_of_modules(path: Path) -> dict[str, Path]:
     """The files of the modules that the program in this file, loaded last, has imported from its
-    folder, by their path within the folder.
+    folder, by their path within it. Modules that are found only with more folders or archives on
+    `sys.path` are left out.
     """
-    names, folder = set(_last_imported) - {MODULE_NAME}, os.path.abspath(path.parent)
-    files = [Path(file) for each in names if (file := sys.modules[each].__file__) is not None]
-    return {str(each.relative_to(folder)): each for each in files}
+    found = {}
+    for name in set(_last_imported) - {MODULE_NAME}:
+        file = getattr(sys.modules.get(name), "__file__", None) or ""
+        place, within = name.replace(".", "/"), os.path.relpath(file or ".", path.parent)
+        if within.startswith((f"{place}.", f"{place}/__init__.")) and os.path.isfile(file):
+            found[within] = Path(file)
+    return found
 
 
 def _run(
     path: Path,
-    folder: str,
+    folders: list[str],
     environment: StreamExecutionEnvironment,
     arguments: Sequence[str],
     source: str,
 ) -> Program:
     module = ModuleType(MODULE_NAME)
     module.__file__ = str(path)
-    if sys.path[:1] != [folder]:
-        sys.path[:] = [folder, *(each for each in sys.path if each != folder)]
+    if sys.path[: len(folders)] != folders:
+        sys.path[:] = [*folders, *(each for each in sys.path if each not in folders)]
     sys.modules[MODULE_NAME] = module  # annotations of its functions are resolved there
     _guarded(path, lambda: exec(compile(source, str(path), "exec"), module.__dict__))
     main = getattr(module, "main", None)
@@ -125,15 +133,24 @@ def read_source(path: Path) -> str:
         raise ConfigError(f"{path}: it cannot be read as text ({error})") from None
 
 
-def _imported_from(folder: str, known: set[str]) -> list[str]:
-    """Modules imported from the folder of a program, unless they are part of a package that was
+def _imported_from(folders: Sequence[str], known: set[str]) -> list[str]:
+    """Modules imported from folders of a program, unless they are part of a package that was
     imported before.
     """
+    places = tuple(each + os.sep for each in folders)
     return [
         name
         for name, module in list(sys.modules.items())
-        if name.partition(".")[0] not in known and _place_of(module).startswith(folder + os.sep)
+        if name.partition(".")[0] not in known and _place_of(module).startswith(places)
     ]
+
+
+def _extend_packages(modules: str, folder: str) -> None:
+    """Let functions import later, from the folder, modules of packages that were copied in part."""
+    for name in _last_imported:
+        places, parts = getattr(sys.modules.get(name), "__path__", None), name.split(".")
+        if isinstance(places, list) and places == [os.path.join(modules, *parts)]:
+            places.append(os.path.join(folder, *parts))
 
 
 def _place_of(module: ModuleType) -> str:

@@ -22,7 +22,9 @@ once, and is never among the oldest.
 """
 
 SILENCE_NS = 10_000_000_000
-"""How long a visitor may be silent while none of its requests waits."""
+"""How long a visitor may be silent while none of its requests waits; on a port without renewal, how
+long it has to become known.
+"""
 
 CHECK_INTERVAL_NS = 1_000_000_000
 """A silent visitor is noticed this late at most."""
@@ -49,6 +51,7 @@ class VisitedPort(Generic[_Connection]):
         is_known: whether a connection has shown that it belongs here; from then on it is no
             visitor.
         is_waiting: whether requests of a visitor wait, so that it may be silent.
+        has_renewal: whether bytes of a visitor renew its time.
     """
 
     def __init__(
@@ -58,13 +61,15 @@ class VisitedPort(Generic[_Connection]):
         add: Callable[[socket.socket, str], tuple[TcpTransport, _Connection]],
         is_known: Callable[[_Connection], bool],
         is_waiting: Callable[[_Connection], bool] = lambda _: False,
+        has_renewal: bool = True,
     ) -> None:
         self._loop = loop
         self._add = add
         self._is_known = is_known
         self._is_waiting = is_waiting
+        self._has_renewal = has_renewal
         self._visitors: dict[TcpTransport, _Visitor[_Connection]] = {}
-        self._is_check_scheduled = False
+        self._check_ns: int | None = None
         self._listener = Listener(
             sock,
             watch=lambda: loop.add_reader(sock, self._accept),
@@ -90,10 +95,10 @@ class VisitedPort(Generic[_Connection]):
         for transport, connection in self.visitors():
             visitor = self._visitors[transport]
             has_sent = transport.received_bytes != visitor.received_bytes
-            if has_sent or self._is_waiting(connection):
+            if (has_sent and self._has_renewal) or self._is_waiting(connection):
                 visitor.received_bytes, visitor.received_ns = transport.received_bytes, now_ns
             elif now_ns - visitor.received_ns >= SILENCE_NS:
-                transport.close(TransportError("was closed here: it was silent for too long"))
+                transport.close(TransportError("was closed here: it has not said who it is"))
 
     def close(self) -> None:
         """Stop listening; open connections stay open."""
@@ -122,12 +127,16 @@ class VisitedPort(Generic[_Connection]):
         return False
 
     def _schedule_check(self) -> None:
-        if not self._is_check_scheduled:
-            self._is_check_scheduled = True
-            self._loop.call_at(monotonic_ns() + CHECK_INTERVAL_NS, self._check)
+        if self._check_ns is None:
+            self._check_ns = monotonic_ns() + CHECK_INTERVAL_NS
+            self._loop.call_at(self._check_ns, self._check)
 
     def _check(self) -> None:
-        self._is_check_scheduled = False
-        self.close_silent(now_ns=monotonic_ns())
+        assert self._check_ns is not None
+        now_ns = monotonic_ns()
+        for visitor in self._visitors.values():  # nobody was heard while the process was busy
+            visitor.received_ns += now_ns - self._check_ns
+        self._check_ns = None
+        self.close_silent(now_ns=now_ns)
         if self.visitors():
             self._schedule_check()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -209,6 +211,44 @@ def test_two_programs_have_each_its_own_module_of_the_same_name(
     assert name_of_job(one, "one") == "one"
     assert name_of_job(two, "two") == "two"
     assert name_of_job(one, "again and longer") == "again and longer"  # it was changed meanwhile
+
+
+def test_modules_are_sent_that_lie_where_their_names_say(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    for each in ("own/__init__", "own/part", ".venv/installed", "../up/above"):
+        (folder / each).parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{each}.py").write_text("")
+    with zipfile.ZipFile(folder / "archive.zip", "w") as archive:
+        archive.writestr("archived.py", "")
+    (folder / "program.py").write_text(
+        "import sys, types\n"
+        "import own.part\n"
+        f"sys.path += [{str(folder)!r} + each for each in ('/.venv', '/../up', '/archive.zip')]\n"
+        "import above, archived, installed\n"
+        "made = sys.modules['made'] = types.ModuleType('made')\n"
+        f"made.__path__ = [{str(folder / 'own')!r}]\n"
+        "import made.part\n" + PROGRAM.replace("words_of_it", "own").replace("own.NAME", "'job'")
+    )
+    load_program(folder / "program.py", {})
+    sent = ("own/__init__.py", "own/part.py")
+    assert files_of_modules(folder / "program.py") == {each: folder / each for each in sent}
+
+
+def test_functions_import_later_from_the_folder_of_the_program_behind_its_copies(
+    tmp_path: Path,
+) -> None:
+    folder, copies = tmp_path / "folder", tmp_path / "copies"
+    for each in (folder / "kept", copies / "kept"):
+        each.mkdir(parents=True)
+        (each / "__init__.py").write_text(f"NAME = {each.parent.name!r}\n")
+    for each in (folder / "kept/later.py", folder / "later_alone.py"):
+        each.write_text("NAME = 'later'\n")
+    (folder / "program.py").write_text(PROGRAM.replace("words_of_it", "kept"))
+    loaded = load_program(folder / "program.py", {}, modules=copies)
+    assert loaded.stream_graph.job_name == "copies"
+    for name in ("kept.later", "later_alone"):
+        assert importlib.import_module(name).NAME == "later"
+        del sys.modules[name]
 
 
 def test_a_package_that_was_known_before_is_not_loaded_again(tmp_path: Path) -> None:

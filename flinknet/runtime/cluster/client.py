@@ -194,8 +194,11 @@ class JobClient:
         """The error for a missing answer: the process has died, or it runs and `what` happened."""
         _wait(lambda: not _is_job_manager(self.pid), DEATH_WAIT_S)
         if _is_job_manager(self.pid):
+            again = "try again"
+            if self._connection.welcome is None:
+                again += " (or it runs another release of flinknet: stop it with that one)"
             return TransportError(
-                f"{self._name} {what}; its process runs: try again, and see {self._log}"
+                f"{self._name} {what}; its process runs: {again}, and see {self._log}"
             )
         return TransportError(
             f"the JobManager (pid {self.pid}) has died; its TaskManagers end with it. See"

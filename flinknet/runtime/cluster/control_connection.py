@@ -332,7 +332,11 @@ class ControlServer:
         self.host, self.port = sock.getsockname()[:2]
         self.connections: list[ControlConnection] = []
         self.visited = VisitedPort(
-            loop, sock, self._add, is_known=lambda connection: connection.peer_role is not None
+            loop,
+            sock,
+            self._add,
+            is_known=lambda connection: connection.peer_role is not None,
+            has_renewal=False,
         )
 
     def close(self) -> None:

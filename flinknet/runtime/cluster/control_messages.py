@@ -24,7 +24,7 @@ from flinknet.results import ClusterStatus, JobDump, JobStatus, TaskManagerDump
 from .reports import Report as Report
 from .reports import Statistics as Statistics
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 
 LAUNCHER = "launcher"
 """Role of a connection to a worker that may start TaskManagers."""
@@ -512,6 +512,20 @@ class WriteFile:
 
     name: str
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFailed:
+    """Worker: the bytes of the last WriteFile could not be written."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFiles:
+    """Launcher: remove the cached files and modules of a program that will not run."""
+
+    folder: str
 
 
 _DEFINED_ELSEWHERE = (

@@ -12,7 +12,7 @@ knows the number of that channel, and the trace would not name it. Outbox orders
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -264,6 +264,15 @@ class JobManager:
         if self.workers is None or directory is None:
             return []
         return self.workers.fetch(job, directory)
+
+    def write_files(self, folder: str, files: Mapping[str, Path]) -> None:
+        """Copy files, by their path in a folder, to its workers, while heartbeats go on.
+
+        Raises: TransportError, OSError.
+        """
+        assert self.workers is not None
+        for _ in self.workers.write_files(folder, files):
+            self.lost += self.task_managers.advance(now_ns=monotonic_ns())
 
     def close(self) -> None:
         """Stop listening; all connections end."""

@@ -129,6 +129,8 @@ class JobManagerProcess:
                 self._contact.save(self._run_dir)
             while not self._is_over:
                 self._turn(self._manager.run_once())
+        except Exception:  # a bug; shown before an empty log is removed
+            traceback.print_exc()
         finally:
             self._shut_down()
 
@@ -273,12 +275,16 @@ class JobManagerProcess:
                 is_joining=is_joining,
                 now_ns=now_ns,
             )
-        except (FlinknetError, OSError) as error:
+        except Exception as error:  # also for a bug: other jobs go on
             code = error.exit_code if isinstance(error, FlinknetError) else 1
+            reason = str(error)
+            if not isinstance(error, FlinknetError | OSError):
+                reason = f"{type(error).__name__}: {error}; see jobmanager.log"
+                log(traceback.format_exc())
             if is_joining:
-                connection.send(messages.JobEnded("FAILED", str(error), code))
+                connection.send(messages.JobEnded("FAILED", reason, code))
             else:
-                self._give_up(str(error), code)
+                self._give_up(reason, code)
             return
         self._first = self._first or job
         self._jobs[job.job_id] = job
@@ -351,7 +357,4 @@ def run_job_manager(spec: JobManagerSpec) -> None:
         print(json.dumps({"error": str(error)}), flush=True)
         return
     print(json.dumps({"port": process.port}), flush=True)
-    try:
-        process.run()
-    except Exception:  # a bug; the log shows it
-        traceback.print_exc()
+    process.run()

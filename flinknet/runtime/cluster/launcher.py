@@ -196,7 +196,7 @@ class _Bench(JobLead):
         arrivals = scenario.workload.arrivals
         if manager.workers is not None and arrivals.startswith(RECORDED):
             recorded = Path(arrivals.removeprefix(RECORDED)).glob("*.npy")
-            manager.workers.write_files(messages.ARRIVALS, {each.name: each for each in recorded})
+            manager.write_files(messages.ARRIVALS, {each.name: each for each in recorded})
         manager.task_managers.start(manager.port)
 
     def lead(self, on_progress: Callable[[Progress], None], drain_max_ns: int) -> RunResult:

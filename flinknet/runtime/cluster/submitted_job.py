@@ -112,7 +112,7 @@ class SubmittedJob(JobLead):
         self._others: dict[str, None] = {}
         self._clock_error_ns = 0
         graph, self._warnings = _graph_of(message, run)
-        modules = files_of_modules(Path(message.path))
+        modules = files_of_modules(Path(message.path)) if manager.workers is not None else {}
         self.name = graph.job.name
         master = JobMaster(
             graph,
@@ -125,7 +125,7 @@ class SubmittedJob(JobLead):
         spill_dir.mkdir(exist_ok=True)
         cached = copy_to_cache(graph.job.artifacts, self.run_dir)
         if manager.workers is not None:
-            manager.workers.write_files(
+            manager.write_files(
                 messages.spill_name(graph.id),
                 {f"{messages.CACHED}/{name}": path for name, path in cached.items()}
                 | {f"{messages.MODULES}/{name}": path for name, path in modules.items()},

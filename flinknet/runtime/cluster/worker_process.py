@@ -227,8 +227,14 @@ class WorkerProcess:
         elif isinstance(message, messages.StartTaskManager):
             self._start(connection, session, message)
         elif isinstance(message, messages.WriteFile):
-            if may_write(message.name, takes_code=self._takes_code):
-                _append(session.directory / message.name, message.data)
+            if may_write(message.name, takes_code=self._takes_code):  # who misses it says so
+                try:
+                    _append(session.directory / message.name, message.data)
+                except OSError as error:
+                    connection.send(messages.WriteFailed(str(error)))
+        elif isinstance(message, messages.RemoveFiles):
+            if may_write(f"{message.folder}/{messages.CACHED}/any", takes_code=self._takes_code):
+                shutil.rmtree(session.directory / message.folder, ignore_errors=True)
         elif isinstance(message, messages.EndTaskManager):
             process = session.processes.get(message.index)
             if process is not None:
@@ -363,11 +369,9 @@ def may_write(name: str, *, takes_code: bool) -> bool:
 
 
 def _append(path: Path, data: bytes) -> None:
-    """Append to a file; who misses it says so."""
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "ab") as file:
-            file.write(data)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab") as file:
+        file.write(data)
 
 
 def _last_line(path: Path) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +113,7 @@ class Worker:
         self._number = 0
         self._next_probe_ns = self.next_adjustment_ns = 0
         self._answers: list[Any] = []
+        self._write_fault = ""
         self.await_answer(lambda: self._connection.welcome is not None, "has not answered")
         assert self._connection.welcome is not None
         self.facts = self._connection.welcome
@@ -171,6 +172,8 @@ class Worker:
                     self.clock.add(sent_ns, message.at_ns, connection.heard_ns)
             elif isinstance(message, messages.TaskManagerExited):
                 self._note(message)
+            elif isinstance(message, messages.WriteFailed):
+                self._write_fault = message.reason
             elif isinstance(message, messages.Refused):
                 self._lose(f"worker {self.name} refuses: {message.reason}")
             else:
@@ -222,10 +225,16 @@ class Worker:
                         file.write(part.data)
 
     def write_file(self, name: str, data: bytes) -> None:
-        """Append to a file. Raises: TransportError."""
+        """Append to a file, and wait until it is written. Raises: TransportError."""
+        self._write_fault = ""
         self._connection.send(messages.WriteFile(name, data))
         number = self._probe()  # one part at a time is on its way
         self.await_answer(lambda: number not in self._sent_ns, "has not taken a file")
+        if self._write_fault:
+            raise TransportError(f"worker {self.name} cannot write a file: {self._write_fault}")
+
+    def remove_files(self, folder: str) -> None:
+        self._connection.send(messages.RemoveFiles(folder))
 
     def disconnect(self) -> None:
         """End the connection; the worker removes what was fetched."""
@@ -387,16 +396,27 @@ class Workers:
                 faults.append(str(error))
         return faults
 
-    def write_files(self, folder: str, files: Mapping[str, Path]) -> None:
-        """Copy files, by their path in a folder, to all. Raises: TransportError, OSError."""
-        for name, path in files.items():
-            with open(path, "rb") as file:
-                part = file.read(PART_BYTES)
-                while True:
-                    for worker in self.each:
-                        worker.write_file(f"{folder}/{name}", part)
-                    if not (part := file.read(PART_BYTES)):
-                        break
+    def write_files(self, folder: str, files: Mapping[str, Path]) -> Iterator[None]:
+        """Copy files, by their path in a folder, to all that are not lost; yields between parts. If
+        it fails, none is left.
+
+        Raises: TransportError, OSError.
+        """
+        left = [each for each in self.each if each.loss is None]
+        try:
+            for name, path in files.items():
+                with open(path, "rb") as file:
+                    part = file.read(PART_BYTES)
+                    while True:
+                        for worker in left:
+                            worker.write_file(f"{folder}/{name}", part)
+                            yield
+                        if not (part := file.read(PART_BYTES)):
+                            break
+        except (FlinknetError, OSError):
+            for worker in left:
+                worker.remove_files(folder)
+            raise
 
     def close(self) -> None:
         for worker in self.each:

@@ -134,7 +134,7 @@ def join_job(
 ) -> LiveJob:
     """Submit another program to the cluster of a job."""
     run_dir = job.run_dir.parent / "joined"
-    run_dir.mkdir()
+    run_dir.mkdir(exist_ok=True)
     submission = SubmitJob(
         *(str(job.run_dir.parent / "joined.py"), program, tuple(map(str, arguments))),
         *(dict(settings or {}), False, None, 0, 1, str(run_dir), True),

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from flinknet.runtime import visitors
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.cluster.control_connection import ControlConnection, ControlServer
 from flinknet.runtime.event_loop import EventLoop
@@ -60,6 +61,32 @@ def test_who_says_nothing_is_sent_away_and_who_is_known_stays(
     assert server.connections[1].loss is None
     assert not server.connections[1].is_closing
     silent.close()
+
+
+def test_a_byte_now_and_then_keeps_nobody(loop: EventLoop, server: ControlServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as slow:
+        accepted(loop, server, 1)
+        transport, came_ns = server.connections[0].transport, monotonic_ns()
+        assert transport is not None
+        for part in range(2):
+            slow.sendall(b"\0")
+            for _ in range(TURNS_MAX):
+                if transport.received_bytes > part:
+                    break
+                turn(loop)
+            server.visited.close_silent(now_ns=came_ns + (part + 1) * (SILENCE_NS // 2 + 1))
+        assert has_ended(loop, slow)
+
+
+def test_who_came_while_the_process_was_busy_has_time_to_be_heard(
+    loop: EventLoop, server: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visitors, "CHECK_INTERVAL_NS", 0)
+    with socket.create_connection(("127.0.0.1", server.port)):
+        accepted(loop, server, 1)
+        monkeypatch.setattr(visitors, "monotonic_ns", lambda: monotonic_ns() + 2 * SILENCE_NS)
+        turn(loop)
+        assert server.connections[0].loss is None
 
 
 def known_client(loop: EventLoop, server: ControlServer) -> ControlConnection:

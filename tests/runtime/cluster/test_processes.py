@@ -368,11 +368,14 @@ def test_a_job_manager_that_does_not_answer_is_not_said_to_have_died(
     job = start(PIPELINE, 2)
     job.job_manager.suspend()
     monkeypatch.setattr("flinknet.runtime.cluster.client.ANSWER_WAIT_NS", 10_000_000)
-    monkeypatch.setattr("flinknet.runtime.cluster.client.END_WAIT_S", 0.01)
+    for name in ("END_WAIT_S", "DEATH_WAIT_S"):
+        monkeypatch.setattr(f"flinknet.runtime.cluster.client.{name}", 0.01)
     with pytest.raises(TransportError, match=r"has not answered within 0\.01 s; its process runs"):
         job.client.status()
     with pytest.raises(TransportError, match=r"has not ended the job within 0\.02 s; its process"):
         job.client.cancel()
+    with JobClient(job.contact) as client, pytest.raises(TransportError, match="another release"):
+        client.status()  # it has never been heard
 
 
 def test_strangers_on_the_control_port_do_not_disturb_a_job(start: Start) -> None:

@@ -15,6 +15,7 @@ import pytest
 from flinknet.results import ConnectionStatus
 from flinknet.runtime.cluster.client import (
     JobClient,
+    JobRefusedError,
     new_token,
     run_job,
     start_session,
@@ -36,6 +37,21 @@ SPREAD = {"taskmanager.load-balance.mode": "SLOTS"}
 """One task of each job on each TaskManager."""
 
 OTHER = ACROSS.replace("Across", "Other")
+ODD = """
+import sys
+
+class Odd:
+    @property
+    def __file__(self):
+        raise KeyError("odd")
+
+sys.modules["odd"] = Odd()
+
+def main(env):
+    env.generate().print()
+    env.execute()
+"""
+"""A program with a module that nothing can be asked about."""
 
 
 @pytest.mark.row("S148")
@@ -45,6 +61,8 @@ def test_two_jobs_share_a_cluster_and_one_goes_on_when_the_other_ends(
     start: Start, join: Start
 ) -> None:
     one = start(ACROSS, slots=2, settings=SPREAD)
+    with pytest.raises(JobRefusedError, match=r"KeyError: 'odd'; see jobmanager\.log"):
+        join(one, ODD)  # the others go on
     two = join(one, OTHER)
     processes = [one.job_manager, *one.task_managers().values()]
     status = one.until(lambda each: any(found.shared_with for found in each.connections))

@@ -36,6 +36,7 @@ from flinknet.runtime.cluster.cluster_process import (
     WorkersSpec,
 )
 from flinknet.runtime.cluster.control_connection import ControlConnection, ControlServer
+from flinknet.runtime.cluster.control_messages import PART_BYTES
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.runtime.cluster.launcher import places_of, run_scenario
 from flinknet.runtime.cluster.task_executor import TaskExecutor, on_worker
@@ -46,7 +47,7 @@ from flinknet.runtime.cluster.worker_process import (
     part_of,
     sizes_in,
 )
-from flinknet.runtime.cluster.workers import Worker
+from flinknet.runtime.cluster.workers import Worker, Workers
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
@@ -413,30 +414,53 @@ def test_a_connection_that_is_given_up_does_not_wait_for_its_reader() -> None:
     loop.close()
 
 
-@pytest.mark.quick
-def test_a_worker_that_is_quiet_is_named_before_it_is_lost(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def served() -> Iterator[WorkerProcess]:
+    """A worker on a thread of its own."""
     noted: list[int] = []
     process = WorkerProcess(("127.0.0.1", 0), SECRET, NetworkConfig())
     thread = threading.Thread(target=process.run, args=(noted,))
     thread.start()
-    loop = EventLoop(may_spin=False)
-    try:
-        worker = Worker(loop, ("127.0.0.1", process.port), SECRET, None, 50_000 * MS)
-        now_ns = monotonic_ns()
-        for after_s in (1, 6, 7, 1):
-            worker.advance(now_ns + after_s * 1_000 * MS)
-        said = capsys.readouterr().err
-        assert said.count("has not answered for 5 s; it is lost after 50 s") == 1, said
-        assert said.count("answers again") == 1, said
-        assert worker.loss is None
-        worker.advance(now_ns + 52_000 * MS)
-        assert "for 50 s and counts as lost" in str(worker.loss)
-    finally:
-        noted.append(signal.SIGTERM)
-        thread.join()
-        loop.close()
+    yield process
+    noted.append(signal.SIGTERM)
+    thread.join()
+
+
+@pytest.mark.quick
+def test_a_worker_that_is_quiet_is_named_before_it_is_lost(
+    served: WorkerProcess, loop: EventLoop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = Worker(loop, ("127.0.0.1", served.port), SECRET, None, 50_000 * MS)
+    now_ns = monotonic_ns()
+    for after_s in (1, 6, 7, 1):
+        worker.advance(now_ns + after_s * 1_000 * MS)
+    said = capsys.readouterr().err
+    assert said.count("has not answered for 5 s; it is lost after 50 s") == 1, said
+    assert said.count("answers again") == 1, said
+    assert worker.loss is None
+    worker.advance(now_ns + 52_000 * MS)
+    assert "for 50 s and counts as lost" in str(worker.loss)
+
+
+@pytest.mark.quick
+def test_files_are_written_on_the_workers_that_are_left_or_the_reason_is_known(
+    served: WorkerProcess, loop: EventLoop, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(PART_BYTES + 1))
+    spec = WorkersSpec((("127.0.0.1", served.port),) * 2, SECRET)
+    workers = Workers(loop, spec, NetworkConfig(), 50_000 * MS)
+    workers.each[0].lose_silent()
+    job = f"spill-{'0' * 32}", {"cached/word": tmp_path / "file"}
+    assert len(list(workers.write_files(*job))) == 2  # parts, between which heartbeats go on
+    (written,) = served.directory.glob("*/*/cached/word")
+    assert written.stat().st_size == PART_BYTES + 1
+    written.unlink()
+    written.mkdir()
+    with pytest.raises(TransportError, match=r"cannot write a file: .*Is a directory"):
+        list(workers.write_files(*job))
+    workers.each[1].measure_clock()  # its connection goes on
+    assert not list(served.directory.glob("*/spill-*"))
+    workers.close()
 
 
 @pytest.mark.quick
