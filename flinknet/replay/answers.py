@@ -238,13 +238,12 @@ def advise(
     error = model_error(
         recorded.point, measured, _buffers_per_s(measured, is_from_between=is_from_between)
     )
-    judged_by = error
     if error.is_tail_off:
-        points, judged_by = tuple(x.without_tail for x in points), replace(error, p99=None)
+        points = tuple(each.without_tail for each in points)
     found = advice(
         points,
         targets,
-        judged_by,
+        error,
         asked=[place for place, each in enumerate(settings) if each in asked],
         why_not=withheld(error, points),
     )

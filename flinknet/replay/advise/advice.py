@@ -217,11 +217,12 @@ def are_met(advice: Sequence[Advice]) -> bool | None:
 
 
 def all_meet(jobs: Sequence[JobAnswer]) -> bool | None:
-    """Whether the targets are met: by each job as a whole, or by its edges where the whole is
-    unknown. None if that is unknown."""
+    """Whether the targets are met: by each job as a whole, or by its edges where nothing is
+    predicted for the whole. None if that is unknown."""
     found: list[Advice] = []
     for job in jobs:
-        is_known = job.choice is not None and _is_of_predicted(job.choice)
+        is_known = job.advice.withheld is not None
+        is_known |= job.choice is not None and _is_of_predicted(job.choice)
         found += [job.advice] if is_known else [each.advice for each in job.answers]
     return are_met(found)
 
@@ -390,7 +391,8 @@ def costs_of(point: TradeOffPoint) -> Costs | None:
 def _tolerances(error: ModelError) -> Costs:
     """How far each cost may differ and still be the same: buffers per second are as sure as the
     records in them, and memory is known."""
-    latency = max(abs(error.p99 or 0.0), abs(error.p50 or 0.0))
+    p99 = None if error.is_tail_off else error.p99
+    latency = max(abs(p99 or 0.0), abs(error.p50 or 0.0))
     records = max(math.log1p(abs(error.throughput or 0.0)), EQUAL)
     return max(math.log1p(latency), EQUAL), records, records, EQUAL
 

@@ -16,11 +16,13 @@ from flinknet.replay.advise.advice import (
     advice,
     advice_of_job,
     all_meet,
+    are_alike,
     are_met,
     choose,
     chosen,
     frontier_of,
     patch_of,
+    timeout_of,
     withheld,
 )
 from flinknet.replay.advise.targets import Target
@@ -253,6 +255,24 @@ def test_where_only_p99_is_far_off_the_rest_is_predicted_without_it() -> None:
     assert of_p50.point is not None
 
 
+def test_a_p99_that_is_left_out_takes_no_margin_from_other_limits() -> None:
+    """An exchange and a job alike."""
+    off, target = ModelError(0.0, 0.05, 0.9), Target.parse("mean<=12ms")
+    points = [
+        replace(each, latency_ns=replace(each.latency_ns, mean=each.latency_ns.p99)).without_tail
+        for each in POINTS[:3]
+    ]
+    job = [JobPoint.of(each, (timeout_of(each),)) for each in points]
+    for found in (choose(points, [target], off), chosen(job, [target], off)):
+        assert found is not None
+        assert (found.point, found.is_safe) == (2, True)
+    alike = [
+        replace(each, buffers_per_s=100.0, memory_bytes=1, latency_ns=LatencySummary(1, p50=p50))
+        for each, p50 in zip(points, (1.0, 1.2, 1.4), strict=True)
+    ]
+    assert not are_alike(alike, off)
+
+
 def test_a_model_of_unknown_error_advises_nothing() -> None:
     """As of a part that is too short for the recorded setting, and not for a shorter timeout."""
     unknown = ModelError(None, None, None)
@@ -412,3 +432,4 @@ def test_edges_of_a_job_are_not_held_to_its_targets() -> None:
     assert not all_meet([replace(missed, answers=(edge,)), alone])
     assert all_meet([replace(met, advice=unknown, answers=(edge,))])
     assert all_meet([alone, alone])
+    assert all_meet([replace(met, advice=Advice(withheld="off"), answers=(edge,))]) is False
