@@ -80,16 +80,21 @@ UNKNOWN = (
     "a figure is missing (–): too few records support it, the model is too far off in it, or it was"
     " not predicted"
 )
+TAIL_UNKNOWN = (
+    "p99 and all beyond it cannot be answered from this recording: the model is too far off there"
+)
 
 
 def recommendations(job: JobAnswer) -> list[Recommendation]:
-    """The advice for a job, situation by situation; empty if there is none."""
+    """The advice for a job, situation by situation, that of its choice first; empty if there is
+    none."""
     advice = job.advice
     if advice.withheld:
         head = "no frontier, knee or setting is advised:"
         return [Recommendation(head, f" {advice.withheld}", is_none=True)]
     varied = what_varies(job.points)
-    advised = (_recommendation(each, job, varied) for each in advice.situations)
+    situations = sorted(advice.situations, key=lambda each: each.choice != advice.choice)
+    advised = (_recommendation(each, job, varied) for each in situations)
     found = [each for each in advised if each is not None]
     if job.by_task is not None and advice.choice is not None and advice.choice.point is not None:
         label = label_of(settings_of(job.points[advice.choice.point]), varied)
@@ -142,7 +147,7 @@ def _of_tasks(
         remarks.append(text)
     if not choice.is_safe:
         remarks.append(UNSAFE)
-    head, text = _met(choice, "", f"{timeouts}{_reached(choice, points[choice.point])}")
+    head, text = _met(choice, job, "", f"{timeouts}{_reached(choice, points[choice.point])}")
     return Recommendation(
         head,
         f"{text}; {saved} fewer buffers/s than {label} for all",
@@ -152,7 +157,9 @@ def _of_tasks(
     )
 
 
-def _met(choice: Choice, by: str, setting: str, *, is_recorded: bool = False) -> tuple[str, str]:
+def _met(
+    choice: Choice, job: JobAnswer, by: str, setting: str, *, is_recorded: bool = False
+) -> tuple[str, str]:
     """Head and text of the advice to choose a setting that meets the targets."""
     targets = ", ".join(choice.targets)
     if is_recorded:
@@ -160,7 +167,8 @@ def _met(choice: Choice, by: str, setting: str, *, is_recorded: bool = False) ->
     if choice.recorded_margin is None:
         return targets, f" is met{by} with {setting}"
     recorded = f"{choice.recorded_margin:.0%} {_side(choice)} the limit"
-    return "already met", f": {targets}{by} as recorded, {recorded}; cheapest: {setting}"
+    also = "cheapest:" if job.costs_no_more(choice) else "also met with"
+    return "already met", f": {targets}{by} as recorded, {recorded}; {also} {setting}"
 
 
 def task_timeout(task: str, timeout_ns: int) -> str:
@@ -233,7 +241,7 @@ def _of_choice(
         head = f"no predicted setting meets {targets}{at}"
         if choice.nearest is None or not choice.is_known:
             head = f"unknown whether a setting meets {targets}{at}"
-            closest = (UNKNOWN, *closest)
+            closest = (TAIL_UNKNOWN if job.lacks_tail(choice) else UNKNOWN, *closest)
         return Recommendation(head, "", is_none=True, remarks=closest)
     point = job.points[choice.point]
     remarks = _remarks_on_longer(choice, point)
@@ -241,7 +249,7 @@ def _of_choice(
         remarks.append(UNSAFE)
     by = f" by{whole}" if whole else ""
     setting = f"{label_of(settings_of(point), varied)}{_reached(choice, point)}"
-    head, text = _met(choice, by, setting, is_recorded=point.is_recorded)
+    head, text = _met(choice, job, by, setting, is_recorded=point.is_recorded)
     return Recommendation(
         head,
         text,

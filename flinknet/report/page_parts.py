@@ -48,12 +48,14 @@ class Sentence:
         clauses: of falling weight; the last ones are left out where there is no room.
         separator: between clauses.
         takes_rest: it fills the lines that the others leave before any of them does.
+        gives_way: it is left out where one that takes the rest would lose a clause for it.
     """
 
     name: str
     clauses: Sequence[str]
     separator: str = " "
     takes_rest: bool = False
+    gives_way: bool = False
 
     @property
     def text(self) -> str:
@@ -385,6 +387,11 @@ def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
     WIDTH each sentence takes as many lines as it needs."""
     known = [each for each in sentences if each.clauses]
     spare = LINES_MAX - len(known)
+    kept = [each for each in known if not each.gives_way]
+    more = LINES_MAX - len(kept)
+    first = [each for each in kept if each.takes_rest]
+    if any(_fitted(each, width, 1 + spare) != _fitted(each, width, 1 + more) for each in first):
+        known, spare = kept, more
     lines_of: dict[str, list[str]] = {}
     for each in sorted(known, key=lambda sentence: not sentence.takes_rest):
         lines_of[each.name] = _fitted(each, width, 1 + spare)

@@ -11,16 +11,16 @@ from flinknet.options.what_if import network_of
 from flinknet.results import (
     PAUSES_NOTED,
     TAKEN_ALONE,
+    Choice,
     EdgeAnswer,
     JobAnswer,
     TradeOffPoint,
     state_of,
 )
 from flinknet.results.trades import SAME_LATENCY
-from flinknet.units import NS_PER_MS, counted, human_count, human_duration
+from flinknet.units import NS_PER_MS, counted, human_change, human_count, human_duration
 
 from .advice import (
-    TAIL_OFF,
     UNPREDICTED,
     Recommendation,
     doubts_of,
@@ -69,7 +69,7 @@ def replay_sentences(job: JobAnswer) -> list[Sentence]:
         Sentence("verdict", _verdict(job), takes_rest=not is_healthy),
         *(Sentence("watermark", [each]) for each in held_back(job.answers)),
         replace(_trade_off(job), takes_rest=is_healthy),
-        Sentence("trust", _trust(job), "; "),
+        Sentence("trust", _trust(job), "; ", gives_way=why_not_printed(job) is not None),
         Sentence("next", _next(job), "; "),
     ]
 
@@ -135,7 +135,9 @@ def _trade_off(job: JobAnswer) -> Sentence:
         return Sentence("trade-off", clauses_of(_NOTHING + "; ".join([*begin, why])))
     advised = advised_for(job)
     if advised is not None:
-        return Sentence("trade-off", [advised.head + advised.text, *advised.remarks], "; ")
+        others = [each.head for each in recommendations(job)[1:] if each.is_none]
+        clauses = [advised.head + advised.text, *others, *advised.remarks]
+        return Sentence("trade-off", clauses, "; ")
     found = trades(job)
     if not found:
         return Sentence("trade-off", [_range_of(job.points)])
@@ -181,7 +183,7 @@ def _range_of(points: Sequence[TradeOffPoint]) -> str:
 
 
 def advised_for(job: JobAnswer) -> Recommendation | None:
-    """Advice for the given limits; None without any."""
+    """Advice for the given limits in the situation of the job's choice; None without any."""
     if not any(each.choice for each in job.advice.situations):
         return None
     return recommendations(job)[0]
@@ -194,7 +196,8 @@ def _trust(job: JobAnswer) -> list[str]:
         return _basis(job)
     error, first = job.model_error, job.answers[0]
     is_kept = error.throughput is not None and abs(error.throughput) < RATE_KEPT
-    figures = error_figures(replace(error, throughput=None) if is_kept else error)
+    shown = replace(error, throughput=None) if is_kept else error
+    figures = error_figures(replace(shown, p99=None) if error.is_tail_off else shown)
     known = [figures] if figures else []
     if not known and error.throughput is not None:
         known = ["records/s 0%"]
@@ -206,7 +209,7 @@ def _trust(job: JobAnswer) -> list[str]:
         known.append("latency unchecked")
     found = [f"model error as recorded: {', '.join(known)}"]
     if error.is_tail_off:
-        found.append(TAIL_OFF)
+        found.insert(0, f"p99 left out ({human_change(error.p99 or 0.0)})")
     timeouts = _timeouts(first)
     if timeouts < TIMEOUTS_MIN:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
@@ -215,7 +218,7 @@ def _trust(job: JobAnswer) -> list[str]:
         found.append(f"{'other ' * is_paused}host delays come on top")
     grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
     basis = [] if _is_healthy(job) else _basis(job)
-    return [f"{grade}: {found[0]}", *basis, *found[1:]]
+    return [f"{grade}: {found[0]}", *found[1:], *basis]
 
 
 def _basis(job: JobAnswer) -> list[str]:
@@ -254,9 +257,7 @@ def _next(job: JobAnswer) -> list[str]:
         if not keys:
             return ["nothing to change: the recorded settings meet the limit"]
         change = f"set {', '.join(keys)}" if len(keys) == 1 else "set the keys below"
-        if choice.recorded_margin is not None:
-            change = f"nothing has to change; for less cost {change}"
-        return [change, "then measure it"]
+        return _if_needed(choice, job, [change, "then measure it"])
     if _lacks_metrics(job):
         return [
             "record with --rest URL (of the JobManager): Flink's metrics show which task is busy"
@@ -270,21 +271,34 @@ def _next(job: JobAnswer) -> list[str]:
     if _timeouts(first) < TIMEOUTS_MIN:
         timeout_ns = network_of(first.trace.config).buffer_timeout_ns
         return [f"record {human_duration(TIMEOUTS_MIN * timeout_ns)} or more: this is too short"]
+    if choice is not None and job.lacks_tail(choice):
+        return ["give a limit on p50 or p90, or record again"]
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
     return [f"give a limit, as in --target '{_example(job)}', for the keys to set"]
 
 
+def _if_needed(choice: Choice, job: JobAnswer, steps: list[str]) -> list[str]:
+    """The steps to a choice; only to lower the cost where the recorded setting meets the limits."""
+    if choice.recorded_margin is None:
+        return steps
+    if not job.costs_no_more(choice):
+        return ["nothing has to change"]
+    return [f"nothing has to change; for less cost: {steps[0]}", *steps[1:]]
+
+
 def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
     assert job.by_task is not None
+    choice = job.by_task.choice
     change = "set the timeouts below in the job's code"
     if len(keys := one_for_all(job).splitlines()) == 1:
         change += f", or for all tasks {keys[0].removeprefix('# ')}"
-    if not is_own or (place := job.by_task.choice.point) is None:
-        return [change, "then measure it"]
+    if not is_own or (place := choice.point) is None:
+        return _if_needed(choice, job, [change, "then measure it"])
     timeouts = zip(job.edge_numbers, job.points[place].timeouts_ns, strict=True)
     asked = ",".join(f"{number}={timeout_ns // NS_PER_MS}ms" for number, timeout_ns in timeouts)
-    return [f"flinknet bench again {quote(job.path)} --edge-timeout {asked}", change]
+    again = f"flinknet bench again {quote(job.path)} --edge-timeout {asked}"
+    return _if_needed(choice, job, [again, change])
 
 
 def _example(job: JobAnswer) -> str:

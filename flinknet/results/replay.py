@@ -383,6 +383,18 @@ class JobAnswer:
         """The setting that meets the targets; None where nothing is advised."""
         return self.advice.choice
 
+    def costs_no_more(self, choice: Choice) -> bool:
+        """Whether a choice is known to take no more buffers per second than the recorded
+        setting."""
+        recorded = next((each.buffers_per_s for each in self.points if each.is_recorded), None)
+        own = None if choice.point is None else self.points[choice.point].buffers_per_s
+        return own is not None and recorded is not None and own <= recorded
+
+    def lacks_tail(self, choice: Choice) -> bool:
+        """Whether a target bounds p99 or more, and the model is too far off in that alone."""
+        bounds_tail = any(each.lstrip().startswith(("p99", "max")) for each in choice.targets)
+        return self.model_error.is_tail_off and bounds_tail
+
     @property
     def edge_titles(self) -> list[str]:
         """Number and name of each edge."""

@@ -66,11 +66,18 @@ def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
     assert "knee" not in actual
 
 
-def test_a_limit_that_the_recorded_setting_keeps_is_already_met() -> None:
+@pytest.mark.parametrize(
+    ("buffers", "said"), [(90.0, "cheapest:"), (100.0, "cheapest:"), (110.0, "also met with")]
+)
+def test_a_limit_that_the_recorded_setting_keeps_is_already_met(buffers: float, said: str) -> None:
+    """A choice of more buffers per second, as of smaller ones, is not called cheaper."""
     kept = CHOICE | {"recorded_margin": 0.4}
-    actual = text(situation(choice=kept))
-    cheapest = "cheapest: buffer timeout 15ms: 27% below the limit"
-    assert f"already met: p99<=20ms as recorded, 40% below the limit; {cheapest}" in actual
+    given = answer(situation(choice=kept))
+    for point, buffers_per_s in zip(given["trade_offs"], (100.0, buffers), strict=True):
+        point["buffers_per_s"] = buffers_per_s
+    actual = text_of(given)
+    also = f"{said} buffer timeout 15ms: 27% below the limit"
+    assert f"already met: p99<=20ms as recorded, 40% below the limit; {also}" in actual
     actual = text(situation(choice=kept | {"point": 0, "margin": 0.4, "patch": ""}))
     assert "already met: p99<=20ms with buffer timeout 100ms: 40% below the limit" in actual
 

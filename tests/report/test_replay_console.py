@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from flinknet.report.page_parts import (
     Table,
     headline,
 )
+from flinknet.report.replay_headline import replay_sentences
+from flinknet.results import JobAnswer, TaskTimeouts
 from flinknet.units import human_duration
 from tests import page_answer
 from tests.page_answer import latency, print_replays, typed
@@ -96,6 +99,9 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
     assert all(len(line) <= WIDTH for line in lines)
     assert "clause 8" in " ".join(lines)
     assert lines[-1] == "next       go on"
+    assert headline([Sentence("trust", ["its basis"], gives_way=True), *sentences]) == lines
+    short = [Sentence("trust", ["its basis"], gives_way=True), Sentence("next", ["go on"])]
+    assert headline(short) == ["trust      its basis", "next       go on"]
     happened = ["snk is busy.", "3 of 4 checkpoints expired:", "their barriers wait " * 20]
     shown = headline([Sentence("verdict", happened), *sentences])
     assert "3 of 4 checkpoints expired" in " ".join(shown)
@@ -107,9 +113,82 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
 def test_a_p99_that_must_not_be_relied_on_is_left_out_alone() -> None:
     lines = printed_first(answer(model_error={"throughput": 0.0, "p50": -0.1, "p99": 0.8}))
     trust = " ".join(" ".join(lines[: lines.index("")]).split())
-    assert "p99 +80.0%; p99 is left out: off by more than 50%" in trust
+    assert "poor: p99 left out (+80.0%); model error as recorded: p50 −10.0%" in trust
     (head,) = (line for line in lines if line.startswith("timeout "))
     assert head.split() == ["timeout", "records/s", "p50", "buffers/s"]
+
+
+CHOICE = {
+    **{"targets": ["p99<=12ms"], "point": 2, "is_safe": True, "margin": 0.3, "nearest": None},
+    **{"patch": "execution.buffer-timeout.interval: 100 ms", "recorded_margin": 0.2},
+}
+
+
+def sentences_of(job: JobAnswer) -> dict[str, str]:
+    return {each.name: each.text for each in replay_sentences(job)}
+
+
+def with_choice(**changes: Any) -> dict[str, Any]:
+    """An answer with a choice at the recorded rate."""
+    choice = CHOICE | changes
+    situations = [page_answer.situation(choice=choice)]
+    return answer(advice={"frontier": [], "choice": choice, "situations": situations})
+
+
+def test_a_limit_on_a_p99_that_is_left_out_is_said_to_have_no_answer() -> None:
+    given = with_choice(point=None, is_known=False, margin=None, recorded_margin=None)
+    off = given | {"model_error": {"throughput": 0.0, "p50": -0.1, "p99": 0.8}}
+    said = sentences_of(typed(off).alone)
+    assert "p99 and all beyond it cannot be answered from this recording" in said["trade-off"]
+    assert said["next"] == "give a limit on p50 or p90, or record again"
+    assert "a figure is missing" in sentences_of(typed(given).alone)["trade-off"]
+
+
+def test_the_recorded_situation_comes_first_and_others_that_miss_the_limit_behind_it() -> None:
+    missed = CHOICE | {"point": None, "nearest": 0, "margin": -1.0, "recorded_margin": None}
+    kept = CHOICE | {"point": 1, "patch": ""}
+    situations = [
+        page_answer.situation(consumer_speed=0.01, choice=missed),
+        page_answer.situation(choice=kept),
+    ]
+    points = [point("10 ms", consumer_speed=0.01), point("10 ms", is_recorded=True)]
+    advice = {"frontier": [], "choice": kept, "situations": situations}
+    said = sentences_of(typed(answer(trade_offs=points, advice=advice)).alone)
+    assert said["trade-off"].startswith("already met: p99<=12ms with consumer speed x1")
+    assert "; no predicted setting meets p99<=12ms at consumer speed x0.01" in said["trade-off"]
+    assert said["next"] == "nothing to change: the recorded settings meet the limit"
+
+
+@pytest.mark.parametrize("is_by_task", [False, True])
+@pytest.mark.parametrize("is_cheaper", [False, True])
+def test_where_the_recorded_setting_keeps_the_limit_a_change_only_lowers_the_cost(
+    is_by_task: bool, is_cheaper: bool
+) -> None:
+    given = with_choice(point=2 if is_cheaper else 0)
+    job = typed(given).alone
+    if is_by_task:
+        assert job.choice is not None
+        timeouts_ns = (1_000_000, 2_000_000)
+        job = replace(
+            job,
+            points=tuple(replace(each, timeouts_ns=timeouts_ns) for each in job.points),
+            edges=("A → B", "B → C"),
+            edge_numbers=(1, 2),
+            feeding=(None, 0),
+            by_task=TaskTimeouts(
+                tasks=("A", "B"),
+                timeouts_ns=timeouts_ns,
+                choice=job.choice,
+                longer=(None, None),
+                saved=0.2,
+                settings=3,
+                is_ended=True,
+            ),
+        )
+    change = "flinknet bench again runs/one --edge-timeout 1=1ms,2=2ms" if is_by_task else "set "
+    said = sentences_of(job)["next"]
+    assert said.startswith("nothing has to change")
+    assert said.startswith(f"nothing has to change; for less cost: {change}") == is_cheaper
 
 
 def test_where_bench_cannot_check_it_is_not_sent_there() -> None:

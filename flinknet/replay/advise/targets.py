@@ -96,7 +96,7 @@ class Target:
         return (self.limit - max(known)) / self.limit
 
     def reserve(self, error: ModelError) -> float:
-        """The margin that a prediction needs to be relied on, by errors that are not too far off."""
+        """The margin that a prediction needs to be relied on, by errors that count."""
         tail = None if error.is_tail_off else error.p99
         known = {"throughput": error.throughput, "p50": error.p50}.get(self.metric, tail)
         return max(abs(known or 0.0), MARGIN_MIN)
