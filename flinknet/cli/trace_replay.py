@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from json import dumps
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -243,7 +244,7 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
                 checkpoint=kept,
                 channels=channels or (),
                 on_progress=say_step,
-                on_verdict=partial(_say, off_terminal_too=True),
+                on_verdict=_say_verdict,
             )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
@@ -295,3 +296,13 @@ def _say(text: str, *, off_terminal_too: bool = False) -> None:
     """Print a line of progress on stderr, only on a terminal unless `off_terminal_too`."""
     if off_terminal_too or sys.stderr.isatty():
         click.echo(f"flinknet: {text} …", err=True)
+
+
+def _say_verdict(text: str) -> None:
+    """Print a verdict on stderr, in lines as wide as those of an answer."""
+    from flinknet.report.console import console_for
+    from flinknet.report.page_parts import WIDTH
+
+    begin = "flinknet: "
+    width = min(console_for(sys.stderr).width, WIDTH)
+    click.echo(fill(begin + text, width, subsequent_indent=" " * len(begin)), err=True)

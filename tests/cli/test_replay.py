@@ -14,12 +14,14 @@ from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.cli.replay_options import setting_warnings
+from flinknet.cli.trace_replay import _say_verdict
 from flinknet.options.what_if import FACTOR_MAX, FACTOR_MIN, SETTINGS
 from flinknet.replay.plans import (
     CORE_RECORDS_MAX,
     CORE_RECORDS_MAX_AT_MAX_RATE,
     CORE_RECORDS_MAX_CAPTURED,
 )
+from flinknet.report.page_parts import WIDTH
 from tests.recorded_run import write_run
 
 TOOLS = ("bash", "sh", "cat", "dirname", "ps", "env", "head", "basename", "uname", "chmod")
@@ -171,3 +173,14 @@ def test_a_file_is_reported_as_what_it_is(tmp_path: Path) -> None:
     }.items():
         result = CliRunner().invoke(main, ["trace", "replay", str(file)])
         assert (result.exit_code, result.stderr) == (4, f"flinknet: {file}: {actual}\n")
+
+
+def test_a_verdict_before_predictions_begin_is_as_wide_as_the_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _say_verdict("slow: " + "a task is busy and its siblings are not; " * 5 + "check its host")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("flinknet: slow: a task is busy")
+    assert lines[-1].endswith("check its host")
+    assert max(map(len, lines)) in range(80, WIDTH + 1)
+    assert all(each.startswith(" " * len("flinknet: ")) for each in lines[1:])
