@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.results import PERCENTILES, LatencyDistribution, LatencySummary
+from flinknet.results import PERCENTILES, SAMPLES_PER_TAIL, LatencyDistribution, LatencySummary
 
 SUB_BUCKET_BITS = 7
 SUB_BUCKETS = 1 << SUB_BUCKET_BITS
@@ -31,11 +31,6 @@ BUCKETS = SUB_BUCKETS * (VALUE_BITS - SUB_BUCKET_BITS + 1)
 
 FEW_VALUES = 512
 """Fewer are counted one by one, rather than for all buckets at once."""
-
-SAMPLES_PER_TAIL = 5
-"""A percentile is given only if at least this many samples lie on either side of it: p50 from 10
-samples, p99 from 500, p99.9 from 5,000, p99.99 from 50,000. With fewer it would just be one of the
-extremes."""
 
 _MANTISSA_SHIFT = 52 - SUB_BUCKET_BITS
 _EXPONENT_OFFSET = (1023 + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from flinknet.errors import ConfigError
-from flinknet.histogram import SAMPLES_PER_TAIL, SUB_BUCKETS
-from flinknet.results import PERCENTILES, comparison
+from flinknet.histogram import SUB_BUCKETS
+from flinknet.results import PERCENTILES, SAMPLES_PER_TAIL, comparison
 from flinknet.results.comparison import METRICS, Outcome, Verdict, difference, parse_limit
 from flinknet.results.comparison.differences import HISTOGRAM_RESOLUTION
 

@@ -19,12 +19,14 @@ from flinknet.results import (
     SituationAdvice,
     TaskTimeouts,
     TradeOffPoint,
+    why_unchecked,
 )
 from flinknet.units import NS_PER_MS, format_duration_ns, human_change, human_count, human_duration
 
 from .page_parts import Code, Lines, Part, Text
 from .trade_words import (
     BUFFER_TIMEOUT,
+    knee_meaning,
     label_of,
     settings_of,
     situation_label,
@@ -33,11 +35,6 @@ from .trade_words import (
     what_varies,
 )
 
-FRONTIER = "no other setting is as good in all of p99, throughput, buffers/s and memory"
-KNEE = (
-    "smallest combined loss of p99, throughput, buffers/s and memory among these settings; no"
-    " advice: give a limit, as in --target 'p99<=20ms', for keys to set"
-)
 KNEE_MARK = "knee"
 UNSAFE = "closer to the limit than 5% or the model's error on the recorded setting: measure it"
 TOO_CLOSE = "too close (5% or the model's error on the recorded setting stay free)"
@@ -189,7 +186,7 @@ def _recommendation(
     return Recommendation(
         "knee",
         f" of the frontier: {label_of(settings_of(job.points[situation.knee]), varied)}",
-        KNEE,
+        knee_meaning(job.points),
         remarks=tuple(situation.beyond_keys),
     )
 
@@ -292,7 +289,9 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
         latency_ns = getattr(point.latency_high_ns or point.latency_ns, metric)
         value = f"{human_duration(latency_ns)}, " if latency_ns is not None else ""
         if value and point.latency_high_ns:
-            value = f"up to {value[:-2]} (90% interval), "
+            is_likely = point.buffers_low_per_s is not None
+            bound = "90% interval" if is_likely else "within the clocks' error"
+            value = f"up to {value[:-2]} ({bound}), "
     if margin < -1:
         times = f"{1 - margin:,.0f}" if margin < -999 else f"{1 - margin:.3g}"
         return f": {value}{times} times the limit"
@@ -305,8 +304,17 @@ FITTED = "fitted to the recorded one"
 TAIL_OFF = f"p99 is left out: off by more than {ERROR_TO_BET_ON:.0%}"
 """Remark where only p99 must not be relied on."""
 
-UNPREDICTED = "the recorded setting could not be predicted"
-"""Why not to rely on predictions."""
+
+def why_no_latency(job: JobAnswer) -> str | None:
+    """Why no setting has a latency; None if one has."""
+    points = job.points
+    if any(each.latency_ns.p50 is not None for each in points):
+        return None
+    whys = [each.why_unknown for each in points] + [each.why_no_latency for each in points]
+    few = "too few records support a percentile"
+    if any(each.latency_ns.is_below_clocks for each in points):
+        few = "latencies are below the error of the hosts' clocks"
+    return next((each for each in whys if each), few)
 
 
 def is_off(error: float | None) -> bool:
@@ -324,7 +332,7 @@ def model_error_part(job: JobAnswer) -> Lines:
     error, used, unknown = job.model_error, _simulated_part(job), _unknown_lines(job)
     is_doubt = bool(unknown) or error.misses is not None or error.is_tail_off
     if all(value is None for value in asdict(error).values()):
-        lines = ["model error unknown", f"from {used}; {UNPREDICTED}", *unknown]
+        lines = ["model error unknown", f"from {used}; {why_unchecked(job.points)}", *unknown]
         return _error_banner(lines, error, is_doubt=True)
     parts = [f"records/s {FITTED}"] if is_fitted(job) else []
     parts += [error_figures(error)] if error_figures(error) else []
@@ -340,12 +348,10 @@ def model_error_part(job: JobAnswer) -> Lines:
         consequence = f"{TAIL_OFF}; {consequence}"
     if error.misses:
         consequence = f"predictions are not shown: {error.misses}"
-    lines = [
-        f"model error on the recorded setting: {', '.join(parts)}",
-        f"from {used}; {consequence}",
-        *unknown,
-    ]
-    return _error_banner(lines, error, is_doubt=is_doubt)
+    lines = [f"model error on the recorded setting: {', '.join(parts)}"]
+    if error.misses or why_no_latency(job) is None:
+        lines.append(f"from {used}; {consequence}")
+    return _error_banner([*lines, *unknown], error, is_doubt=is_doubt)
 
 
 def is_fitted(job: JobAnswer) -> bool:
@@ -427,6 +433,7 @@ def _simulated_part(job: JobAnswer) -> str:
     part, simulated = answer.trace.part, answer.simulated
     what = "measured part" if answer.trace.is_of_run else "trace"
     if not job.is_exchange:
+        what = what if part.is_whole or not job.is_whole else "part used"
         return f"{'all' if job.is_whole else human_duration(job.simulated_ns)} of the {what}"
     records = f"{human_count(simulated.records)} records"
     if simulated.is_whole:

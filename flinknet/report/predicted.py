@@ -16,7 +16,6 @@ from flinknet.results.figures import FIGURES, Figure, named
 from flinknet.units import MISSING, human_bytes, human_count
 
 from .advice import (
-    FRONTIER,
     KNEE_MARK,
     is_off,
     is_on_frontier,
@@ -28,6 +27,7 @@ from .page_parts import Head, Row, Table
 from .trade_words import (
     BUFFER_TIMEOUT,
     cpu_text,
+    frontier_meaning,
     notes_of,
     settings_of,
     timeout_ns_of,
@@ -120,9 +120,13 @@ def all_settings(job: JobAnswer) -> Table:
     """All figures of all settings, and the assumptions behind them."""
     predicted = predicted_of(job)
     notes = [PRICE_NOTE] if any(each.point.price for each in predicted) else []
-    notes += [f"◆ on the frontier: {FRONTIER}"] if any(x.is_on_frontier for x in predicted) else []
+    if any(each.is_on_frontier for each in predicted):
+        notes.append(f"◆ on the frontier: {frontier_meaning(job.points)}")
     notes.append(f"memory: {MEMORY[0].lower()}{MEMORY[1:-1]}")
-    notes += notes_of(job.points) if job.is_exchange else [PHASES, EDGES, *job.notes]
+    interval = _interval_of(job)
+    if interval == CLOCKS or (interval and not job.is_exchange):
+        notes.append(f"in brackets: {interval}")
+    notes += notes_of(job.points) if job.is_exchange else [EDGES, *job.notes]
     table = settings_table(predicted, hidden=_hidden_columns(job.model_error), notes=notes)
     return replace(table, title=f"All {len(predicted)} settings", fold="closed")
 
@@ -163,7 +167,8 @@ def settings_table(
             blank = [""] * (len(columns) - len(known))
             rows.append(Row(["", "", name, *known, *blank], tone="weak"))
     shown = ["timeout" if each == BUFFER_TIMEOUT else each for each in predicted[0].setting]
-    heads = [Head(", ".join(shown)), Head("", f"◆: {FRONTIER}.")]
+    frontier = frontier_meaning(each.point for each in predicted)
+    heads = [Head(", ".join(shown)), Head("", f"◆: {frontier}.")]
     heads += [Head("where", is_text=True)] if has_edges else []
     heads, keys = [*heads, *(head for head, _ in columns)], len(heads)
     kept = [
@@ -181,8 +186,16 @@ def _hidden_columns(error: ModelError) -> set[str]:
     return hidden | ({"p99"} if error.is_tail_off else set())
 
 
+def _interval_of(job: JobAnswer) -> str:
+    """The kind of interval that some predictions have: PHASES, CLOCKS, or none."""
+    points = [each for point in job.points for each in (point, *point.edges)]
+    if any(each.buffers_low_per_s is not None for each in points):
+        return PHASES
+    return CLOCKS if any(each.latency_high_ns for each in points) else ""
+
+
 def _ends_of(point: TradeOffPoint, field: str) -> tuple[float, float] | None:
-    """The 90% interval of a predicted figure, by its name in CSV files; None where it has none."""
+    """The interval of a predicted figure, by its name in CSV files; None where it has none."""
     low, high = point.latency_low_ns, point.latency_high_ns
     ends: tuple[float | None, float | None] = (None, None)
     if field == "buffers_per_s":
@@ -194,7 +207,7 @@ def _ends_of(point: TradeOffPoint, field: str) -> tuple[float, float] | None:
 
 
 def _with_interval(figure: Figure[TradeOffPoint]) -> Callable[[TradeOffPoint], str]:
-    """The text of a figure; with its 90% interval, where the records' instants are assumed."""
+    """The text of a figure; with its interval, if it has one."""
 
     def cell(point: TradeOffPoint) -> str:
         return with_ends(figure.text(point), _ends_of(point, figure.field), figure.show)
@@ -232,9 +245,10 @@ _COLUMNS: Sequence[tuple[Head, Callable[[TradeOffPoint], str]]] = [
 """All columns, with how the cell of a setting is written."""
 
 PHASES = (
-    "in brackets: 90% intervals, because a tap does not see when records were made, and flushers"
-    " start at random instants in every run"
+    "90% intervals, because a tap does not see when records were made, and flushers start at random"
+    " instants in every run"
 )
+CLOCKS = "bounds, because the clocks of two hosts agree within their error"
 EDGES = (
     "latency: of the job, from a record's creation until the last task has processed it; of an"
     " edge, from when the record comes to that edge"
@@ -295,7 +309,11 @@ def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> G
             )
         )
     sliders = [Slider(x, values[x], values[x].index(base.setting[x])) for x in names]
-    has_interval = any(each.point.latency_high_ns for each in predicted)
+    bands = {
+        PHASES: "The band is the 90% interval.",
+        CLOCKS: "The band is within the error of the hosts' clocks.",
+        "": "The band is as wide as the model's error on the recorded setting.",
+    }
     return Grid(
         sliders,
         [figure for _, figure in shown],
@@ -303,9 +321,7 @@ def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> G
         max(range(len(names)), key=lambda place: len(values[names[place]])),
         first,
         parts=_WORK if tasks else (),
-        meaning="The band is the 90% interval."
-        if has_interval
-        else "The band is as wide as the model's error on the recorded setting.",
+        meaning=bands[_interval_of(job)],
         bars_title="Where the time of the tasks goes",
         bars_meaning=_WORK_MEANING,
     )

@@ -16,12 +16,12 @@ from flinknet.results import (
     JobAnswer,
     TradeOffPoint,
     state_of,
+    why_unchecked,
 )
 from flinknet.results.trades import SAME_LATENCY
 from flinknet.units import NS_PER_MS, counted, human_change, human_count, human_duration
 
 from .advice import (
-    UNPREDICTED,
     Recommendation,
     doubts_of,
     error_figures,
@@ -30,6 +30,7 @@ from .advice import (
     is_worth_it,
     one_for_all,
     recommendations,
+    why_no_latency,
 )
 from .observed_tables import held_back
 from .page_parts import Sentence, clauses_of, last_part
@@ -38,6 +39,7 @@ from .trade_words import (
     BUFFER_TIMEOUT,
     NamedTrade,
     cost_parts,
+    example_limit,
     from_to,
     label_of,
     rate_parts,
@@ -82,13 +84,10 @@ def _is_healthy(job: JobAnswer) -> bool:
 
 def why_not_printed(job: JobAnswer) -> str | None:
     """Why no prediction is printed; None if some are."""
-    points = job.points
-    if all(each.latency_ns.p50 is None for each in points):
-        whys = [each.why_unknown for each in points] + [each.why_no_latency for each in points]
-        return next((each for each in whys if each), "too few records support a percentile")
-    if not job.model_error.counting:
-        return UNPREDICTED
-    return job.model_error.misses
+    why = why_no_latency(job)
+    if why is None and not job.model_error.counting:
+        return why_unchecked(job.points)
+    return why or job.model_error.misses
 
 
 def _recorded(job: JobAnswer) -> list[str]:
@@ -222,14 +221,16 @@ def _trust(job: JobAnswer) -> list[str]:
 
 
 def _basis(job: JobAnswer) -> list[str]:
-    """What the verdict rests on, and for how long that was seen; nothing without a verdict."""
+    """What the verdict rests on, and for how long that was seen; nothing without a verdict or
+    a record."""
     first = job.answers[0]
     part, origin = first.trace.part, first.trace.origin
     seen = "its own events" if first.trace.is_of_run else f"the messages of the {origin}"
     if first.flink is not None:
         seen = f"Flink's own metrics and {seen}"
     over = human_duration(part.to_ns - part.from_ns)
-    return [f"the verdict rests on {seen}, over {over}"] if _verdict(job) else []
+    is_seen = any(each.observed.records for each in job.answers)
+    return [f"the verdict rests on {seen}, over {over}"] if is_seen and _verdict(job) else []
 
 
 def _is_mended_first(job: JobAnswer) -> bool:
@@ -275,7 +276,7 @@ def _next(job: JobAnswer) -> list[str]:
         return ["give a limit on p50 or p90, or record again"]
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
-    return [f"give a limit, as in --target '{_example(job)}', for the keys to set"]
+    return [f"give a limit, as in --target '{example_limit(job.points)}', for the keys to set"]
 
 
 def _if_needed(choice: Choice, job: JobAnswer, steps: list[str]) -> list[str]:
@@ -299,12 +300,3 @@ def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
     asked = ",".join(f"{number}={timeout_ns // NS_PER_MS}ms" for number, timeout_ns in timeouts)
     again = f"flinknet bench again {quote(job.path)} --edge-timeout {asked}"
     return _if_needed(choice, job, [again, change])
-
-
-def _example(job: JobAnswer) -> str:
-    """A limit as an example: some half of p99, or of p50 where p99 is unknown, under the recorded
-    setting, to two digits."""
-    recorded = next(each for each in job.points if each.is_recorded).latency_ns
-    name = "p50" if recorded.p99 is None and recorded.p50 is not None else "p99"
-    half_ms = (recorded.p99 or recorded.p50 or 40 * NS_PER_MS) / NS_PER_MS / 2
-    return f"{name}<={float(f'{half_ms:.2g}'):g}ms"

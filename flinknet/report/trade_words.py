@@ -3,7 +3,7 @@ settings they belong to; a load in one line; gain and price of one setting again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
@@ -49,6 +49,37 @@ def settings_of(point: TradeOffPoint) -> dict[str, str]:
 def timeout_ns_of(point: TradeOffPoint) -> int:
     """The buffer timeout in ns; -1 for never."""
     return network_of(point.config).buffer_timeout_ns
+
+
+def _recorded_percentile(points: Iterable[TradeOffPoint]) -> tuple[str, float | None]:
+    """Name and value in ns of the percentile that settings are compared by: p99 of the recorded
+    one, or p50 where p99 is unknown."""
+    found = next((each.latency_ns for each in points if each.is_recorded), None)
+    if found is not None and found.p99 is None and found.p50 is not None:
+        return "p50", found.p50
+    return "p99", None if found is None else found.p99
+
+
+def example_limit(points: Iterable[TradeOffPoint]) -> str:
+    """A limit as an example: some half of what the recorded setting has, to two digits."""
+    name, value_ns = _recorded_percentile(points)
+    half_ms = (value_ns or 40 * NS_PER_MS) / NS_PER_MS / 2
+    return f"{name}<={float(f'{half_ms:.2g}'):g}ms"
+
+
+def frontier_meaning(points: Iterable[TradeOffPoint]) -> str:
+    """Explanation of the frontier among some settings."""
+    name, _ = _recorded_percentile(points)
+    return f"no other setting is as good in all of {name}, throughput, buffers/s and memory"
+
+
+def knee_meaning(points: Sequence[TradeOffPoint]) -> str:
+    """Explanation of the knee among some settings."""
+    name, _ = _recorded_percentile(points)
+    return (
+        f"smallest combined loss of {name}, throughput, buffers/s and memory among these settings;"
+        f" no advice: give a limit, as in --target '{example_limit(points)}', for keys to set"
+    )
 
 
 def situation_of(point: TradeOffPoint | SituationAdvice) -> dict[str, str]:

@@ -8,6 +8,11 @@ from typing import Any
 
 from flinknet.units import counted, human_bytes, human_count, human_duration, without_zeros
 
+SAMPLES_PER_TAIL = 5
+"""Samples that must lie on either side of a percentile, or it is not given: p50 from 10 samples,
+p99 from 500, p99.9 from 5,000, p99.99 from 50,000. With fewer it would just be one of the
+extremes."""
+
 
 @dataclass(frozen=True, slots=True)
 class LatencySummary:
@@ -24,6 +29,11 @@ class LatencySummary:
     p99_9: float | None = None
     p99_99: float | None = None
     max: int | None = None
+
+    @property
+    def is_below_clocks(self) -> bool:
+        """Whether p50 is unknown, and not for too few samples: it is below the clocks' error."""
+        return self.p50 is None and self.count >= 2 * SAMPLES_PER_TAIL
 
     def known_within(self, error_ns: int) -> LatencySummary:
         """The summary without figures that are smaller than the error of their clocks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
@@ -121,8 +121,9 @@ class TradeOffPoint:
 
     Attributes:
         latency_low_ns, latency_high_ns: ends of the 90% interval of each figure, where the trace
-            does not contain when records came, or has the clocks of two hosts.
-        buffers_low_per_s, buffers_high_per_s: ends of the interval of the buffers.
+            does not contain when records came. The clocks of two hosts move them further apart by
+            their error; without `buffers_low_per_s` that error is all that is between them.
+        buffers_low_per_s, buffers_high_per_s: ends of the 90% interval of the buffers.
         mean_latency_at_least_ns: mean of the recorded setting, by Little's law on its backlog.
         why_no_latency: fact of the trace that contradicts the predicted latency and backlog, which
             are then unknown.
@@ -161,12 +162,13 @@ class TradeOffPoint:
     @property
     def without_tail(self) -> Self:
         """The prediction without p99 and all beyond it."""
-        low, high = self.latency_low_ns, self.latency_high_ns
+        low, high, since = self.latency_low_ns, self.latency_high_ns, self.since_source_ns
         return replace(
             self,
             latency_ns=self.latency_ns.without_tail,
             latency_low_ns=None if low is None else low.without_tail,
             latency_high_ns=None if high is None else high.without_tail,
+            since_source_ns=None if since is None else since.without_tail,
         )
 
 
@@ -193,3 +195,16 @@ class JobPoint(TradeOffPoint):
         """The prediction with those for its edges."""
         own = {each.name: getattr(point, each.name) for each in fields(point)}
         return cls(**own, timeouts_ns=timeouts_ns, edges=edges)
+
+    @property
+    def without_tail(self) -> Self:
+        """The prediction without p99 and all beyond it, of the job and of its edges."""
+        point = super(JobPoint, self).without_tail  # super() alone fails with slots
+        return replace(point, edges=tuple(each.without_tail for each in self.edges))
+
+
+def why_unchecked(points: Sequence[TradeOffPoint]) -> str:
+    """Reason why the model's error is unknown, by the prediction of the recorded setting."""
+    if any(each.is_recorded and each.throughput_records_per_s is not None for each in points):
+        return "nothing was recorded to check the model with"
+    return "the recorded setting could not be predicted"

@@ -174,7 +174,7 @@ def test_a_part_that_was_asked_for_holds_enough_beats_of_what_is_predicted(
         throughput_records_per_s=1.0, buffers=0, latency_ns=SimpleNamespace(p50=1.0, p99=1.0)
     )
     error = model_error(points[1], measured, None)
-    assert (withheld(error, points) == UNKNOWN_ERROR) == is_asked
+    assert (withheld(error, points) or "").startswith(UNKNOWN_ERROR) == is_asked
 
 
 @pytest.mark.parametrize("is_fitted", [False, True])

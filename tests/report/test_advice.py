@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from flinknet.report.advice import (
-    KNEE,
     TOO_CLOSE,
     UNTRIED,
     is_on_frontier,
     marks_of,
     recommendations,
 )
+from flinknet.report.trade_words import frontier_meaning
 from tests import page_answer
 from tests.page_answer import typed
 from tests.report.printing import printed
@@ -106,11 +106,21 @@ def test_each_situation_has_its_own_lines() -> None:
 def test_without_a_target_the_knee_is_reported_and_what_it_is_and_no_keys() -> None:
     actual = text(situation())
     assert "knee of the frontier: buffer timeout 15ms" in actual
-    assert f"({KNEE})" in actual
+    assert "(smallest combined loss of p99, throughput," in actual
+    assert "as in --target 'p99<=20ms', for keys to set)" in actual
     assert "a.key" not in actual
     assert "config.yaml" not in actual
     assert "nothing to change" not in text(situation(knee_patch=""))
     assert "knee" not in text(situation(knee=None))
+
+
+def test_where_p99_of_the_recorded_setting_is_unknown_frontier_and_knee_are_of_p50() -> None:
+    given = answer(situation())
+    given["trade_offs"][0]["latency_ns"] = {"count": 400, "p50": 5e6}
+    actual = text_of(given)
+    assert "smallest combined loss of p50, throughput," in actual
+    assert "as in --target 'p50<=2.5ms'" in actual
+    assert " of p50, throughput, " in frontier_meaning(typed(given).alone.points)
 
 
 def test_a_situation_of_one_setting_has_no_mark() -> None:
@@ -169,7 +179,16 @@ def test_doubts_and_changes_without_keys_are_remarks(
 @pytest.mark.parametrize(
     ("choice", "point", "said"),
     [
-        ({}, {"latency_high_ns": {"p99": 19e6}}, "up to 19.0 ms (90% interval), 27% below"),
+        (
+            {},
+            {"latency_high_ns": {"p99": 19e6}, "buffers_low_per_s": 0.0},
+            "up to 19.0 ms (90% interval), 27% below",
+        ),
+        (
+            {},
+            {"latency_high_ns": {"p99": 19e6}},
+            "up to 19.0 ms (within the clocks' error), 27% below",
+        ),
         (
             {"point": None, "nearest": 1, "margin": -1.2},
             {"notes": ["the machine delayed 1 record in 100 by 43.3 ms or more"]},

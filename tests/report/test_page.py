@@ -403,6 +403,7 @@ def test_an_interval_or_the_error_of_the_model_is_a_band(show: Callable[..., Chr
     assert show(given).run(bands) == [2, 1, 0]
     for each in given["trade_offs"]:
         each |= {"latency_low_ns": latency(0.01), "latency_high_ns": latency(40)}
+        each |= {"buffers_low_per_s": 1.0}
     browser = show(given)
     assert browser.run(bands) == [2, 1, 0]
     actual = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from flinknet.report.advice import model_error_part
 from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for, print_part
 from flinknet.report.observed_tables import diagnosis_table
 from flinknet.report.page_parts import (
@@ -21,11 +22,13 @@ from flinknet.report.page_parts import (
     Table,
     headline,
 )
+from flinknet.report.predicted import grid_of
 from flinknet.report.replay_headline import replay_sentences
 from flinknet.results import JobAnswer, TaskTimeouts
+from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.units import human_duration
 from tests import page_answer
-from tests.page_answer import latency, print_replays, typed
+from tests.page_answer import S, latency, print_replays, typed
 
 LATENCY = latency()
 
@@ -197,6 +200,48 @@ def test_where_bench_cannot_check_it_is_not_sent_there() -> None:
     assert printed(edge)[2] == "from 30.0 k records; other settings may be further off"
 
 
+def test_without_a_latency_nothing_is_said_of_how_far_other_settings_are_off() -> None:
+    silent = {"latency_ns": {"count": 0}}
+    given = answer(
+        model_error={"throughput": 0.0, "p50": None, "p99": None},
+        trade_offs=[point("10 ms", is_recorded=True, **silent), point("5 ms", **silent)],
+    )
+    lines = printed(given)
+    assert lines[1].startswith("model error on the recorded setting: records/s 0.0%")
+    assert not any("further off" in line for line in lines)
+
+
+def test_of_a_job_all_of_a_part_is_not_all_of_the_trace() -> None:
+    given = answer(trace=answer()["trace"] | {"origin": "tap"})
+    whole = replace(typed(given).alone, feeding=(None, 0), is_whole=True)
+    assert model_error_part(whole).lines[1].startswith("from all of the trace; ")
+    given["trace"]["part"] |= {"from_ns": S, "whole_ns": 9 * S}
+    part = replace(whole, answers=(typed(given),))
+    assert model_error_part(part).lines[1].startswith("from all of the part used; ")
+
+
+def test_latencies_below_the_error_of_the_clocks_are_not_called_too_few() -> None:
+    given = answer(trade_offs=[point("10 ms", is_recorded=True, latency_ns={"count": 10})])
+    below = "not predicted: latencies are below the error of the hosts' clocks"
+    assert any(below in line for line in printed_first(given))
+    given["trade_offs"][0]["latency_ns"]["count"] = 9
+    few = "not predicted: too few records support a percentile"
+    assert any(few in line for line in printed_first(given))
+
+
+def test_intervals_of_the_clocks_alone_are_not_called_likely() -> None:
+    ends = {"latency_low_ns": latency(0.5), "latency_high_ns": latency(2)}
+    given = answer(trade_offs=[point("10 ms", is_recorded=True, **ends), point("5 ms", **ends)])
+    text = "\n".join(printed(given))
+    assert "in brackets: bounds, because the clocks of two hosts agree within their error" in text
+    assert "90% interval" not in text
+    job = typed(given).alone
+    assert grid_of(job).meaning == "The band is within the error of the hosts' clocks."
+    given["trade_offs"][0]["buffers_low_per_s"] = 1.0
+    assert grid_of(typed(given).alone).meaning == "The band is the 90% interval."
+    assert "clocks of two hosts" not in "\n".join(printed(given))
+
+
 def test_a_model_that_is_far_off_says_so_in_words() -> None:
     off = answer(model_error={"throughput": 2.8, "p50": -0.1, "p99": None})
     assert "predictions are not shown: the model misses" in printed(off)[2]
@@ -219,7 +264,24 @@ def test_a_part_of_a_run_is_called_a_part() -> None:
 
 def test_without_a_prediction_of_the_recorded_setting_the_error_is_unknown() -> None:
     unknown = dict.fromkeys(("throughput", "p50", "p99"))
-    assert printed(answer(model_error=unknown))[1].startswith("! model error unknown")
+    given = answer(model_error=unknown)
+    assert printed(given)[1].startswith("! model error unknown")
+    for each in given["trade_offs"]:
+        each["throughput_records_per_s"] = None
+    assert printed(given)[2] == "! from 30.0 k records; the recorded setting could not be predicted"
+
+
+def test_without_an_observed_record_neither_the_model_nor_the_verdict_is_trusted() -> None:
+    given = answer(model_error=dict.fromkeys(("throughput", "p50", "p99")))
+    healthy = Bottleneck(cause=Cause.NONE, evidence=("nothing holds the job up",))
+    said = []
+    for given["observed"]["records"] in (1, 0):
+        job = replace(typed(given), bottleneck=healthy).alone
+        said.append({each.name: each.text for each in replay_sentences(job)})
+    why = "not predicted: nothing was recorded to check the model with"
+    assert [each["trade-off"] for each in said] == [why, why]
+    basis = "the verdict rests on its own events, over 3.00 s"
+    assert [each["trust"] for each in said] == [basis, ""]
 
 
 def test_of_many_channels_the_slowest_are_shown_and_the_rest_counted() -> None:

@@ -27,6 +27,7 @@ from flinknet.results import (
     ModelError,
     SituationAdvice,
     TradeOffPoint,
+    why_unchecked,
 )
 from flinknet.units import NS_PER_MS, format_duration_ns
 
@@ -42,7 +43,7 @@ Costs = tuple[float, float, float, float]
 """Logarithms of latency, time per record, buffers per second and memory: each should be
 small."""
 
-UNKNOWN_ERROR = "the model's error is unknown: the recorded setting could not be predicted"
+UNKNOWN_ERROR = "the model's error is unknown"
 
 
 def choose(
@@ -132,7 +133,7 @@ def withheld(error: ModelError, points: Sequence[TradeOffPoint]) -> str | None:
         return CONTRADICTED
     known = error.counting
     if not known and any(each.throughput_records_per_s is not None for each in points):
-        return UNKNOWN_ERROR
+        return f"{UNKNOWN_ERROR}: {why_unchecked(points)}"
     return error.misses
 
 

@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass
 
 from flinknet.errors import ConfigError
-from flinknet.histogram import SAMPLES_PER_TAIL
 from flinknet.results import (
     PERCENTILES,
+    SAMPLES_PER_TAIL,
     BacklogSummary,
     LatencySummary,
     ModelError,

@@ -273,11 +273,25 @@ def test_a_p99_that_is_left_out_takes_no_margin_from_other_limits() -> None:
     assert not are_alike(alike, off)
 
 
+def test_without_its_tail_a_prediction_has_no_p99_of_any_clock_or_edge() -> None:
+    edge = replace(POINTS[0], since_source_ns=POINTS[0].latency_ns)
+    found = JobPoint.of(edge, (0,), (edge,)).without_tail
+    both = (found, *found.edges)
+    summaries = [each.latency_ns for each in both] + [each.since_source_ns for each in both]
+    assert summaries == [edge.latency_ns.without_tail] * 4
+    assert edge.latency_ns.p99 is not None
+
+
 def test_a_model_of_unknown_error_advises_nothing() -> None:
     """As of a part that is too short for the recorded setting, and not for a shorter timeout."""
     unknown = ModelError(None, None, None)
-    assert withheld(unknown, POINTS) == UNKNOWN_ERROR
-    found = advice(POINTS, [Target.parse("p99<=20s")], unknown, why_not=UNKNOWN_ERROR)
+    why_not = withheld(unknown, POINTS)
+    assert why_not == f"{UNKNOWN_ERROR}: nothing was recorded to check the model with"
+    lacking = [replace(each, throughput_records_per_s=None) for each in POINTS if each.is_recorded]
+    others = [each for each in POINTS if not each.is_recorded]
+    said = withheld(unknown, [*lacking, *others])
+    assert said == f"{UNKNOWN_ERROR}: the recorded setting could not be predicted"
+    found = advice(POINTS, [Target.parse("p99<=20s")], unknown, why_not=why_not)
     assert (found.frontier, found.choice, are_met([found])) == ((), None, False)
     nothing = [replace(each, throughput_records_per_s=None) for each in POINTS]
     assert withheld(unknown, nothing) is None
