@@ -251,7 +251,7 @@ def _of_choice(
         head,
         text,
         remarks=(*remarks, *(beyond_keys if beyond_keys or choice.patch else [UNCHANGED])),
-        patch=choice.patch,
+        patch=choice.patch if choice.recorded_margin is None or job.costs_no_more(choice) else "",
     )
 
 

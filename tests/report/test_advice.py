@@ -78,6 +78,7 @@ def test_a_limit_that_the_recorded_setting_keeps_is_already_met(buffers: float, 
     actual = text_of(given)
     also = f"{said} buffer timeout 15ms: 27% below the limit"
     assert f"already met: p99<=20ms as recorded, 40% below the limit; {also}" in actual
+    assert ("for Flink's config.yaml" in actual) == (said == "cheapest:")
     actual = text(situation(choice=kept | {"point": 0, "margin": 0.4, "patch": ""}))
     assert "already met: p99<=20ms with buffer timeout 100ms: 40% below the limit" in actual
 
