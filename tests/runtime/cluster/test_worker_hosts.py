@@ -39,7 +39,7 @@ OFFSET_NS, DRIFT_PPM = 3_000_000_000, 50
 HOSTS = ("10.78.0.1", "10.78.0.2")
 WRONG = {VARIABLE: f"{OFFSET_NS},{DRIFT_PPM}"}
 LOAD = ("--rate", "2k/s", "--duration", "2s", "--buffer-timeout", "5ms")
-LOSSES = int(os.environ.get("FLINKNET_LOSSES", "3"))
+LOSSES = int(os.environ.get("FLINKNET_LOSSES", "1"))
 CLONE_NEWNET = 0x40000000
 
 NOTES = '''"""Notes when a process of the wrong clock is told how to correct it."""
