@@ -314,9 +314,8 @@ class SubmittedJob(JobLead):
         known = result.warnings
         if self._is_joining:  # it does not decide the size of the cluster
             known = tuple(each for each in known if each.code != IDLE_TASK_MANAGER)
-        result = replace(result, vertices=tuple(vertices), warnings=known)
-        if latency_ns.count:
-            result = replace(result, latency_ns=latency_ns)
+        measured = latency_ns if latency_ns.count else None
+        result = replace(result, vertices=tuple(vertices), warnings=known, latency_ns=measured)
         with whole_file(self.run_dir / RESULT_NAME) as file:
             file.write(json.dumps(result.to_dict(), indent=1).encode() + b"\n")
 
