@@ -25,8 +25,8 @@ WAITS_FOR_CREDIT: Final = 3
 """Number of such waits in a row, all at one credit and none below it, that show that it is 0."""
 
 COUNTERS_MAX: Final = 4096
-"""Most record streams within one channel: one for each subpartition, and one for each recovered
-pair of input and output while in-flight data is recovered."""
+"""Most record streams within one channel: one for each subpartition and, while in-flight data is
+recovered, each pair of input and output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,12 @@ class Ends:
 
 @dataclass(slots=True)
 class Wait:
-    """Waits of one kind, in ns.
+    """Waits of one kind."""
 
-    Attributes:
-        ns: how long those took that have ended.
-        since_ns: beginning of the current one; -1: there is none.
-    """
-
-    ns: int = 0
-    since_ns: int = -1
+    ns: int = 0  # of those that have ended
+    since_ns: int = -1  # beginning of the current one; -1: there is none
 
     def begin(self, at_ns: int) -> None:
-        """Begin a wait, unless one is going on."""
         if self.since_ns < 0:
             self.since_ns = at_ns
 
@@ -69,61 +63,40 @@ class Wait:
 
 @dataclass(slots=True, eq=False)
 class ObservedChannel:
-    """The state of one channel, as far as the observed messages show it.
+    """The state of one channel, as far as the observed messages show it. Events count in
+    `payload_bytes`, but not in `data_bytes`."""
 
-    Attributes:
-        index: number of the channel in the trace and its manifest.
-        partition_id: includes the producer's attempt; None if the request was missed, unless a live
-            capture infers it.
-        subpartitions: the first and the last; those of the first buffer if the request was missed.
-        initial_credit: None if the request was missed.
-        credits_available: data buffers that may pass without new credit. Known from a
-            PartitionRequest on, as long as no bytes are missed; otherwise None, until waits with a
-            backlog show when it was 0 (`is_credit_inferred`).
-        backlog_buffers: the backlog the producer last announced; None before the first.
-        next_sequence_number: None before the first buffer.
-        may_lack_messages: bytes of the producer are missing since the last buffer or event.
-        is_blocked: an event of a blocking type has passed, and no ResumeConsumption since.
-        exhausted, starved, blocked: waits without credit, of data without credit (back pressure),
-            and behind an event of a blocking type.
-        in_flight_buffers: data buffers whose credit has not come back yet. A lower bound, because
-            floating buffers announce more credit than came back.
-        data_buffers, events, payload_bytes, data_bytes, records: observed totals; events count in
-            payload_bytes only. Records of `uncounted_buffers` data buffers were not counted (they
-            are compressed, or record boundaries were lost); `other_elements` are watermarks and
-            the like.
-        first_ns, last_ns: instants of the first and the last data buffer.
-        events_by_kind: by class name. `barriers`: (checkpoint id, instant), the last ones.
-    """
-
-    index: int
+    index: int  # its number in the trace and its manifest
     receiver_id: bytes
     ends: Ends
-    partition_id: ResultPartitionID | None = None
-    subpartitions: tuple[int, int] | None = None
-    initial_credit: int | None = None
+    partition_id: ResultPartitionID | None = None  # None: the request was missed; see `Places`
+    subpartitions: tuple[int, int] | None = None  # first and last; without a request, that of data
+    initial_credit: int | None = None  # None: the request was missed
+    # Data buffers that may pass without new credit. Known from a request on, as long as no bytes
+    # are missed; otherwise None, until waits with a backlog show when it was 0.
     credits_available: int | None = None
     is_credit_inferred: bool = False
     credits_granted: int = 0
-    backlog_buffers: int | None = None
+    backlog_buffers: int | None = None  # as the producer last announced
     next_sequence_number: int | None = None
-    may_lack_messages: bool = False
-    is_blocked: bool = False
+    may_lack_messages: bool = False  # bytes are missing since the producer's last buffer or event
+    is_blocked: bool = False  # an event of a blocking type passed, and no ResumeConsumption since
     is_ended: bool = False
-    exhausted: Wait = field(default_factory=Wait)
-    starved: Wait = field(default_factory=Wait)
-    blocked: Wait = field(default_factory=Wait)
+    exhausted: Wait = field(default_factory=Wait)  # without credit
+    starved: Wait = field(default_factory=Wait)  # of data, without credit: back pressure
+    blocked: Wait = field(default_factory=Wait)  # behind an event of a blocking type
     data_buffers: int = 0
     events: int = 0
     payload_bytes: int = 0
     data_bytes: int = 0
     largest_buffer_bytes: int = 0
     records: int = 0
-    other_elements: int = 0
-    uncounted_buffers: int = 0
-    events_by_kind: Counter[str] = field(default_factory=Counter)
+    other_elements: int = 0  # watermarks and the like
+    uncounted_buffers: int = 0  # without a count: compressed, or record boundaries were lost
+    events_by_kind: Counter[str] = field(default_factory=Counter)  # by class name
+    # checkpoint id and instant of the last ones
     barriers: deque[tuple[int, int]] = field(default_factory=partial(deque, maxlen=BARRIERS_KEPT))
-    first_ns: int | None = None
+    first_ns: int | None = None  # of data buffers
     last_ns: int | None = None
     recovered: tuple[int, int] | None = None
     is_inside_unknown: bool = True  # record boundaries are unknown
@@ -136,6 +109,8 @@ class ObservedChannel:
 
     @property
     def in_flight_buffers(self) -> int:
+        """Data buffers whose credit has not come back yet. A lower bound, because floating buffers
+        announce more credit than came back."""
         return max(0, self.data_buffers - self.credits_granted)
 
     def forget_credit(self) -> None:
@@ -152,8 +127,7 @@ class ObservedChannel:
 
     def grant_unknown(self, credit: int, at_ns: int) -> None:
         """Note credit while the credit is unknown. It becomes known if it must have been 0 before:
-        data waited, as nothing else than credit holds a producer back for so long so often.
-        """
+        data waited, as nothing else than credit holds a producer back for so long so often."""
         is_waiting = self.backlog_buffers and not self.is_blocked and self.last_ns is not None
         if is_waiting and at_ns - (self.last_ns or 0) >= WAIT_FOR_CREDIT_NS:
             is_same = self._balance == self._waits_at
@@ -164,8 +138,7 @@ class ObservedChannel:
 
     def exhaust(self, at_ns: int) -> None:
         """Note that the last credit is used. More data is known to wait only if the last buffer
-        announced a backlog: a producer without credit sends nothing.
-        """
+        announced a backlog: a producer without credit sends nothing."""
         self.exhausted.begin(at_ns)
         if self.backlog_buffers:
             self.starved.begin(at_ns)
@@ -205,7 +178,6 @@ class ObservedChannel:
         self.is_inside_unknown = False
 
     def counter_of(self, subpartition: int) -> RecordCounter:
-        """The counter of the records of a subpartition."""
         known = self.counter
         if known is not None and known[0] == subpartition:
             return known[1]
@@ -225,16 +197,10 @@ class ObservedChannel:
         self.recovered = pair
         self.counter = None
 
-    def restart_records(self, subpartition: int) -> None:
-        """Note a record boundary: the next data of the subpartition begins with a record."""
-        self.counter_of(subpartition).restart()
-
     def resume(self, at_ns: int) -> tuple[int, int]:
-        """Apply a ResumeConsumption: earlier credit is void if the initial credit was 0
-        (Flink: CreditBasedSequenceNumberingViewReader.resumeConsumption).
-
-        Returns: credit before and after; -1 where it does not change or is unknown.
-        """
+        """Apply a ResumeConsumption: earlier credit is void if the initial credit was 0 (Flink:
+        CreditBasedSequenceNumberingViewReader.resumeConsumption). Returns: credit before and after;
+        -1 where it does not change or is unknown."""
         self._unblock(at_ns)
         if self.initial_credit != 0 or self.credits_available is None:
             return -1, -1
@@ -329,12 +295,13 @@ class ChannelTable:
 def later_attempts(channels: Sequence[ObservedChannel]) -> list[int]:
     """Number of later attempts of each channel's producer that were observed."""
     attempts: dict[ExecutionVertexID, dict[ExecutionAttemptID, int]] = {}
-    numbers: list[tuple[dict[ExecutionAttemptID, int], int]] = []
+    found = []
     for each in channels:
-        if each.partition_id is None:
-            numbers.append(({}, 0))
-            continue
-        producer = each.partition_id.producer_id
-        known = attempts.setdefault(producer.execution_vertex_id, {})
-        numbers.append((known, known.setdefault(producer, len(known) + 1)))
-    return [len(known) - number for known, number in numbers]
+        later: dict[ExecutionAttemptID, int] = {}
+        number = -1
+        if each.partition_id is not None:
+            producer = each.partition_id.producer_id
+            later = attempts.setdefault(producer.execution_vertex_id, later)
+            number = later.setdefault(producer, len(later))
+        found.append((later, number))
+    return [len(later) - number - 1 for later, number in found]

@@ -14,7 +14,9 @@ from flinknet.core.wire import checkpoint_barrier, events
 def dissector_script() -> str:
     """The script, ready for Wireshark's plugin folder or `tshark -X lua_script:FILE`."""
     tables = {
-        "MESSAGES": _rows((each, _camel(each.name)) for each in MessageKind),
+        "MESSAGES": _rows(
+            (each, "".join(map(str.capitalize, each.name.split("_")))) for each in MessageKind
+        ),
         "DATA_TYPES": _names(DataType),
         "EVENTS": _rows((tag, each.__name__) for tag, each in events.EVENT_CLASSES.items()),
         "CHECKPOINT_KINDS": _names(checkpoint_barrier.SnapshotType),
@@ -33,7 +35,3 @@ def _names(kinds: type[IntEnum]) -> str:
 
 def _rows(names: Iterable[tuple[int, str]]) -> str:
     return "\n".join(f'  [{int(number)}] = "{name}",' for number, name in sorted(names))
-
-
-def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))

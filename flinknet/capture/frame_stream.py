@@ -17,7 +17,6 @@ from flinknet.core.wire.layout import (
     MAGIC,
     PARTIAL_BUFFERS,
     PARTIAL_SIZE_BYTES,
-    PLAUSIBLE_BYTES_MAX,
     SIZE,
     Direction,
     Header,
@@ -45,17 +44,15 @@ _HEADER_BYTES_MAX = max(each.header_bytes for each in LAYOUTS.values())
 
 
 class FrameSink:
-    """Receives the frames of a stream. Views are valid during the call only. The methods for
-    buffers are called only for a producer's stream, as consumers send none.
-    """
+    """Receives the frames of a stream. Views are valid during the call only. Only a producer's
+    stream has buffers."""
 
     def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
         """A whole BufferResponse without partial buffers."""
 
     def begin_buffer(self, header: Header, sizes: tuple[int, ...], at_ns: int) -> None:
-        """Begin a BufferResponse whose payload comes in pieces, with the sizes of its partial
-        buffers. The header has the payload's size.
-        """
+        """The header of a BufferResponse whose payload comes in pieces, and the sizes of its
+        partial buffers."""
 
     def payload(self, piece: memoryview, at_ns: int) -> None:
         """The next bytes of the payload begun last."""
@@ -74,15 +71,7 @@ class FrameSink:
 
 
 class FrameStream:
-    """Follows one direction.
-
-    Attributes:
-        layout: layout of BufferResponses; None until the first one shows it.
-        certain_from_ns: instant since which every byte belongs to a frame; None while searching.
-        skipped_bytes: received bytes that belong to no frame.
-        bytes: received bytes.
-        missing_bytes: bytes that were lost, as far as their number is known.
-    """
+    """Follows one direction."""
 
     def __init__(
         self,
@@ -93,10 +82,11 @@ class FrameStream:
         is_from_start: bool = True,
     ) -> None:
         self.direction = direction
-        self.layout = layout
-        self.certain_from_ns: int | None = None
-        self.skipped_bytes = 0
-        self.bytes = self.missing_bytes = 0
+        self.layout = layout  # of BufferResponses; None until the first one shows it
+        self.certain_from_ns: int | None = None  # since then every byte belongs to a frame
+        self.skipped_bytes = 0  # received, but of no frame
+        self.bytes = 0  # received
+        self.missing_bytes = 0  # lost, as far as their number is known
         self._sink = sink
         self._is_synced = is_from_start
         self._rest = bytearray()  # the start of a frame
@@ -124,20 +114,17 @@ class FrameStream:
             self._sink.missing_payload(lost_bytes, at_ns)
         elif lost_bytes is not None and lost_bytes <= self._skip_left:
             self._skip_left -= lost_bytes
-        elif lost_bytes is not None and self._is_within_candidate(lost_bytes):
-            self._holes.append((len(self._rest), lost_bytes))
-            self._rest += bytes(lost_bytes)
         else:
+            if lost_bytes is not None and not self._is_synced:
+                # within the frame that the search waits to have confirmed?
+                length = self._frame_bytes(bytes(self._rest), 0)
+                if length is not None and 0 < len(self._rest) + lost_bytes <= length:
+                    self._holes.append((len(self._rest), lost_bytes))
+                    self._rest += bytes(lost_bytes)
+                    return
             self._lose_sync("bytes are missing", at_ns)
             self._rest.clear()
             self._holes.clear()
-
-    def _is_within_candidate(self, lost_bytes: int) -> bool:
-        """Whether lost bytes belong to the frame that the search waits to have confirmed."""
-        if self._is_synced:
-            return False
-        length = self._frame_bytes(bytes(self._rest), 0)
-        return length is not None and 0 < len(self._rest) + lost_bytes <= length
 
     def _receive(self, data: memoryview, at_ns: int) -> None:
         sink, position, end = self._sink, 0, len(data)
@@ -224,22 +211,20 @@ class FrameStream:
         header = layout.read(rest, 0) if layout is not None else None
         if layout is None or header is None or not layout.is_plausible(header):
             what = bytes(rest[FRAME_HEADER_BYTES:]).hex()
-            if length - len(rest) <= PLAUSIBLE_BYTES_MAX:
-                self._skip(f"an invalid BufferResponse ({what})", length - len(rest), at_ns)
+            self._skip(f"an invalid BufferResponse ({what})", length - len(rest), at_ns)
             return
         start = layout.header_bytes + PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
+        left = start + header[SIZE] - len(rest)
         if header[PARTIAL_BUFFERS] > PARTIAL_BUFFERS_MAX:
             what = f"a BufferResponse of {header[PARTIAL_BUFFERS]} partial buffers"
-            self._skip(what, start + header[SIZE] - len(rest), at_ns)
+            self._skip(what, left, at_ns)
             return
         if len(rest) < start:
             self._wanted = start
             return
         sizes = peek_sizes(rest, layout.header_bytes, header[PARTIAL_BUFFERS])
         if sizes and (sum(sizes) != header[SIZE] or min(sizes) < 0):
-            self._skip(
-                "partial buffers that do not add up", start + header[SIZE] - len(rest), at_ns
-            )
+            self._skip("partial buffers that do not add up", left, at_ns)
             return
         held = bytes(rest[start:])  # the header of 1.20 is shorter than the largest, which was read
         self._restart()

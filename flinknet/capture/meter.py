@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from flinknet.errors import ConfigError
@@ -63,12 +64,15 @@ class Meter:
             metrics["no_credit"] = max(row["no_credit_share"] for row in open_rows)
             metrics["blocked"] = max(row["blocked_share"] for row in open_rows)
             metrics["backlog_buffers"] = max(row["backlog_buffers"] or 0 for row in open_rows)
-        pressed = sorted(open_rows, key=_pressure)
+        worst = sorted(
+            open_rows,
+            key=lambda row: (-row["starved_share"], -row["no_credit_share"], row["channel"]),
+        )
         return {
             "channels_open": len(open_rows),
             "bytes_per_s": bytes_per_s,
             "records_per_s": sum(counted) if counted else None,
-            "channels": sorted(pressed[:CHANNELS_SHOWN], key=lambda row: row["channel"]),
+            "channels": sorted(worst[:CHANNELS_SHOWN], key=lambda row: row["channel"]),
             "metrics": metrics,
         }
 
@@ -95,10 +99,6 @@ class Meter:
             "blocked_share": blocked,
             "fill": size / buffers / self._largest_buffer_bytes if buffers else None,
         }
-
-
-def _pressure(row: dict[str, Any]) -> tuple[float, float, int]:
-    return -row["starved_share"], -row["no_credit_share"], row["channel"]
 
 
 def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> list[dict[str, Any]]:
@@ -142,10 +142,6 @@ def _percent(text: str, name: str) -> float:
     return share
 
 
-def _size_per_s(text: str, name: str) -> float:
-    return parse_size_bytes(text.removesuffix("/s"), name)
-
-
 def _rate(text: str, name: str) -> float:
     rate_per_s = parse_rate_per_s(text, name)
     if rate_per_s is None:
@@ -157,10 +153,6 @@ def _number(text: str, name: str) -> float:
     if not text.isdecimal():
         raise ConfigError(f"{name}: {text!r} is not a number of 0 or more")
     return int(text)
-
-
-def _duration(text: str, name: str) -> float:
-    return parse_duration_ns(text, name, bare_unit=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +175,16 @@ METRICS: Final[Mapping[str, _Metric]] = {
         _percent, "{:.0%}".format, "share of time the worst channel was blocked by an event"
     ),
     "backlog_buffers": _Metric(_number, human_count, "largest backlog of a channel"),
-    "throughput": _Metric(_size_per_s, human_bytes, "payload bytes per second, of all channels"),
+    "throughput": _Metric(
+        lambda text, name: parse_size_bytes(text.removesuffix("/s"), name),
+        human_bytes,
+        "payload bytes per second, of all channels",
+    ),
     "records": _Metric(_rate, human_count, "records per second, of all channels"),
     "connections": _Metric(_number, human_count, "open connections"),
-    "added_delay": _Metric(_duration, human_duration, "p99 of the delay the tap adds"),
+    "added_delay": _Metric(
+        partial(parse_duration_ns, bare_unit=None), human_duration, "p99 of the delay the tap adds"
+    ),
 }
 """Metrics that a trigger may use; each is measured once a second."""
 
@@ -202,10 +200,8 @@ class Trigger:
 
     @classmethod
     def parse(cls, text: str) -> Trigger:
-        """Read METRIC, one of > < >= <=, VALUE.
-
-        Raises: ConfigError for any other text; it names the correct form.
-        """
+        """Read METRIC, one of > < >= <=, VALUE. Raises: ConfigError for any other text; it names
+        the correct form."""
         match = _TRIGGER.fullmatch(text)
         if match is None:
             raise ConfigError(
@@ -220,10 +216,7 @@ class Trigger:
         return cls(text.strip(), metric, sign, METRICS[metric].parse(value, "--trigger"))
 
     def reason(self, values: Mapping[str, float]) -> str | None:
-        """The reason for firing, in words; None if the trigger does not fire.
-
-        A missing value does not fire.
-        """
+        """The reason for firing, in words; None if it does not fire, as without a value."""
         value = values.get(self.metric)
         if value is None or not _OPERATORS[self.sign](value, self.bound):
             return None

@@ -37,6 +37,9 @@ TEXT_MAX: Final = 500
 CREDIT_MAX: Final = 0x7FFF_FFFF
 """Upper limit of credit: an int in Flink and in a trace. No consumer has this many buffers."""
 
+SEGMENT_SIZE_BYTES: Final = 32 * 1024
+"""Flink's default segment size, in bytes; a data buffer of this size was full when it left."""
+
 NOTES_MAX: Final = 16
 """Most notes kept of each kind; all are counted."""
 
@@ -49,21 +52,16 @@ _CLEAR_END = int(DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 
 SAMPLED_PER_S: Final = 1_000
-"""Most data buffers per second, of all channels of a connection, whose timestamps are read, at
-some 5 µs for each."""
+"""Most data buffers of a connection whose timestamps are read per second, at some 5 µs each."""
 
 _PERIOD_NS = 100_000_000
 
 NoteTimes = Callable[[tuple[int, ...]], None]
-"""Function that takes the times in a buffer before the buffer itself is recorded, in the order of
-`trace.schema.TIME_COLUMNS`."""
+"""Takes the times in a buffer, in the order of `trace.schema.TIME_COLUMNS`, before its row."""
 
 
 class ObservedConnection:
-    """Channels, counts and complaints of one connection; the two directions report to it.
-
-    Args: see ConnectionObserver.
-    """
+    """Channels, counts and complaints of one connection; the two directions report to it."""
 
     def __init__(
         self,
@@ -73,7 +71,6 @@ class ObservedConnection:
         *,
         counts_records: bool,
         note_times: NoteTimes | None,
-        segment_size_bytes: int,
     ) -> None:
         self.ends = ends
         self.channels: dict[bytes, ObservedChannel] = {}
@@ -89,10 +86,9 @@ class ObservedConnection:
         self._sampled_from = 0, 0  # instant, and buffers until then
         self._sampled_every = self._seed = 1
         self._counts_records = counts_records
-        self._segment_size_bytes = segment_size_bytes
 
     def channel_of(self, receiver_id: bytes) -> ObservedChannel | None:
-        """Find the channel of a receiver; add it if its request was missed."""
+        """The channel of a receiver, added if its request was missed; None for one too many."""
         channel = self.channels.get(receiver_id)
         if channel is None:
             channel = self._table.add(receiver_id, self.ends)
@@ -121,11 +117,11 @@ class ObservedConnection:
             _RECEIVED,
             MessageKind.PARTITION_REQUEST,
             value=request.credit,
-            credit=(0, max(request.credit, 0)),
+            credit_before=0,
+            credit_after=max(request.credit, 0),
         )
 
     def add_credit(self, receiver_id: bytes, credit: int, at_ns: int) -> None:
-        """Note an AddCredit."""
         channel = self.channels.get(receiver_id) or self.channel_of(receiver_id)
         before = after = index = -1
         if channel is not None:
@@ -216,7 +212,7 @@ class ObservedConnection:
                 channel.first_ns = at_ns
             if channel.credits_available == 0:
                 channel.exhaust(at_ns)
-        if size == self._segment_size_bytes:
+        if size == SEGMENT_SIZE_BYTES:
             reason = _FULL
         # `note` would cost 0.3 µs more for each buffer
         self._probe_record(
@@ -252,21 +248,35 @@ class ObservedConnection:
         body: bytes,
         at_ns: int,
     ) -> None:
-        """Note an event."""
-        data_type, index, value, credit = header[DATA_TYPE], -1, -1, -1
-        event = self._decode_event(body, data_type)
-        if isinstance(event, CheckpointBarrier):
-            value = event.checkpoint_id
+        data_type, credit = header[DATA_TYPE], -1
+        event: Event | None = None
+        try:
+            event = decode_event(body)
+        except ProtocolError as error:
+            self.skip(f"event of type {data_type}: {error}")
+        value = event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1
         if channel is not None:
-            index = channel.index
             credit = -1 if channel.credits_available is None else channel.credits_available
             self._follow(channel, number, backlog)
-            self._apply_event(channel, event, header[SUBPARTITION], data_type, value, at_ns)
             channel.payload_bytes += size
-        note(
-            self._probe_record,
+            channel.events += 1
+            channel.events_by_kind[type(event).__name__ if event else "undecodable"] += 1
+            if isinstance(event, CheckpointBarrier):
+                channel.barriers.append((value, at_ns))
+            if data_type in IS_BLOCKING_UPSTREAM:
+                channel.block(at_ns)
+            if data_type == DataType.END_OF_PARTITION:
+                channel.end_subpartition(at_ns)
+            if isinstance(event, SubtaskConnectionDescriptor):
+                channel.recover_from((event.input_subtask_index, event.output_subtask_index))
+            elif data_type != DataType.PRIORITIZED_EVENT_BUFFER and self._counts_records:
+                if isinstance(event, EndOfOutputChannelStateEvent):
+                    channel.recover_from(None)
+                if channel.recovered is None:  # the next data begins with a record
+                    channel.counter_of(header[SUBPARTITION]).restart()
+        self.note(
             at_ns,
-            index,
+            channel,
             _SENT,
             _BUFFER_RESPONSE,
             data_type=data_type,
@@ -280,31 +290,13 @@ class ObservedConnection:
         )
 
     def note(
-        self,
-        at_ns: int,
-        channel: ObservedChannel | None,
-        point: int,
-        kind: int,
-        *,
-        value: int = -1,
-        backlog_buffers: int = -1,
-        credit: tuple[int, int] = (-1, -1),
+        self, at_ns: int, channel: ObservedChannel | None, point: int, kind: int, **columns: int
     ) -> None:
-        """Note a message of another kind."""
-        note(
-            self._probe_record,
-            at_ns,
-            -1 if channel is None else channel.index,
-            point,
-            kind,
-            value=value,
-            backlog_buffers=backlog_buffers,
-            credit_before=credit[0],
-            credit_after=credit[1],
-        )
+        """Record a message as one row."""
+        index = -1 if channel is None else channel.index
+        note(self._probe_record, at_ns, index, point, kind, **columns)
 
     def add_note(self, what: str, into: list[str] | None = None) -> None:
-        """Keep a note, up to NOTES_MAX of them."""
         notes = self.notes if into is None else into
         if len(notes) < NOTES_MAX:
             notes.append(what)
@@ -314,7 +306,7 @@ class ObservedConnection:
         self.add_note(what)
 
     def lose_all(self, what: str) -> None:
-        """Note that messages of one direction may have been missed."""
+        """Note that messages of one direction are missing."""
         self.losses += 1
         self.add_note(what)
         for channel in self.channels.values():
@@ -343,7 +335,6 @@ class ObservedConnection:
             return None
 
     def _expect(self, channel: ObservedChannel, number: int) -> None:
-        """Check a sequence number: if messages are missing before it, records are lost."""
         expected = channel.next_sequence_number
         if expected is not None and expected != number:
             channel.lose_records()
@@ -356,42 +347,8 @@ class ObservedConnection:
         channel.may_lack_messages = False
 
     def _follow(self, channel: ObservedChannel, number: int, backlog: int) -> None:
-        """Take the sequence number and the backlog of a buffer or event."""
         if channel.next_sequence_number != number:
             self._expect(channel, number)
         channel.next_sequence_number = next_sequence_number(number)
         if backlog >= 0:
             channel.backlog_buffers = backlog
-
-    def _decode_event(self, body: bytes, data_type: int) -> Event | None:
-        try:
-            return decode_event(body)
-        except ProtocolError as error:
-            self.skip(f"event of type {data_type}: {error}")
-            return None
-
-    def _apply_event(
-        self,
-        channel: ObservedChannel,
-        event: Event | None,
-        subpartition: int,
-        data_type: int,
-        value: int,
-        at_ns: int,
-    ) -> None:
-        channel.events += 1
-        channel.events_by_kind[type(event).__name__ if event else "undecodable"] += 1
-        if isinstance(event, CheckpointBarrier):
-            channel.barriers.append((value, at_ns))
-        if data_type in IS_BLOCKING_UPSTREAM:
-            channel.block(at_ns)
-        if data_type == DataType.END_OF_PARTITION:
-            channel.end_subpartition(at_ns)
-        if isinstance(event, SubtaskConnectionDescriptor):
-            pair = event.input_subtask_index, event.output_subtask_index
-            channel.recover_from(pair)
-        elif data_type != DataType.PRIORITIZED_EVENT_BUFFER and self._counts_records:
-            if isinstance(event, EndOfOutputChannelStateEvent):
-                channel.recover_from(None)
-            if channel.recovered is None:
-                channel.restart_records(subpartition)

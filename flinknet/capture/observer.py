@@ -8,11 +8,13 @@ the processes know (instants of records, pools, consumption of buffers) are -1 o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.wire import messages
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.layout import (
     BACKLOG,
@@ -26,16 +28,6 @@ from flinknet.core.wire.layout import (
     decode_add_credits,
     next_sequence_number,
 )
-from flinknet.core.wire.messages import (
-    AddCredit,
-    BacklogAnnouncement,
-    CancelPartitionRequest,
-    CloseRequest,
-    ErrorResponse,
-    NewBufferSize,
-    PartitionRequest,
-    ResumeConsumption,
-)
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.errors import ConfigError
 
@@ -48,14 +40,56 @@ EVENT_BYTES_MAX: Final = 64 << 10
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
-_PRODUCERS = (BufferResponse, ErrorResponse, BacklogAnnouncement)
+_PRODUCERS = (BufferResponse, messages.ErrorResponse, messages.BacklogAnnouncement)
 
 
-class FromServer(FrameSink):
+class _Side(FrameSink):
+    def __init__(self, connection: ObservedConnection) -> None:
+        self._connection = connection
+
+    def undecodable(self, what: str, at_ns: int) -> None:
+        self._connection.skip(what)
+
+    def lost(self, what: str, at_ns: int) -> None:
+        self._connection.lose_all(what)
+
+
+class FromClient(_Side):
+    """The consumer's direction; messages that only producers send are ignored."""
+
+    def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
+        connection = self._connection
+        if message_id == _ADD_CREDIT:
+            credits = decode_add_credits(frame)
+            if credits is not None:
+                connection.messages[_ADD_CREDIT] += len(credits)
+                for credit, receiver_id in credits:
+                    connection.add_credit(receiver_id, credit, at_ns)
+                return
+        message = connection.decode(message_id, frame)
+        if isinstance(message, messages.PartitionRequest):
+            connection.open_channel(message, at_ns)
+        elif isinstance(message, messages.AddCredit):
+            connection.add_credit(message.receiver_id, message.credit, at_ns)
+        elif isinstance(message, messages.CloseRequest):
+            connection.note(at_ns, None, _RECEIVED, MessageKind.CLOSE_REQUEST)
+        elif message is not None and not isinstance(message, _PRODUCERS):
+            channel = connection.channel_of(message.receiver_id)
+            columns: dict[str, int] = {}
+            if isinstance(message, messages.NewBufferSize):
+                columns["value"] = message.buffer_size
+            elif channel is not None and isinstance(message, messages.ResumeConsumption):
+                columns["credit_before"], columns["credit_after"] = channel.resume(at_ns)
+            elif channel is not None and isinstance(message, messages.CancelPartitionRequest):
+                channel.end(at_ns)
+            connection.note(at_ns, channel, _RECEIVED, message.ID, **columns)
+
+
+class FromServer(_Side):
     """The producer's direction."""
 
     def __init__(self, connection: ObservedConnection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._channel: ObservedChannel | None = None
         self._header: Header | None = None
         self._sizes: tuple[int, ...] = ()
@@ -87,7 +121,10 @@ class FromServer(FrameSink):
         self._header = header
         self._sizes = sizes or (header[SIZE],)
         self._index = 0
-        self._begin_piece(at_ns)
+        self._left = self._sizes[0]
+        self._records = 0
+        self._counter = connection.counter_of(self._channel, header)
+        self._end_pieces(at_ns)
 
     def payload(self, piece: memoryview, at_ns: int) -> None:
         while piece:
@@ -113,41 +150,30 @@ class FromServer(FrameSink):
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
         connection = self._connection
         message = connection.decode(message_id, frame)
-        if isinstance(message, BacklogAnnouncement):
+        if isinstance(message, messages.BacklogAnnouncement):
             channel = connection.channel_of(message.receiver_id)
             if channel is not None:
                 channel.backlog_buffers = message.backlog
                 channel.starved.begin(at_ns)
             kind = MessageKind.BACKLOG_ANNOUNCEMENT
             connection.note(at_ns, channel, _SENT, kind, backlog_buffers=message.backlog)
-        elif isinstance(message, ErrorResponse):
+        elif isinstance(message, messages.ErrorResponse):
             channel = connection.channels.get(message.receiver_id or b"")
             about = "all channels" if message.receiver_id is None else message.receiver_id.hex()
             text = f"{message.cause.class_name} for {about}: {message.cause.message}"
             connection.add_note(text[:TEXT_MAX], connection.errors)
             connection.note(at_ns, channel, _SENT, MessageKind.ERROR_RESPONSE)
 
-    def undecodable(self, what: str, at_ns: int) -> None:
-        self._connection.skip(what)
-
     def lost(self, what: str, at_ns: int) -> None:
         if self._header is not None:  # it was sent, whatever else is missing
             self.missing_payload(self._left + sum(self._sizes[self._index + 1 :]), at_ns)
-        self._connection.lose_all(what)
+        super().lost(what, at_ns)
         for channel in self._connection.channels.values():
             channel.may_lack_messages = True
 
     @property
     def _is_event(self) -> bool:
         return self._header is not None and self._header[DATA_TYPE] not in IS_BUFFER
-
-    def _begin_piece(self, at_ns: int) -> None:
-        assert self._header is not None
-        self._left = self._sizes[self._index]
-        self._records = 0
-        self._body.clear()
-        self._counter = self._connection.counter_of(self._channel, self._header)
-        self._end_pieces(at_ns)
 
     def _end_pieces(self, at_ns: int) -> None:
         """Report the complete partial buffer, and empty ones that follow it."""
@@ -166,74 +192,26 @@ class FromServer(FrameSink):
                     self._channel, header, number, size, backlog, records, self._counter, is_last,
                     at_ns,
                 )  # fmt: skip
+            self._body.clear()
             if is_last:
-                self._header = header = None
-                self._counter = None
-                self._body.clear()
+                self._header = self._counter = None
                 return
             self._index += 1
             self._left = self._sizes[self._index]
             self._records = 0
-            self._body.clear()
-
-
-class FromClient(FrameSink):
-    """The consumer's direction; messages that only producers send are ignored."""
-
-    def __init__(self, connection: ObservedConnection) -> None:
-        self._connection = connection
-
-    def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
-        connection = self._connection
-        if message_id == _ADD_CREDIT:
-            credits = decode_add_credits(frame)
-            if credits is not None:
-                connection.messages[_ADD_CREDIT] += len(credits)
-                for credit, receiver_id in credits:
-                    connection.add_credit(receiver_id, credit, at_ns)
-                return
-        message = connection.decode(message_id, frame)
-        if isinstance(message, PartitionRequest):
-            connection.open_channel(message, at_ns)
-        elif isinstance(message, AddCredit):
-            connection.add_credit(message.receiver_id, message.credit, at_ns)
-        elif isinstance(message, CloseRequest):
-            connection.note(at_ns, None, _RECEIVED, MessageKind.CLOSE_REQUEST)
-        elif message is not None and not isinstance(message, _PRODUCERS):
-            channel = connection.channel_of(message.receiver_id)
-            value, change = -1, (-1, -1)
-            if isinstance(message, NewBufferSize):
-                value = message.buffer_size
-            elif channel is not None and isinstance(message, ResumeConsumption):
-                change = channel.resume(at_ns)
-            elif channel is not None and isinstance(message, CancelPartitionRequest):
-                channel.end(at_ns)
-            connection.note(at_ns, channel, _RECEIVED, message.ID, value=value, credit=change)
-
-    def undecodable(self, what: str, at_ns: int) -> None:
-        self._connection.skip(what)
-
-    def lost(self, what: str, at_ns: int) -> None:
-        self._connection.lose_all(what)
 
 
 __all__ = ["ConnectionObserver", "ConnectionSummary", "Ends", "layout_of_release"]
 
-SEGMENT_SIZE_BYTES: Final = 32 * 1024
-"""Flink's default segment size, in bytes; a data buffer of this size was full when it left."""
-
 
 def layout_of_release(release: str | None) -> str | None:
-    """The layout of a release of Flink; None (detect it) for None.
-
-    Raises: ConfigError for an unknown release.
-    """
+    """The layout of a release of Flink; None (detect it) for None. Raises: ConfigError for an
+    unknown release."""
     if release is None:
         return None
-    parts = release.split(".")
-    if parts[:2] == ["1", "20"]:
+    if re.fullmatch(r"1\.20(\..*)?", release):
         return "1.20"
-    if parts[0] == "2" and (len(parts) == 1 or parts[1] in ("0", "1", "2", "3", "x")):
+    if re.fullmatch(r"2(\.[0-3x](\..*)?)?", release):
         return "2.x"
     raise ConfigError(
         f"--flink-version: {release!r} is not known; choose from 1.20, 2.0, 2.1, 2.2, 2.3, or leave"
@@ -243,41 +221,25 @@ def layout_of_release(release: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSummary:
-    """Totals of a connection: observed, skipped and missing messages.
-
-    Attributes:
-        certain_from_ns: instant since which every byte of both directions is understood; None if
-            it is not so now.
-        credit_unknown_channels: channels whose PartitionRequest was missed, or that lost bytes
-            later; their credit is unknown until they are requested again.
-        missing_bytes: unobserved bytes of the producer, as far as their number is known.
-        skipped_bytes: observed bytes that belong to no message.
-        undecodable: messages that could not be read and were skipped.
-        losses: how often message boundaries were lost.
-        missed_buffers: buffers and events whose headers were not observed, by sequence numbers.
-        sequence_gaps, unpaid_buffers: violations of the protocol; most likely lost frames.
-    """
+    """Totals of a connection: observed, skipped and missing messages."""
 
     connection: str
     layout: str | None
     bytes_from_server: int
     bytes_from_client: int
-    missing_bytes: int
+    missing_bytes: int  # unobserved bytes of the producer, as far as their number is known
     messages: dict[str, int]
     channels: int
-    certain_from_ns: int | None
+    certain_from_ns: int | None  # since then all bytes of both directions are understood
     credit_unknown_channels: int
-    skipped_bytes: int
-    undecodable: int
-    losses: int
-    missed_buffers: int
-    sequence_gaps: int
-    unpaid_buffers: int
+    skipped_bytes: int  # observed bytes that belong to no message
+    undecodable: int  # messages that could not be read and were skipped
+    losses: int  # how often message boundaries were lost
+    missed_buffers: int  # buffers and events without an observed header, by sequence numbers
+    sequence_gaps: int  # violations of the protocol, most likely lost frames
+    unpaid_buffers: int  # so are these
     errors: tuple[str, ...]  # texts of ErrorResponses
     notes: tuple[str, ...]  # skipped and lost messages, in words
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 _COUNTS: Final = ("undecodable", "losses", "missed_buffers", "sequence_gaps", "unpaid_buffers")
@@ -298,7 +260,6 @@ class ConnectionObserver:
         counts_records: whether to walk through payloads for the lengths of records.
         note_times: takes the times in a buffer before its row; None: they are not read. They are
             read only where records are counted.
-        segment_size_bytes: a data buffer of this size left because it was full.
     """
 
     def __init__(
@@ -311,7 +272,6 @@ class ConnectionObserver:
         is_from_start: bool = True,
         counts_records: bool = True,
         note_times: NoteTimes | None = None,
-        segment_size_bytes: int = SEGMENT_SIZE_BYTES,
     ) -> None:
         self._connection = ObservedConnection(
             probe,
@@ -319,7 +279,6 @@ class ConnectionObserver:
             ends,
             counts_records=counts_records,
             note_times=note_times,
-            segment_size_bytes=segment_size_bytes,
         )
         self._server = FrameStream(
             Direction.PRODUCER_TO_CONSUMER,
@@ -336,11 +295,6 @@ class ConnectionObserver:
     @property
     def ends(self) -> Ends:
         return self._connection.ends
-
-    @property
-    def layout(self) -> str | None:
-        """The layout of BufferResponses; None until the first one shows it."""
-        return self._server.layout.name if self._server.layout else None
 
     @property
     def has_messages(self) -> bool:
@@ -366,7 +320,6 @@ class ConnectionObserver:
         self._client.lose(lost_bytes, at_ns)
 
     def close(self, at_ns: int) -> None:
-        """End the connection and its channels."""
         for channel in self._connection.opened:
             channel.end(at_ns)
 
@@ -374,10 +327,9 @@ class ConnectionObserver:
         """The totals so far."""
         observed = self._connection
         since = self._server.certain_from_ns, self._client.certain_from_ns
-        known = [each for each in since if each is not None]
         return ConnectionSummary(
             connection=observed.ends.connection,
-            layout=self.layout,
+            layout=self._server.layout.name if self._server.layout else None,
             bytes_from_server=self._server.bytes,
             bytes_from_client=self._client.bytes,
             missing_bytes=self._server.missing_bytes,
@@ -385,7 +337,7 @@ class ConnectionObserver:
                 MessageKind(kind).name: count for kind, count in sorted(observed.messages.items())
             },
             channels=len(observed.opened),
-            certain_from_ns=max(known) if len(known) == len(since) else None,
+            certain_from_ns=None if None in since else max(each or 0 for each in since),
             credit_unknown_channels=sum(each.credits_available is None for each in observed.opened),
             skipped_bytes=self._server.skipped_bytes + self._client.skipped_bytes,
             **{name: getattr(observed, name) for name in _COUNTS},

@@ -38,10 +38,8 @@ def load_certificate(
 
 
 def load_authority(context: ssl.SSLContext, authority: Path, *, prefix: str) -> None:
-    """Trust the certificates in a file, and those that they signed.
-
-    Raises: ConfigError if the file has no certificate.
-    """
+    """Trust the certificates in a file, and those that they signed. Raises: ConfigError if the file
+    has no certificate."""
     _check_file(authority, f"{prefix}-ca")
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts its whole store
     try:

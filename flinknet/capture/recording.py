@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,48 +36,32 @@ class TraceFile:
     is_kept: bool = False
 
 
+@dataclass
 class TraceFiles:
     """The trace files of a run directory.
-
-    Args:
-        name: the process in the manifest; files are NAME-0001.fnt and so on.
-        rotate_bytes, rotate_ns: size and age at which a new file is begun.
-        lacking: why nothing can be written; no file is created, and all events are dropped.
-
-    Attributes:
-        files: in order; the last one is being written.
-        has_changed: files were added or removed since the caller reset this.
 
     Raises: TraceError if the first file cannot be created.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        name: str,
-        pid: int,
-        *,
-        rotate_bytes: int | None = None,
-        rotate_ns: int | None = None,
-        lacking: TraceError | None = None,
-    ) -> None:
-        self.lacking = lacking
-        self.directory = directory
-        self.name = name
-        self.files: list[TraceFile] = []
-        self.has_changed = True
-        self.dropped_events = 0
-        self._dropped_before = 0  # events dropped by complete files
-        self._pid = pid
-        self._rotate_bytes = rotate_bytes
-        self._rotate_ns = rotate_ns
-        self._number = 0
-        if lacking is None:
+    directory: Path
+    name: str  # of the process in the manifest; files are NAME-0001.fnt and so on
+    pid: int
+    rotate_bytes: int | None = None
+    rotate_ns: int | None = None
+    lacking: TraceError | None = None  # why nothing can be written: all events are dropped
+    files: list[TraceFile] = field(default_factory=list)  # the last one is being written
+    has_changed: bool = True  # files were added or removed since the caller reset this
+    dropped_events: int = 0
+    _dropped_before: int = 0  # events dropped by complete files
+    _number: int = 0
+
+    def __post_init__(self) -> None:
+        if self.lacking is None:
             self._writer = self._open()
 
     @property
     def processes(self) -> tuple[ProcessInfo, ...]:
-        return tuple(ProcessInfo(self.name, each.path.name, self._pid) for each in self.files)
+        return tuple(ProcessInfo(self.name, each.path.name, self.pid) for each in self.files)
 
     @property
     def size_bytes(self) -> int:
@@ -89,9 +73,15 @@ class TraceFiles:
             raise self.lacking
         at_ns = rows["at_ns"]
         first_ns, last_ns = int(at_ns.min()), int(at_ns.max())
-        if self._is_full(first_ns):
+        file = self.files[-1]
+        if file.first_ns is not None and (
+            (self.rotate_bytes is not None and file.size_bytes >= self.rotate_bytes)
+            or (self.rotate_ns is not None and first_ns - file.first_ns >= self.rotate_ns)
+        ):
             try:
-                self._rotate()
+                complete, self._writer = self._writer, self._open()
+                self._dropped_before += complete.dropped_events
+                complete.close()
             except TraceError:
                 self._writer.drop(len(rows))
                 raise
@@ -115,10 +105,7 @@ class TraceFiles:
 
     def take_old(self, before_ns: int | None, *, is_closed: bool) -> list[TraceFile]:
         """Remove the files that end before an instant (None: all) and are not kept, except the one
-        that is being written and, of closed files, the last remaining one.
-
-        Returns: these files, for the caller to delete once the manifest does not name them.
-        """
+        that is being written and, of closed files, the last remaining one. Returns: these files."""
         old = [
             each
             for each in (self.files if is_closed else self.files[:-1])
@@ -132,34 +119,13 @@ class TraceFiles:
             self.has_changed = True
         return old
 
-    def _is_full(self, at_ns: int) -> bool:
-        file = self.files[-1]
-        if file.first_ns is None:
-            return False
-        is_large = self._rotate_bytes is not None and file.size_bytes >= self._rotate_bytes
-        return is_large or (
-            self._rotate_ns is not None and at_ns - file.first_ns >= self._rotate_ns
-        )
-
-    def _rotate(self) -> None:
-        complete, self._writer = self._writer, self._open()
-        self._dropped_before += complete.dropped_events
-        complete.close()
-
     def _open(self) -> TraceWriter:
         path = self.directory / f"{self.name}-{self._number + 1:04d}.fnt"
-        writer = TraceWriter(path, ProcessInfo(self.name, path.name, self._pid))
+        writer = TraceWriter(path, ProcessInfo(self.name, path.name, self.pid))
         self._number += 1
         self.files.append(TraceFile(path, size_bytes=writer.size_bytes))
         self.has_changed = True
         return writer
-
-
-def delete(files: list[TraceFile]) -> None:
-    """Delete files; errors are ignored."""
-    for each in files:
-        with suppress(OSError):
-            each.path.unlink()
 
 
 FLUSH_EVENTS_MAX = 4096
@@ -238,12 +204,7 @@ class CaptureRecording:
         if rotation.ring_ns is not None:
             rotate_ns = max(1, rotation.ring_ns // RING_SLICES)
         create = partial(
-            TraceFiles,
-            directory,
-            about.name,
-            about.pid,
-            rotate_bytes=rotation.rotate_bytes,
-            rotate_ns=rotate_ns,
+            TraceFiles, directory, about.name, about.pid, rotation.rotate_bytes, rotate_ns
         )
         try:
             self._run_directory = RunDirectory(directory, must_be_empty=True)
@@ -256,70 +217,64 @@ class CaptureRecording:
         self._saved_channels = 0
         self._next_flush_ns = 0
         self._next_save_ns = 0
-        self._keep_until_ns: int | None = None
+        self.keep_until_ns: int | None = None  # after a trigger
         if self.files.lacking is None:
             self._save()
 
     def tick(self, now_ns: int) -> None:
-        """Write pending events, drop old files and update the manifest; to be called several times
-        a second.
-        """
+        """Write pending events, drop old files and update the manifest, several times a second."""
         if now_ns >= self._next_flush_ns:
             self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
             is_ring = self._ring_ns is not None
             if is_ring or self.recorder.pending_events < FLUSH_EVENTS_MAX:
                 self.recorder.flush()
-        old = self._take_old(now_ns, is_closed=False)
-        has_changed = len(self.channels) != self._saved_channels
-        since_due_ns = now_ns - self._next_save_ns
-        is_stale = since_due_ns >= (0 if has_changed else SAVE_ANYHOW_NS)
-        if self.files.has_changed or is_stale:
-            self._next_save_ns = now_ns + SAVE_INTERVAL_NS * (1 + len(self.channels) // 1000)
-            self._save()
-        delete(old)
+        with self._without_old(now_ns, is_closed=False):
+            has_changed = len(self.channels) != self._saved_channels
+            since_due_ns = now_ns - self._next_save_ns
+            is_stale = since_due_ns >= (0 if has_changed else SAVE_ANYHOW_NS)
+            if self.files.has_changed or is_stale:
+                self._next_save_ns = now_ns + SAVE_INTERVAL_NS * (1 + len(self.channels) // 1000)
+                self._save()
 
     def trigger(self, why: str, now_ns: int) -> None:
         """Keep the ring's events, and those of half a ring's time from now on."""
         self.triggers.append((now_ns, why))
         if self._ring_ns is not None:
-            self._keep_until_ns = now_ns + self._ring_ns // 2
+            self.keep_until_ns = now_ns + self._ring_ns // 2
             self.files.keep_all()
 
     def close(self, now_ns: int) -> None:
-        """Write everything and end the run.
-
-        Raises: TraceError if events were lost (the written ones are readable), or if there is no
-            trace.
-        """
+        """Write everything and end the run. Raises: TraceError if events were lost (the written
+        ones are readable), or if there is no trace."""
         self.recorder.flush()
         error = None
         try:
             self.recorder.close()
         except TraceError as caught:
             error = caught
-        old = self._take_old(now_ns, is_closed=True)
-        self._save()
-        delete(old)
+        with self._without_old(now_ns, is_closed=True):
+            self._save()
         if error is not None:
             raise error
         seal_run(self.directory)
         self._run_directory.release()
 
-    @property
-    def is_holding(self) -> bool:
-        """Whether events are being kept after a recent trigger."""
-        return self._keep_until_ns is not None
-
-    def _take_old(self, now_ns: int, *, is_closed: bool) -> list[TraceFile]:
-        """Remove the files that a ring drops now. Returns: these files."""
-        if self._ring_ns is None:
-            return []
-        if self._keep_until_ns is not None:
-            self.files.keep_all()
-            if now_ns >= self._keep_until_ns:
-                self._keep_until_ns = None
-        before_ns = None if is_closed and self.triggers else now_ns - self._ring_ns
-        return self.files.take_old(before_ns, is_closed=is_closed)
+    @contextmanager
+    def _without_old(self, now_ns: int, *, is_closed: bool) -> Iterator[None]:
+        """Take out the files that a ring drops now, and delete them at the end, when the manifest
+        no longer names them."""
+        old: list[TraceFile] = []
+        if self._ring_ns is not None:
+            if self.keep_until_ns is not None:
+                self.files.keep_all()
+                if now_ns >= self.keep_until_ns:
+                    self.keep_until_ns = None
+            before_ns = None if is_closed and self.triggers else now_ns - self._ring_ns
+            old = self.files.take_old(before_ns, is_closed=is_closed)
+        yield
+        for each in old:
+            with suppress(OSError):
+                each.path.unlink()
 
     def _measured(self) -> tuple[int | None, int | None]:
         """Instants of the first and the last data buffer that the files still contain."""

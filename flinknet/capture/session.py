@@ -5,13 +5,12 @@ and the figures that are shown meanwhile and at the end.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flinknet.graph.running_job import RunningJob
 from flinknet.runtime.clock import wall_clock_iso
-from flinknet.trace import RunManifest
 from flinknet.trace.job_names import channel_names, named_edges
 
 from .channels import ChannelTable, Ends
@@ -35,28 +34,23 @@ TOTALS: Final = (
     *("missed_buffers", "credit_unknown_channels"),
 )
 
+_SUMMED: Final = ("data_bytes", "records", "other_elements", "uncounted_buffers", "events")
+"""Attributes of channels that the result has the sums of."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
-    """Settings of a recording.
-
-    Attributes:
-        layout: layout of BufferResponses; None to detect it on each connection.
-        has_times: whether the times that records carry are recorded.
-        stated: settings of the cluster, for the manifest; they are not on the wire.
-        duration_ns: None: run until stopped.
-        rest: the JobManager's REST API; None: no queries.
-    """
+    """Settings of a recording."""
 
     out: Path
-    layout: str | None = None
+    layout: str | None = None  # of BufferResponses; None to detect it on each connection
     counts_records: bool = True
-    has_times: bool = True
+    has_times: bool = True  # whether the times that records carry are recorded
     rotation: Rotation = field(default_factory=Rotation)
     trigger: Trigger | None = None
-    duration_ns: int | None = None
-    stated: tuple[Layer, ...] = ()
-    rest: RestPlace | None = None
+    duration_ns: int | None = None  # None: run until stopped
+    stated: tuple[Layer, ...] = ()  # settings of the cluster that are not on the wire
+    rest: RestPlace | None = None  # None: no queries
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -105,7 +99,12 @@ class Session:
         self._layouts: set[str] = set()
         self._meter = Meter(begun_ns)
         self.recording = CaptureRecording(
-            config.out, about, table, config.rotation, self._described, may_be_full=may_be_full
+            config.out,
+            about,
+            table,
+            config.rotation,
+            lambda manifest: self._stated.put_into(named(manifest, self._jobs)),
+            may_be_full=may_be_full,
         )
         self._watch: RestWatch | None = None
         if config.rest is not None:
@@ -114,7 +113,6 @@ class Session:
             self._watch = RestWatch(config.rest, config.out, config.rotation.ring_ns, epoch_ns)
 
     def observer(self, ends: Ends, *, is_from_start: bool = True) -> ConnectionObserver:
-        """An observer for a new connection."""
         return ConnectionObserver(
             self.recording.recorder,
             self.table,
@@ -126,11 +124,7 @@ class Session:
         )
 
     def end_connection(self, observer: ConnectionObserver, **more: Any) -> None:
-        """Add a connection to the totals, and keep its summary if there is room.
-
-        Args:
-            more: additional fields of the summary.
-        """
+        """Add a connection to the totals, and keep its summary with `more` if there is room."""
         summary = observer.summary()
         for name in TOTALS:
             self._totals[name] += getattr(summary, name)
@@ -138,10 +132,10 @@ class Session:
         if summary.layout is not None:
             self._layouts.add(summary.layout)
         if len(self._connections) < CONNECTIONS_LISTED_MAX:
-            self._connections.append({**summary.to_dict(), **more})
+            self._connections.append({**asdict(summary), **more})
 
     def take_names(self) -> None:
-        """Take jobs and settings from the JobManager into the manifest, if they have changed."""
+        """Take changed jobs and settings from the JobManager into the manifest."""
         if self._watch is not None:
             self._places.look(self.table.channels)
             if self._watch.tick():
@@ -150,16 +144,12 @@ class Session:
     def look(
         self, now_ns: int, figures: dict[str, Any], metrics: dict[str, float]
     ) -> dict[str, Any]:
-        """The current figures; fires the trigger.
-
-        Args:
-            figures: figures of the connections, to be added.
-            metrics: metrics that a trigger may use, besides those of the channels.
-        """
+        """The current figures, with those of the connections (`figures`); fires the trigger, which
+        may use `metrics` besides those of the channels."""
         watch, recording = self._watch, self.recording
         look = self._meter.look(self.table, now_ns) | figures
         look["metrics"] = look["metrics"] | metrics
-        if self.config.trigger is not None and not recording.is_holding:
+        if self.config.trigger is not None and recording.keep_until_ns is None:
             why = self.config.trigger.reason(look["metrics"])
             if why is not None:
                 recording.trigger(why, now_ns)
@@ -177,13 +167,13 @@ class Session:
         }
 
     def end_watch(self) -> None:
-        """Let the JobManager be asked a last time."""
+        """Query the JobManager a last time."""
         if self._watch is not None:
             self._watch.close()
             self._name_channels(self._watch)
 
     def result(self, ended_ns: int) -> dict[str, Any]:
-        """The result, as plain data, without what `written` knows only after the end."""
+        """The result without what `written` knows only after the end."""
         channels = self.table.channels
         largest = max((each.largest_buffer_bytes for each in channels), default=0)
         return {
@@ -195,11 +185,7 @@ class Session:
             "layouts": sorted(self._layouts),
             "messages": {name: self._messages[name] for name in sorted(self._messages)},
             "buffers": sum(each.data_buffers for each in channels),
-            "data_bytes": sum(each.data_bytes for each in channels),
-            "records": sum(each.records for each in channels),
-            "other_elements": sum(each.other_elements for each in channels),
-            "uncounted_buffers": sum(each.uncounted_buffers for each in channels),
-            "events": sum(each.events for each in channels),
+            **{name: sum(getattr(each, name) for each in channels) for name in _SUMMED},
             "largest_buffer_bytes": largest,
             "fan_out": self.table.fan_out(),
             **{name: self._totals[name] for name in TOTALS},
@@ -216,7 +202,7 @@ class Session:
         }
 
     def written(self) -> dict[str, Any]:
-        """What was written, for the result of a session that is closed."""
+        """The part of the result that a closed session has."""
         files = self.recording.files
         return {
             "files": [each.path.name for each in files.files],
@@ -233,36 +219,30 @@ class Session:
         )
         self._names = channel_names(self.recording.manifest())
 
-    def _described(self, manifest: RunManifest) -> RunManifest:
-        """The manifest with jobs and settings, which are not on the wire."""
-        return self._stated.put_into(named(manifest, self._jobs))
-
     def _rest_document(self) -> dict[str, Any] | None:
         """Result of the queries to the JobManager; None if there were none."""
         watch = self._watch
         if watch is None:
             return None
         manifest = self.recording.manifest()
+        counted = ("channels", "local_channels")
         return {
             "has_answered": watch.has_answered,
             "error": watch.error,
-            "jobs": [_job_document(each) for each in watch.jobs],
+            "jobs": [
+                {
+                    "id": job.id,
+                    "name": job.name,
+                    **dict(zip(counted, channels_of(job), strict=True)),
+                }
+                for job in watch.jobs
+            ],
             "settings": [
                 {"key": key, "value": manifest.flink_keys.get(key), "from": origin}
                 for key, origin in (manifest.settings_from or {}).items()
             ],
             "edges": [
-                {
-                    "number": each.number,
-                    "name": each.name,
-                    "channels": each.channels,
-                    "local_channels": each.local_channels,
-                }
+                {name: getattr(each, name) for name in ("number", "name", *counted)}
                 for each in named_edges(manifest).values()
             ],
         }
-
-
-def _job_document(job: RunningJob) -> dict[str, Any]:
-    channels, local = channels_of(job)
-    return {"id": job.id, "name": job.name, "channels": channels, "local_channels": local}

@@ -50,36 +50,23 @@ _INSTALL: Final = (
 )
 
 
-def _tcpdump(interface: str, snap_bytes: int, buffer_bytes: int) -> list[str]:
-    return ["-n", "-U", "-i", interface, "-s", str(snap_bytes), "-B", str(buffer_bytes >> 10)]
-
-
-def _dumpcap(interface: str, snap_bytes: int, buffer_bytes: int) -> list[str]:
-    mebibytes = str(max(1, buffer_bytes >> 20))
-    return ["-q", "-i", interface, "-s", str(snap_bytes), "-B", mebibytes]
-
-
 PROGRAMS: Final = {
-    "dumpcap": (_dumpcap, ["-w", "-", "-f"]),
-    "tcpdump": (_tcpdump, ["-w", "-"]),
-    "tshark": (_dumpcap, ["-w", "-", "-f"]),
+    "dumpcap": (["-q"], 20, ["-w", "-", "-f"]),
+    "tcpdump": (["-n", "-U"], 10, ["-w", "-"]),
+    "tshark": (["-q"], 20, ["-w", "-", "-f"]),
 }
-"""Capture programs, the first of which is preferred: their options, and those before the filter."""
+"""Capture programs, the first of which is preferred: their first options, the unit of the size of
+their buffer (a power of two), and the options before the filter."""
 
 
 @dataclass(frozen=True, slots=True)
 class SniffConfig:
-    """What to capture.
-
-    Attributes:
-        snap_bytes: most bytes of a packet; 0 for all.
-        buffer_bytes: memory in which the kernel keeps packets until the program takes them.
-    """
+    """What to capture."""
 
     ports: tuple[tuple[int, int], ...]  # first and last of each range
     interface: str = "any"
-    snap_bytes: int = 0
-    buffer_bytes: int = 64 << 20
+    snap_bytes: int = 0  # most bytes of a packet; 0 for all
+    buffer_bytes: int = 64 << 20  # kernel memory for packets until the program takes them
 
     @property
     def filter(self) -> str:
@@ -90,14 +77,8 @@ class SniffConfig:
 
 
 class Sniffer:
-    """A capture program that is running.
-
-    Attributes:
-        name: its name and the interface.
-        path: the pipe with its packets.
-
-    Raises: ConfigError if no program is installed, or none may capture; the text says what to do.
-    """
+    """A capture program that is running; `path` is the pipe with its packets. Raises: ConfigError
+    if no program is installed, or none may capture; the text says what to do."""
 
     def __init__(self, config: SniffConfig) -> None:
         found = {name: path for name in PROGRAMS if (path := shutil.which(name)) is not None}
@@ -110,7 +91,8 @@ class Sniffer:
             self._unread_bytes = 0
             try:
                 self._start(name, path, config)
-                if self._captures():
+                is_ready = select.select([self._out], [], [], STARTS_WITHIN_S)[0]
+                if not is_ready or self._waiting_bytes():  # the header of its packets
                     return
                 refusals.append(_advice(name, path, self._end_text()))
             except OSError as error:
@@ -151,11 +133,11 @@ class Sniffer:
         self._held.close()
 
     def _start(self, name: str, path: str, config: SniffConfig) -> None:
-        options, before_filter = PROGRAMS[name]
-        snap_bytes = config.snap_bytes or 1 << 18
+        options, shift, before_filter = PROGRAMS[name]
+        snap_bytes, units = config.snap_bytes or 1 << 18, max(1, config.buffer_bytes >> shift)
         self.name = f"{name} on {config.interface}"
         self._errors = self._held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-        command = [path, *options(config.interface, snap_bytes, config.buffer_bytes)]
+        command = [path, *options, "-i", config.interface, "-s", str(snap_bytes), "-B", str(units)]
         with interrupts_noted() as signals:  # none comes between the start and the way to end it
             self._process = subprocess.Popen(
                 [*command, *before_filter, config.filter],
@@ -171,12 +153,6 @@ class Sniffer:
             self.path = Path(f"/dev/fd/{self._out}")
         for number in signals:
             signal.raise_signal(number)
-
-    def _captures(self) -> bool:
-        """Whether it writes packets, or at least their header."""
-        if not select.select([self._out], [], [], STARTS_WITHIN_S)[0]:
-            return True
-        return self._waiting_bytes() > 0
 
     def _waiting_bytes(self) -> int:
         return int.from_bytes(fcntl.ioctl(self._out, termios.FIONREAD, bytes(4)), sys.byteorder)
@@ -219,8 +195,7 @@ def _advice(name: str, path: str, text: bytes) -> str:
 
 def task_manager_ports() -> set[int]:
     """Ports on which TaskManagers of this host listen, as far as this user may see them: their data
-    ports, and those of RPC, whose connections an import leaves alone.
-    """
+    ports, and those of RPC, whose connections an import leaves alone."""
     import psutil
 
     found: set[int] = set()

@@ -139,9 +139,9 @@ def test_a_trigger_keeps_the_ring_before_it_and_half_a_ring_after_it(tmp_path: P
     tapped = Tapped(tmp_path / "out", Rotation(ring_ns=12 * S))
     tapped.run(0, 40)
     tapped.recording.trigger("credit_starved is 80%", 40 * S)
-    assert tapped.recording.is_holding
+    assert tapped.recording.keep_until_ns is not None
     tapped.run(40, 90)
-    assert not tapped.recording.is_holding
+    assert tapped.recording.keep_until_ns is None
     tapped.recording.close(90 * S)
     kept = tapped.instants_s()
     assert kept[0] == pytest.approx(28, abs=2)

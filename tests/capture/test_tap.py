@@ -134,7 +134,7 @@ def test_bytes_go_both_ways_unchanged_and_are_observed(bench: Tapped) -> None:
     (channel,) = bench.table.channels
     assert (channel.data_buffers, channel.records) == (100, 20_000)
     assert channel.credits_available == (1 << 20) + 3 - 100
-    summary = bench.proxy.delay.summary()
+    summary = bench.proxy.turn.delay.summary()
     assert summary.count >= 2
     assert summary.min is not None
     assert summary.max is not None
@@ -475,17 +475,15 @@ def test_files_that_are_no_certificates_are_named(
         create_contexts(certificate, key, empty, PASSWORD)
 
 
-def test_a_redirected_connection_goes_where_it_was_going(bench: Tapped) -> None:
+def test_a_redirected_connection_goes_where_it_was_going(
+    bench: Tapped, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the kernel has it of iptables' REDIRECT; and never round and round."""
     destination: list[Address] = [bench.upstream.getsockname()]
-    proxy = Proxy(
-        [((HOST, 0), None)],
-        bench.observer,
-        bench.ended.append,
-        destination_of=lambda _: destination[0],
-    )
+    name = "flinknet.capture.tap.proxy.original_destination"
+    monkeypatch.setattr(name, lambda _: destination[0])
     bench.proxy.close()
-    bench.proxy = proxy
+    bench.proxy = proxy = Proxy([((HOST, 0), None)], bench.observer, bench.ended.append)
     client, server = bench.connect()
     asked = stream(request())
     assert bench.pass_on(client, server, asked) == asked

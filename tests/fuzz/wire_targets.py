@@ -269,7 +269,6 @@ def observer(data: bytes) -> None:
     assert summary.bytes_from_server == shown[SERVER]
     assert summary.bytes_from_client == shown[CLIENT]
     observed.observer.close(8)
-    summary.to_dict()
 
 
 def observer_seeds() -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from flinknet.units import counted, human_duration
 
@@ -43,29 +43,16 @@ DIRECTIONS_MAX: Final = 20_000
 MS: Final = 1_000_000
 
 
-class _Silence(NamedTuple):
-    """Time between two packets, in instants of the capture."""
-
-    from_ns: int
-    to_ns: int
-
-    @property
-    def length_ns(self) -> int:
-        return self.to_ns - self.from_ns
+Span = tuple[int, int]
+"""Instants of two packets between which the clock stood, or nothing came."""
 
 
 class CaptureClock:
-    """Follows the packets of a capture.
-
-    Args:
-        is_under_way: whether a channel is open now, so that a silence may be a step.
-
-    Attributes:
-        steps: irregularities of the clock, in words.
-    """
+    """Follows the packets of a capture. A silence may be a step of its clock only while a channel
+    is open (`is_under_way`)."""
 
     def __init__(self, is_under_way: Callable[[], bool] = lambda: True) -> None:
-        self.steps: list[str] = []
+        self.steps: list[str] = []  # irregularities of the clock, in words
         self._is_under_way = is_under_way
         self._offset_ns = 0
         self._from_ns: int | None = None
@@ -74,11 +61,11 @@ class CaptureClock:
         self._reached: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
         # Sender's timestamp in ms and instant of its capture, by direction: zeros differ.
         self._sent: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
-        self._silences: list[_Silence] = []
+        self._silences: list[tuple[int, Span]] = []  # length in ns, and where; the longest first
         self._coarse = 0  # instants so far if all were in whole ms, else far below 0
         self._instant = (0, 0, 0)  # instant, packets with it, changes of direction among them
         self._source: Endpoint | None = None
-        self._stands: list[_Silence] = []  # times at which the clock stood
+        self._stands: list[Span] = []
 
     def follow(self, segment: TcpSegment) -> TcpSegment:
         """The segment with its instant corrected for steps."""
@@ -96,8 +83,8 @@ class CaptureClock:
                 if gap_ns - elapsed_ns > SILENCE_NS // 2:
                     self._step(gap_ns, elapsed_ns)
             elif self._is_under_way():
-                self._silences.append(_Silence(self._latest_ns, at_ns))
-                self._silences.sort(key=lambda each: -each.length_ns)
+                self._silences.append((gap_ns, (self._latest_ns, at_ns)))
+                self._silences.sort(reverse=True)
                 del self._silences[SILENCES_KEPT:]
         at_ns = segment.at_ns + self._offset_ns
         self._stand(segment, at_ns)
@@ -112,48 +99,42 @@ class CaptureClock:
         return segment if not self._offset_ns else segment._replace(at_ns=at_ns)
 
     def finish(self, measured: tuple[int, int] | None = None) -> tuple[int, int] | None:
-        """End the capture.
-
-        Args:
-            measured: the measured part; silences outside it do not matter.
-
-        Returns: the longest part in which the clock ran, empty if it never ran; None if it ran all
-            the time.
-        """
+        """End the capture, of which silences outside the measured part do not matter. Returns: the
+        longest part in which the clock ran, empty if it never ran; None if it ran all the time."""
         from_ns, to_ns = self._from_ns or 0, self._latest_ns + 1
         self._end_stand(self._latest_ns)
         lacking = [*self._stands]
         first_ns, last_ns = measured or (from_ns, to_ns)
         whole_ns = max(last_ns - first_ns, 1)
-        for each in self._unusual():
-            within_ns = min(each.to_ns, last_ns) - max(each.from_ns, first_ns)
+        for before_ns, after_ns in self._unusual():
+            within_ns = min(after_ns, last_ns) - max(before_ns, first_ns)
             if within_ns <= 1:
                 continue
             share = within_ns / whole_ns
             text = (
-                f"no packet came on any connection for {human_duration(each.length_ns)}, from"
-                f" {human_duration(each.from_ns - from_ns)} on: nothing was sent, or the clock of"
+                f"no packet came on any connection for {human_duration(after_ns - before_ns)}, from"
+                f" {human_duration(before_ns - from_ns)} on: nothing was sent, or the clock of"
                 " the capture was set forward"
             )
             if 2 * within_ns > whole_ns:
-                lacking.append(each)
+                lacking.append((before_ns, after_ns))
                 text += "; figures are of the longer part before or after it"
             else:
                 text += f", and then rates are {1 / (1 - share):.2f} times what is shown"
             self.steps.append(text)
         if not lacking:
             return None
-        ends = sorted((each.from_ns, each.to_ns) for each in lacking)
-        starts = [from_ns, *(after for _, after in ends)]
-        stops = [*(before for before, _ in ends), to_ns]
+        lacking.sort()
+        starts = [from_ns, *(after_ns for _, after_ns in lacking)]
+        stops = [*(before_ns for before_ns, _ in lacking), to_ns]
         return max(zip(starts, stops, strict=True), key=lambda part: part[1] - part[0])
 
-    def _unusual(self) -> list[_Silence]:
+    def _unusual(self) -> list[Span]:
         """The silences that are much longer than all others."""
-        lengths_ns = [*(each.length_ns for each in self._silences), SILENCE_NS // TIMES_OTHERS]
+        lengths_ns = [*(length_ns for length_ns, _ in self._silences), SILENCE_NS // TIMES_OTHERS]
         for count in range(len(self._silences), 0, -1):
             if lengths_ns[count - 1] >= TIMES_OTHERS * lengths_ns[count]:
-                return sorted(self._silences[:count], key=lambda each: each.from_ns)
+                return sorted(span for _, span in self._silences[:count])
         return []
 
     def _is_newer(self, segment: TcpSegment) -> bool:
@@ -213,7 +194,7 @@ class CaptureClock:
         instant_ns, packets, turns = self._instant
         if packets < STANDS_PACKETS or turns < STANDS_TURNS or self._coarse >= COARSE_INSTANTS:
             return
-        self._stands.append(_Silence(instant_ns, max(to_ns, instant_ns + 1)))
+        self._stands.append((instant_ns, max(to_ns, instant_ns + 1)))
         where = human_duration(instant_ns - (self._from_ns or 0))
         self.steps.append(
             f"the clock of the capture stood at {where} for {counted(packets, 'packet')}: how long"

@@ -32,12 +32,13 @@ SILENT_NS: Final = 24 * 3600 * 1_000_000_000
 capture."""
 
 REPLACED_NS: Final = 600 * 1_000_000_000
-"""This age, in ns, if the consumer's host has opened another connection to the producer since."""
+"""This age, in ns, if one end has sent a FIN, or if the consumer's host has opened another
+connection to the producer since."""
 
 LOOK_NS: Final = 300 * 1_000_000_000
 """Time between two searches for such connections, in ns."""
 
-STALLS_KEPT: Final = 10_000
+STALLS_KEPT: Final = 1_000
 """Most zero windows of a connection that are listed; all count in the total time."""
 
 Side = int
@@ -52,20 +53,7 @@ first bytes of both directions are in the capture."""
 
 
 class CapturedConnection:
-    """One TCP connection, both directions.
-
-    Attributes:
-        ends: the two ends, beginning with the one that sent first.
-        streams: the bytes that each end sent.
-        observer: None unless the connection is known to be Flink's.
-        is_foreign: enough was captured to rule Flink out.
-        is_ended: no end will send more than copies.
-        is_finished: nothing of it is followed any more.
-        server: number of the producer's end; 0 until it is known.
-        zero_windows: times, by end, in which its kernel had no room: TCP's own back pressure.
-        zero_window_ns: their total length, by end.
-        first_ns, last_ns: instants of its first and its last packet.
-    """
+    """One TCP connection, both directions; pairs have one item for each end."""
 
     def __init__(
         self,
@@ -75,9 +63,11 @@ class CapturedConnection:
     ) -> None:
         self.ends = first.source, first.target
         self.streams = TcpStream(), TcpStream()
-        self.observer: ConnectionObserver | None = None
-        self.is_foreign = False
-        self.is_ended = self.is_finished = False
+        self.observer: ConnectionObserver | None = None  # None unless it is known to be Flink's
+        self.is_foreign = False  # enough was captured to rule Flink out
+        self.is_ended = False  # no end will send more than copies
+        self.is_finished = False  # nothing of it is followed any more
+        # when an end's kernel had no room, TCP's own back pressure, and how long in all
         self.zero_windows: tuple[list[ZeroWindow], list[ZeroWindow]] = [], []
         self.zero_window_ns = [0, 0]
         self.first_ns = self.last_ns = first.at_ns
@@ -86,26 +76,23 @@ class CapturedConnection:
         self._undecided: list[tuple[Side, StreamData | StreamGap]] = []
         self._undecided_bytes = 0
         self._tail = [b"", b""]  # last bytes of each side while undecided
-        self.server: Side = 0
+        self.server: Side = 0  # the producer's end, once it is known
         self._no_room_since: list[int | None] = [None, None]
         self._has_begun = [False, False]
-        self._has_fin = [False, False]
+        self.has_fin = [False, False]
 
     @property
     def producer(self) -> Endpoint:
-        """The end that sends buffers."""
         return self.ends[self.server]
 
     @property
     def consumer(self) -> Endpoint:
-        """The end that opened the connection and requested partitions."""
         return self.ends[1 - self.server]
 
     @property
     def missing_direction(self) -> str | None:
         """The direction that the capture lacks: "data" from the producer, "credit" from the
-        consumer; None if it has both.
-        """
+        consumer; None if it has both."""
         if all(self._has_begun):
             return None
         return "credit" if self._has_begun[self.server] else "data"
@@ -120,47 +107,47 @@ class CapturedConnection:
         )
 
     def add(self, segment: TcpSegment) -> None:
-        """Take a segment of either direction."""
         side = self.ends.index(segment.source)
         self.last_ns = max(self.last_ns, segment.at_ns)
         self._has_begun[side] = True
         if segment.acknowledged is not None:
             self.streams[1 - side].acknowledge(segment.acknowledged)
-        if not segment.is_reset and not segment.is_syn:
-            self._note_window(side, segment)
+        has_room, had_room = segment.window > 0, self._no_room_since[side] is None
+        if has_room != had_room and not segment.is_reset and not segment.is_syn:
+            if has_room:
+                self._end_stall(side, segment.at_ns)
+            else:
+                self._no_room_since[side] = segment.at_ns
         for item in self.streams[side].add(segment):
             self._pass_on(side, item)
-        self._has_fin[side] |= segment.is_fin
-        if segment.is_fin and self._has_fin == self._has_begun:
+        self.has_fin[side] |= segment.is_fin
+        if segment.is_fin and self.has_fin == self._has_begun:
             self._end()
 
     def finish(self) -> None:
-        """End the connection and its streams: nothing of it will be captured any more."""
+        """End the connection and its streams, as nothing of it will be captured any more."""
         for side in (0, 1):
             for item in self.streams[side].finish():
                 self._pass_on(side, item)
-            since_ns = self._no_room_since[side]
-            if since_ns is not None:
-                self._end_stall(side, since_ns, None)
+            self._end_stall(side, None)
         self._undecided.clear()
         self.is_finished = True
         self._end()
 
     def _end(self) -> None:
-        """End the channels. After a FIN of each captured end, copies of earlier data may come."""
+        """End the channels, though after the last FIN copies of earlier data may come."""
         self.is_ended = True
         if self.observer is not None:
             self.observer.close(self.last_ns)
 
     def _pass_on(self, side: Side, item: StreamData | StreamGap) -> None:
+        """Pass data and gaps to the observer, once a frame has shown which end is the consumer."""
         if self.observer is not None:
             self._observe(side, item)
-        elif not self.is_foreign:
-            self._undecided.append((side, item))
-            self._decide(side, item.data if isinstance(item, StreamData) else b"")
-
-    def _decide(self, side: Side, data: bytes) -> None:
-        """Look for a frame; its kind shows which end is the consumer."""
+        if self.observer is not None or self.is_foreign:
+            return
+        self._undecided.append((side, item))
+        data = item.data if isinstance(item, StreamData) else b""
         direction = _direction_of(self._tail[side] + data)
         self._tail[side] = (self._tail[side] + data)[1 - FRAME_HEADER_BYTES :]
         self._undecided_bytes += len(data)
@@ -172,10 +159,9 @@ class CapturedConnection:
                 self._observe(its_side, item)
             self._undecided.clear()
             self._note_flink(self)
-        elif (
-            self._undecided_bytes > UNDECIDED_BYTES_MAX
-            or len(self._undecided) > UNDECIDED_ITEMS_MAX
-        ):
+            return
+        items = len(self._undecided)
+        if self._undecided_bytes > UNDECIDED_BYTES_MAX or items > UNDECIDED_ITEMS_MAX:
             self.is_foreign = True
             self._undecided.clear()
 
@@ -189,32 +175,21 @@ class CapturedConnection:
             missing = observer.missing_from_server if is_server else observer.missing_from_client
             missing(item.missing_bytes, item.at_ns)
 
-    def _note_window(self, side: Side, segment: TcpSegment) -> None:
-        since_ns = self._no_room_since[side]
-        if segment.window == 0 and since_ns is None:
-            self._no_room_since[side] = segment.at_ns
-        elif segment.window and since_ns is not None:
-            self._end_stall(side, since_ns, segment.at_ns)
-
-    def _end_stall(self, side: Side, from_ns: int, to_ns: int | None) -> None:
-        self._no_room_since[side] = None
-        self.zero_window_ns[side] += (self.last_ns if to_ns is None else to_ns) - from_ns
-        if sum(map(len, self.zero_windows)) < STALLS_KEPT:
-            self.zero_windows[side].append((from_ns, to_ns))
+    def _end_stall(self, side: Side, to_ns: int | None) -> None:
+        from_ns, self._no_room_since[side] = self._no_room_since[side], None
+        if from_ns is not None:
+            self.zero_window_ns[side] += (self.last_ns if to_ns is None else to_ns) - from_ns
+            if sum(map(len, self.zero_windows)) < STALLS_KEPT:
+                self.zero_windows[side].append((from_ns, to_ns))
 
 
 class CapturedConnections:
-    """All connections of a capture; segments must come in the order of the file.
-
-    Attributes:
-        count: number of connections; `flink_count` of those that speak Flink's protocol.
-        of_flink: these, in the order in which this was seen, without those that were taken.
-        silent: those of them that have ended by silence, not by a FIN or a reset.
-    """
+    """All connections of a capture; segments must come in the order of the file."""
 
     def __init__(self, create_observer: ObserverFactory) -> None:
-        self.count = self.flink_count = self.silent = 0
-        self.of_flink: list[CapturedConnection] = []
+        self.count = self.flink_count = 0
+        self.silent = 0  # connections of Flink that ended by silence, not by a FIN or a reset
+        self.of_flink: list[CapturedConnection] = []  # without those that were taken
         self._next_look_ns = 0
         self._open: dict[frozenset[Endpoint], CapturedConnection] = {}
         self._create_observer = create_observer
@@ -227,7 +202,6 @@ class CapturedConnections:
         return finished
 
     def add(self, segment: TcpSegment) -> None:
-        """Add a segment to its connection."""
         key = frozenset((segment.source, segment.target))
         connection = self._open.get(key)
         if connection is not None and connection.opens_another(segment):
@@ -237,7 +211,10 @@ class CapturedConnections:
             if not segment.data and not segment.cut_bytes and not segment.is_syn:
                 return  # the last segment of a connection that has ended
             if len(self._open) >= OPEN_MAX:
-                self._forget_one()
+                for other, known in self._open.items():
+                    if known.observer is None or known.is_ended:
+                        self._open.pop(other).finish()
+                        break
             connection = self._open[key] = CapturedConnection(
                 segment, self._create_observer, self._note_flink
             )
@@ -266,17 +243,10 @@ class CapturedConnections:
             latest[ends] = max(each.first_ns, latest.get(ends, 0))
         for key, each in list(self._open.items()):
             quiet_ns, ends = now_ns - each.last_ns, (each.consumer.host, each.producer)
-            is_replaced = each.is_ended or latest.get(ends, 0) > each.last_ns
-            if quiet_ns >= (REPLACED_NS if is_replaced else SILENT_NS):
+            is_over = any(each.has_fin) or latest.get(ends, 0) > each.last_ns
+            if quiet_ns >= (REPLACED_NS if is_over else SILENT_NS):
                 self.silent += each.observer is not None and not each.is_ended
                 self._open.pop(key).finish()
-
-    def _forget_one(self) -> None:
-        for key, connection in self._open.items():
-            if connection.observer is None or connection.is_ended:
-                del self._open[key]
-                connection.finish()
-                return
 
 
 def _direction_of(data: bytes) -> Direction | None:

@@ -49,19 +49,12 @@ _ByteOrder = Literal["little", "big"]
 
 
 class CapturedPacket(NamedTuple):
-    """One packet.
+    """One packet."""
 
-    Attributes:
-        at_ns: instant of the capture, ns since 1970.
-        link_type: kind of the frame's header (LINKTYPE_… of pcap).
-        frame: the captured bytes.
-        cut_bytes: bytes that the snap length cut off at the end.
-    """
-
-    at_ns: int
-    link_type: int
-    frame: bytes
-    cut_bytes: int
+    at_ns: int  # since 1970
+    link_type: int  # kind of the frame's header, LINKTYPE_… of pcap
+    frame: bytes  # as far as it was captured
+    cut_bytes: int  # cut off at its end by the snap length
 
 
 class _Interface(NamedTuple):
@@ -74,18 +67,11 @@ class _Interface(NamedTuple):
 class CaptureFile:
     """A pcap or pcapng file, compressed or not, or a pipe; iterating it gives its packets.
 
+    Packets of Simple Packet Blocks have no instant: they get that of the packet before or, at the
+    beginning, of the first packet with one, or 0.
+
     Args:
         turn, follows: for a live source; see `open_capture`.
-
-    Attributes:
-        path: STANDARD_INPUT for standard input.
-        packets: packets given so far.
-        dropped_packets: packets that the capture program did not get, by its own statistics in a
-            pcapng file.
-        is_truncated: the file ended within a packet, as after a killed capture.
-        unread_blocks: pcapng blocks of unknown kinds, which may contain packets.
-        timeless_packets: packets of Simple Packet Blocks, which have no instant. They get the
-            instant of the packet before or, at the beginning, of the first packet with one, or 0.
 
     Raises: ConfigError or TraceFormatError, when iterated, for a file that is no capture or is
         damaged; the text has the number of the last good packet.
@@ -97,13 +83,13 @@ class CaptureFile:
         self._follows = follows
         self._dropped: dict[tuple[int, int], int] = {}  # by section and interface
         self.name = "standard input" if path == STANDARD_INPUT else str(path)
-        self.packets = 0
-        self.is_truncated = False
-        self.unread_blocks = 0
-        self.timeless_packets = 0
+        self.packets = self.timeless_packets = 0
+        self.unread_blocks = 0  # of unknown kinds, which may contain packets
+        self.is_truncated = False  # it ended within a packet, as after a killed capture
 
     @property
     def dropped_packets(self) -> int:
+        """Packets that the capture program did not get, as a pcapng file states."""
         return sum(self._dropped.values())
 
     def __iter__(self) -> Iterator[CapturedPacket]:
@@ -123,15 +109,6 @@ class CaptureFile:
                 text = f"{self.name}: is a directory; give a pcap or pcapng file"
                 raise ConfigError(text) from None
             raise TraceFormatError(f"{self.name}: cannot read it ({error})") from error
-
-    def first_ns(self) -> int:
-        """The instant of the first packet; 0 for a pipe, which can be read only once, or if empty.
-
-        Raises: the errors of iterating.
-        """
-        if not self.path.is_file():
-            return 0
-        return next((each.at_ns for each in CaptureFile(self.path)), 0)
 
     def _pcap(self, file: BinaryIO) -> Iterator[CapturedPacket]:
         head = file.read(pcap.FileHdr.__hdr_len__)
@@ -219,9 +196,8 @@ class CaptureFile:
 
 
 def _interface(block: bytes, order: _ByteOrder) -> _Interface:
-    little = order == "little"
-    read = pcapng.InterfaceDescriptionBlockLE if little else pcapng.InterfaceDescriptionBlock
-    description = read(block)
+    little, big = pcapng.InterfaceDescriptionBlockLE, pcapng.InterfaceDescriptionBlock
+    description = (little if order == "little" else big)(block)
     ticks_per_s, offset_s = 1_000_000, 0
     for option in description.opts:
         if option.code == pcapng.PCAPNG_OPT_IF_TSRESOL:
@@ -278,8 +254,7 @@ _SPLIT: Final = re.compile(
 
 def series_of(name: str) -> tuple[str, str | None]:
     """The name of a capture and the number of its file: ("rot", "1") for rot.pcap1.gz, ("rot", "")
-    for rot.pcap; the number is None if the file is not named as a capture.
-    """
+    for rot.pcap; the number is None if the file is not named as a capture."""
     name = _COMPRESSED.sub("", name)
     found = _SPLIT.fullmatch(name)
     return (found[1], found[2] or found[3]) if found else (Path(name).stem, None)
@@ -289,12 +264,7 @@ class CaptureFiles:
     """Several capture files; iterating gives the packets of all, as of one file.
 
     Files of one capture are read one after another, in the order of their first packets; packets
-    of different captures are merged by their instants.
-
-    Args:
-        turn, follows: for a live source, which is the only path; see `open_capture`.
-
-    Raises: errors of a CaptureFile.
+    of different captures are merged by their instants. A live source is the only path.
     """
 
     def __init__(
@@ -307,30 +277,21 @@ class CaptureFiles:
         more = len(self.files) - 1
         return self.files[0].name + (f" and {more} more" if more else "")
 
-    @property
-    def short_names(self) -> str:
-        """The names of all files, without their directories."""
-        return ", ".join(Path(each.name).name for each in self.files)
-
     def total(self, name: str) -> int:
         return sum(getattr(each, name) for each in self.files)
 
-    @property
-    def truncated(self) -> list[str]:
-        """Names of the files that ended in the middle of a packet."""
-        return [each.name for each in self.files if each.is_truncated]
-
     def __iter__(self) -> Iterator[CapturedPacket]:
         if len(self.files) == 1:
-            return iter(self.files[0])
-        return self._merged()
-
-    def _merged(self) -> Iterator[CapturedPacket]:
+            yield from self.files[0]
+            return
         captures: dict[tuple[object, ...], list[tuple[int, int]]] = {}
         for index, file in enumerate(self.files):
             name, number = series_of(file.path.name)
             key = (index,) if number is None else (file.path.parent, name)
-            captures.setdefault(key, []).append((file.first_ns(), index))
+            first_ns = 0  # of a pipe, which can be read only once, or an empty file
+            if file.path.is_file():
+                first_ns = next((each.at_ns for each in CaptureFile(file.path)), 0)
+            captures.setdefault(key, []).append((first_ns, index))
         # A capture waits with its first instant and is opened only then: no more files are open
         # than captures overlap.
         waiting: list[tuple[int, int, CapturedPacket | None]] = []

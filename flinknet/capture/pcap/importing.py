@@ -1,12 +1,12 @@
-"""Imports packets into a run directory: of capture files, or of a capture that goes on."""
+"""Imports packets of capture files, or of a live capture, into a run directory."""
 
 from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -40,25 +40,15 @@ _STREAM_FIGURES: Final = (
 
 _ENCRYPTED: Final = {"IPsec", "WireGuard"}
 
-CLOCK: Final = "CLOCK_REALTIME"
-"""Clock of the instants in captures."""
-
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """How to read packets while they come.
+    """How to read packets while they come."""
 
-    Attributes:
-        follows: the only file grows; else the source is a pipe.
-        on_look: called once a second with the current figures.
-        on_tick: called several times a second.
-        sniffer: the program that writes to the pipe; None for one that somebody else started.
-    """
-
-    follows: bool = False
-    on_look: Callable[[dict[str, Any]], None] = lambda _: None
-    on_tick: Callable[[], None] = lambda: None
-    sniffer: Sniffer | None = None
+    follows: bool = False  # the only file grows; else the source is a pipe
+    on_look: Callable[[dict[str, Any]], None] = lambda _: None  # once a second, the figures
+    on_tick: Callable[[], None] = lambda: None  # several times a second
+    sniffer: Sniffer | None = None  # writes to the pipe; None: somebody else started the writer
 
 
 def import_capture(
@@ -85,9 +75,7 @@ def import_capture(
     Raises: TraceFormatError for a file that is no capture or has no connection of Flink;
         ConfigError or TraceError if the directory cannot be written to.
     """
-    with _Import(paths, config, versions, on_progress, live).running() as reading:
-        reading.read()
-        return reading.finish()
+    return _Import(paths, config, versions, on_progress, live).run()
 
 
 class _Import:
@@ -118,21 +106,19 @@ class _Import:
         self._now_ns = 0  # by the clock of the capture
         self._begun_ns = self._come_ns = self._next_tick_ns = monotonic_ns()
         self._next_look_ns = self._begun_ns + LOOK_NS
-        self._signals: list[int] = []
+        self._signals = list[int]()
         self._stopped_by: str | None = None
         self._stopped_ns = 0
         self._is_live = live is not None
 
-    @contextmanager
-    def running(self) -> Iterator[_Import]:
-        """Note signals of a live capture. If the import fails, the data before the failure becomes
-        a complete trace."""
+    def run(self) -> dict[str, Any]:
+        """Import all. If that fails, the data before the failure becomes a complete trace."""
         try:
-            if self._is_live:
-                with interrupts_noted() as self._signals:
-                    yield self
-            else:
-                yield self
+            with (
+                interrupts_noted() if self._is_live else nullcontext(self._signals) as self._signals
+            ):
+                self._read()
+                return self._finish()
         except BaseException:
             if self._session is not None:
                 with suppress(TraceError):
@@ -140,7 +126,7 @@ class _Import:
                     self._session.recording.close(self._now_ns)
             raise
 
-    def read(self) -> None:
+    def _read(self) -> None:
         for number, captured in enumerate(tcp_segments(self._file, self._counts), start=1):
             segment = self._clock.follow(captured)
             self._now_ns = max(self._now_ns, segment.at_ns)
@@ -149,14 +135,13 @@ class _Import:
                 self._on_progress(self._file.total("packets"))
                 self._record_until(self._now_ns)
 
-    def finish(self) -> dict[str, Any]:
-        """End the import after the last packet."""
+    def _finish(self) -> dict[str, Any]:
         self._connections.finish()
         session, file, sniffer = self._session, self._file, self._live.sniffer
         dropped, warnings = (0, list[str]()) if sniffer is None else sniffer.ended()
         if session is None:
             has_failed = bool(warnings) and self._stopped_by is None
-            raise TraceFormatError(warnings[0] if has_failed else self._nothing_found(self._counts))
+            raise TraceFormatError(warnings[0] if has_failed else self._nothing_found())
         session.recording.within = self._clock.finish(self._channels.data_span())
         self._take_finished(session)
         session.end_watch()
@@ -164,21 +149,22 @@ class _Import:
         session.recording.tick(self._now_ns)
         self._session = None  # to be closed once
         session.recording.close(self._now_ns)
-        counts = {name: getattr(self._counts, name) for name in self._counts.__slots__}
-        counts["unknown_link_types"] = sorted(self._counts.unknown_link_types)
-        counts["kinds"] = dict(self._counts.kinds.most_common(KINDS_LISTED_MAX))
-        for name in ("unread_blocks", "timeless_packets"):
-            counts[name] = file.total(name)
-        counts["dropped_packets"] = max(file.total("dropped_packets"), dropped)
-        truncated = file.truncated if self._stopped_by is None else []
+        counts = asdict(self._counts) | {
+            "unknown_link_types": sorted(self._counts.unknown_link_types),
+            "kinds": dict(self._counts.kinds.most_common(KINDS_LISTED_MAX)),
+            "unread_blocks": file.total("unread_blocks"),
+            "timeless_packets": file.total("timeless_packets"),
+            "dropped_packets": max(file.total("dropped_packets"), dropped),
+        }
+        cut = [each.name for each in file.files if each.is_truncated and self._stopped_by is None]
         del result["per_connection"]
         imported = result | {
             "run": str(self._config.out),
             "stopped_by": self._stopped_by,
             "warnings": warnings,
             "packets": counts,
-            "is_truncated": bool(truncated),
-            "truncated_files": truncated,
+            "is_truncated": bool(cut),
+            "truncated_files": cut,
             "tcp_connections": self._connections.count,
             "flink_connections": self._connections.flink_count,
             "silent_connections": self._connections.silent,
@@ -250,9 +236,9 @@ class _Import:
         return is_over or (is_quiet and sniffer is None)
 
     def _tick(self, now_ns: int) -> None:
-        """Keep the run directory up to date, and show the figures. Between two packets the clock of
-        the capture goes on."""
+        """Keep the run directory up to date, and show the figures."""
         self._live.on_tick()
+        # between two packets the clock of the capture goes on
         session, at_ns = self._session, self._now_ns + now_ns - self._come_ns
         if session is not None:
             session.take_names()
@@ -280,9 +266,9 @@ class _Import:
                 name="capture",
                 pid=0,
                 started_at=datetime.fromtimestamp(self._now_ns / 1e9, UTC).isoformat(),
-                host={"capture": self._file.short_names},
+                host={"capture": ", ".join(Path(each.name).name for each in self._file.files)},
                 versions=self._versions,
-                clock=ClockInfo(CLOCK),
+                clock=ClockInfo("CLOCK_REALTIME"),
             )
             self._session = Session(
                 self._config,
@@ -294,16 +280,15 @@ class _Import:
         ends = Ends(str(producer), str(consumer))
         return self._session.observer(ends, is_from_start=is_from_start)
 
-    def _nothing_found(self, counts: PacketCounts) -> str:
-        name, connections = self._file.name, self._connections.count
+    def _nothing_found(self) -> str:
+        counts, name, connections = self._counts, self._file.name, self._connections.count
         packets = self._file.total("packets")
         if not packets and self._stopped_by is not None:
             return f"{name}: nothing came before it was ended ({self._stopped_by})"
         if counts.unknown_link_types:
             kinds = ", ".join(map(str, sorted(counts.unknown_link_types)))
-            return (
-                f"{name}: link type {kinds} is not known; capture on Ethernet, loopback or `-i any`"
-            )
+            advice = "capture on Ethernet, loopback or `-i any`"
+            return f"{name}: link type {kinds} is not known; {advice}"
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.kinds.most_common(3))
         others = f" ({kinds})" if kinds else ""
         if counts.kinds.keys() & _ENCRYPTED:
@@ -344,7 +329,7 @@ def _describe(connection: CapturedConnection) -> dict[str, Any]:
             "zero_windows": [list(each) for each in connection.zero_windows[1 - sender]],
         }
     return {
-        **connection.observer.summary().to_dict(),
+        **asdict(connection.observer.summary()),
         "missing_direction": connection.missing_direction,
         "tcp": tcp,
     }

@@ -41,14 +41,14 @@ UNNUMBERED_WITHIN_NS: Final = 5_000_000
 PACKETS_KEPT: Final = 1 << 15
 """Most packets that are remembered to recognise copies."""
 
-_BY_ETHER_TYPE = {b"\x08\x00": IP, b"\x86\xdd": IP6}
+_ETHERNET = b"\x65\x58"
+"""EtherType of an Ethernet frame in a tunnel."""
+
+_BY_ETHER_TYPE = {b"\x08\x00": IP, b"\x86\xdd": IP6, _ETHERNET: ethernet.Ethernet}
 """Decoders for the content of most Ethernet frames; dpkt reads the others, such as VLANs."""
 
 _TIMESTAMPS: Final = b"\x08\x0a"
 """Kind and length of TCP's timestamps option."""
-
-_ETHERNET = b"\x65\x58"
-"""EtherType of an Ethernet frame in a tunnel."""
 
 _ETHER_TYPES_OF_VXLAN = {1: b"\x08\x00", 2: b"\x86\xdd", 3: _ETHERNET}
 """EtherTypes by the next protocol of VXLAN-GPE; plain VXLAN carries Ethernet."""
@@ -83,46 +83,31 @@ class Endpoint(NamedTuple):
 
 
 class TcpSegment(NamedTuple):
-    """One TCP segment.
+    """One TCP segment."""
 
-    Attributes:
-        at_ns: instant of the capture, ns since 1970.
-        acknowledged: sequence number of the acknowledgement; None without an ACK.
-        window: the header's value, not scaled; 0 means "send no more" in any scale.
-        data: payload, as far as it was captured.
-        cut_bytes: payload bytes that the snap length cut off.
-        sent_ms: the sender's timestamp (TCP option), which most systems count in ms.
-    """
-
-    at_ns: int
+    at_ns: int  # instant of the capture, since 1970
     source: Endpoint
     target: Endpoint
     sequence_number: int
-    acknowledged: int | None
-    window: int
+    acknowledged: int | None  # None without an ACK
+    window: int  # the header's value, not scaled; 0 means "send no more" in any scale
     is_syn: bool
     is_fin: bool
     is_reset: bool
-    data: bytes
-    cut_bytes: int = 0
-    sent_ms: int | None = None
+    data: bytes  # payload, as far as it was captured
+    cut_bytes: int = 0  # of the payload, by the snap length
+    sent_ms: int | None = None  # the sender's timestamp, a TCP option, in most systems in ms
 
 
 @dataclass(slots=True)
 class PacketCounts:
-    """Numbers of packets in a capture.
-
-    Attributes:
-        cut_segments: TCP segments that the snap length cut.
-        duplicates: skipped copies of packets, as from several interfaces or a mirror port.
-        others: packets that are not TCP, or damaged; `kinds` counts them by kind.
-    """
+    """Numbers of packets in a capture."""
 
     tcp_segments: int = 0
-    cut_segments: int = 0
-    duplicates: int = 0
+    cut_segments: int = 0  # by the snap length
+    duplicates: int = 0  # skipped copies, as from several interfaces or a mirror port
     fragments: int = 0
-    others: int = 0
+    others: int = 0  # not TCP, or damaged; `kinds` counts them by kind
     unknown_link_types: set[int] = field(default_factory=set)
     kinds: Counter[str] = field(default_factory=Counter)
 
@@ -138,7 +123,10 @@ def tcp_segments(
     counts = counts if counts is not None else PacketCounts()
     copies = _Copies()
     for packet in packets:
-        packet = _inside_pktap(packet)
+        if packet.link_type in _LINK_PKTAP:
+            length, inner = (int.from_bytes(packet.frame[at : at + 4], "little") for at in (0, 8))
+            if inner in _LINKS and 12 <= length <= len(packet.frame):
+                packet = packet._replace(link_type=inner, frame=packet.frame[length:])
         if packet.link_type not in _LINKS:
             counts.unknown_link_types.add(packet.link_type)
             counts.others += 1
@@ -186,14 +174,6 @@ class _Copies:
         return False
 
 
-def _inside_pktap(packet: CapturedPacket) -> CapturedPacket:
-    if packet.link_type in _LINK_PKTAP:
-        length, link_type = (int.from_bytes(packet.frame[at : at + 4], "little") for at in (0, 8))
-        if link_type in _LINKS and 12 <= length <= len(packet.frame):
-            return packet._replace(link_type=link_type, frame=packet.frame[length:])
-    return packet
-
-
 def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | str:
     """The segment in a packet; otherwise the reason for skipping it, or its kind."""
     layer = _datagram(packet)
@@ -216,26 +196,21 @@ def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | str:
         if isinstance(layer.data, TCP):
             if copies.has(packet.at_ns, layer, layer.data):
                 return _DUPLICATE
-            return _tcp_segment(packet, layer, total_bytes - headers_bytes if total_bytes else None)
+            cut_bytes = packet.cut_bytes
+            if total_bytes:  # else it is more than the length field can express
+                sent_bytes = total_bytes - headers_bytes - layer.data.off * 4
+                cut_bytes = sent_bytes - len(layer.data.data)
+            return _tcp_segment(packet.at_ns, layer, cut_bytes)
         what, layer = _kind(layer), _carried(layer.data)
     return what
 
 
-def _tcp_segment(packet: CapturedPacket, datagram: IP | IP6, tcp_bytes: int | None) -> TcpSegment:
-    """The segment in an IP packet.
-
-    Args:
-        tcp_bytes: size of the TCP packet; None if the kernel passed on more bytes than the length
-            field can express.
-    """
+def _tcp_segment(at_ns: int, datagram: IP | IP6, cut_bytes: int) -> TcpSegment:
     tcp = datagram.data
-    cut_bytes = packet.cut_bytes
-    if tcp_bytes is not None:
-        cut_bytes = tcp_bytes - tcp.off * 4 - len(tcp.data)
     flags, at = tcp.flags, tcp.opts.find(_TIMESTAMPS) + len(_TIMESTAMPS)
     sent = tcp.opts[at : at + 4] if at >= len(_TIMESTAMPS) else b""
     return TcpSegment(
-        packet.at_ns,
+        at_ns,
         Endpoint(_host(datagram.src), tcp.sport),
         Endpoint(_host(datagram.dst), tcp.dport),
         tcp.seq,
@@ -266,9 +241,8 @@ def _kind(datagram: IP | IP6) -> str:
 def _carried(inside: Any) -> Any:
     """The next layer of a tunnel, or other content of an IP packet."""
     if isinstance(inside, UDP) and len(data := inside.data) > 8 and not data[7]:
-        if (
-            data[0] < 64 and not data[1] & 63 and data[2:4] in (_ETHERNET, *_BY_ETHER_TYPE)
-        ):  # Geneve
+        is_geneve = data[0] < 64 and not data[1] & 63
+        if is_geneve and data[2:4] in _BY_ETHER_TYPE:
             return _frame(data[2:4], data[8 + data[0] * 4 :])
         if data[0] & 8:  # VXLAN
             kind = _ETHER_TYPES_OF_VXLAN.get(data[3], b"") if data[0] & 4 else _ETHERNET
@@ -284,10 +258,7 @@ def _carried(inside: Any) -> Any:
 
 def _frame(ether_type: bytes, data: bytes) -> Any:
     """Decode bytes by their EtherType; unchanged if the type is unknown."""
-    if ether_type == _ETHERNET:
-        return ethernet.Ethernet(data)
-    read = _BY_ETHER_TYPE.get(ether_type)
-    return data if read is None else read(data)
+    return _BY_ETHER_TYPE.get(ether_type, bytes)(data)
 
 
 def _datagram(packet: CapturedPacket) -> Any:

@@ -35,19 +35,12 @@ class DecompressionError(Exception):
 
 
 class _Compression(NamedTuple):
-    """A way to compress files.
-
-    Attributes:
-        tool: name of the command that decompresses it.
-        magic: first bytes of such a file.
-        create: makes a decompressor of one frame.
-        step_bytes: compressed bytes decompressed at a time; fewer where compression is stronger.
-    """
+    """A way to compress files."""
 
     tool: str
     magic: bytes
-    create: Callable[[], Any]
-    step_bytes: int
+    create: Callable[[], Any]  # a decompressor of one frame
+    step_bytes: int  # compressed bytes decompressed at a time; fewer where compression is stronger
 
 
 _COMPRESSIONS: Final = (
@@ -69,7 +62,6 @@ _COMPRESSIONS: Final = (
 )
 
 _MAGIC_BYTES: Final = max(len(each.magic) for each in _COMPRESSIONS)
-
 
 Turn = Callable[[bool], float | None]
 """Does what is due before a live source is read, given whether bytes have come since the last call.
@@ -169,11 +161,8 @@ class _Pieces(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._left:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._left = memoryview(piece)
+        if not self._left:  # no piece is empty
+            self._left = memoryview(next(self._pieces, b""))
         taken = self._left[: len(buffer)]
         buffer[: len(taken)] = taken
         self._left = self._left[len(taken) :]

@@ -23,13 +23,9 @@ _WRAP = 1 << 32
 
 
 class StreamData(NamedTuple):
-    """The next bytes of the stream.
+    """The next bytes of the stream."""
 
-    Attributes:
-        at_ns: instant of capture of the segment that made them readable.
-    """
-
-    at_ns: int
+    at_ns: int  # of the segment that made them readable
     data: bytes
 
 
@@ -58,21 +54,13 @@ class TcpStream:
 
     Positions count bytes from the first captured one, and do not wrap. Without a SYN the stream
     begins with its first segment.
-
-    Attributes:
-        retransmitted_segments, retransmitted_bytes: data that was sent again.
-        out_of_order_segments: segments captured before one that they follow.
-        gaps, missing_bytes: data that the capture lacks.
-        bytes: bytes that were returned.
     """
 
     def __init__(self) -> None:
-        self.retransmitted_segments = 0
-        self.retransmitted_bytes = 0
-        self.out_of_order_segments = 0
-        self.gaps = 0
-        self.missing_bytes = 0
-        self.bytes = 0
+        self.retransmitted_segments = self.retransmitted_bytes = 0
+        self.out_of_order_segments = 0  # captured before one that they follow
+        self.gaps = self.missing_bytes = 0  # data that the capture lacks
+        self.bytes = 0  # returned
         self.is_from_start = False
         self._next: int | None = None  # position of the next byte
         self._origin = 0  # sequence number of position 0
@@ -83,7 +71,7 @@ class TcpStream:
         self._last_ns = 0
 
     def is_start(self, sequence_number: int) -> bool:
-        """Whether a SYN with this number opened this stream; it may come twice."""
+        """Whether a SYN with this number opened this stream."""
         return self.is_from_start and (sequence_number + 1 - self._origin) % _WRAP == 0
 
     def add(self, segment: TcpSegment) -> list[StreamData | StreamGap]:
@@ -117,8 +105,7 @@ class TcpStream:
         self._held_bytes += length
         items = self._read(segment.at_ns)
         while self._held and self._is_missing():
-            items.append(self._skip_to(self._held[0].position, self._held[0].at_ns))
-            items += self._read(0)
+            items += self._read_held()
         return items
 
     def acknowledge(self, sequence_number: int) -> None:
@@ -134,8 +121,7 @@ class TcpStream:
         the last acknowledged byte."""
         items: list[StreamData | StreamGap] = []
         while self._held:
-            items.append(self._skip_to(self._held[0].position, self._held[0].at_ns))
-            items += self._read(0)
+            items += self._read_held()
         # A FIN is acknowledged as one byte.
         if self._next is not None and self._acknowledged > self._next + 1:
             items.append(self._skip_to(self._acknowledged, self._last_ns))
@@ -165,6 +151,10 @@ class TcpStream:
             if held.end > self._next:
                 items.append(self._skip_to(held.end, at_ns))
         return items
+
+    def _read_held(self) -> list[StreamData | StreamGap]:
+        """Take the gap before the first held segment, and the data behind it."""
+        return [self._skip_to(self._held[0].position, self._held[0].at_ns), *self._read(0)]
 
     def _is_missing(self) -> bool:
         """Whether to stop waiting for the bytes before the first held segment."""

@@ -32,52 +32,43 @@ _HOST_AND_PORT = re.compile(r"[\w.-]+:\d+")
 
 
 class HttpAnswers:
-    """The API of a running JobManager.
-
-    Args:
-        save_to: directory in which answers are also saved.
-        timeout_s: limit for a whole answer.
-
-    Raises: ConfigError as `RestClient`.
-    """
+    """The API of a running JobManager; see `answers_at`. Raises: ConfigError as `RestClient`."""
 
     def __init__(
         self, rest: RestPlace, *, save_to: Path | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
         self._client = RestClient(rest, timeout_s)
         self._save_to = save_to
-
-    @property
-    def name(self) -> str:
-        return self._client.url
+        self.name = self._client.url
 
     def has(self, path: str) -> bool:
         """True: there may be an answer to any path."""
         return True
 
     def get(self, path: str) -> Any:
-        """The answer to a path, decoded.
-
-        Raises: RemoteTransportError without an answer from Flink; NotUpYetError as
-            `RestClient.get`.
-        """
+        """The answer to a path, decoded. Raises: RemoteTransportError without an answer from Flink;
+        NotUpYetError as `RestClient.get`."""
         body = self._client.get(path)
         value = _decoded(
             body, f"{self.name}{path}", ": the answer is not JSON, so this is not Flink's REST API"
         )
         if self._save_to is not None and "?" not in path:
-            _save(self._save_to, path, body)
+            file = _file_of(self._save_to, path)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(body)
+            except OSError as error:
+                text = f"--rest-save: {file}: cannot be written ({error.strerror})"
+                raise ConfigError(text) from None
         return value
 
 
 class SavedAnswers:
-    """A directory of saved answers.
-
-    Raises: ConfigError if it has no list of jobs.
-    """
+    """A directory of saved answers. Raises: ConfigError if it has no list of jobs."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self.name = str(directory)
         overview = _file_of(directory, OVERVIEW)
         if not overview.is_file():
             raise ConfigError(
@@ -85,15 +76,10 @@ class SavedAnswers:
                 f" {overview.relative_to(directory)}; make it with {_SAVE}"
             )
 
-    @property
-    def name(self) -> str:
-        return str(self._directory)
-
     def has(self, path: str) -> bool:
         return _file_of(self._directory, path).is_file()
 
     def get(self, path: str) -> Any:
-        """The answer to a path, decoded; see `HttpAnswers.get`."""
         file = _file_of(self._directory, path.partition("?")[0])
         try:
             with file.open("rb") as opened:
@@ -106,10 +92,8 @@ class SavedAnswers:
 
 
 class SavedJob:
-    """One answer about a job: a saved one to /jobs/ID, or a plan of a job (see `plans`).
-
-    Raises: ConfigError if the file is neither.
-    """
+    """One answer about a job: a saved one to /jobs/ID, or a plan of a job (see `plans`). Raises:
+    ConfigError if the file is neither."""
 
     def __init__(self, file: Path) -> None:
         self.name = str(file)
@@ -128,7 +112,6 @@ class SavedJob:
         return path in self._answers
 
     def get(self, path: str) -> Any:
-        """The answer to a path. Raises: RemoteTransportError for any other."""
         if not self.has(path):
             raise RemoteTransportError(f"--rest: {self.name} has no answer to {path}")
         return self._answers[path]
@@ -141,10 +124,8 @@ RestAnswers = HttpAnswers | SavedAnswers | SavedJob
 def answers_at(
     rest: RestPlace, *, save_to: Path | None = None, timeout_s: float = TIMEOUT_S
 ) -> RestAnswers:
-    """The answers at a URL or in a directory.
-
-    Raises: ConfigError if it is neither.
-    """
+    """The answers at a URL, within a time each and also saved in a directory, or in a directory.
+    Raises: ConfigError if it is neither."""
     place = rest.place
     if "://" in place:
         return HttpAnswers(rest, save_to=save_to, timeout_s=timeout_s)
@@ -163,15 +144,6 @@ def answers_at(
 def _file_of(directory: Path, path: str) -> Path:
     parts = path.strip("/").split("/")
     return directory.joinpath(*parts[:-1], f"{parts[-1]}.json")
-
-
-def _save(directory: Path, path: str, body: bytes) -> None:
-    file = _file_of(directory, path)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(body)
-    except OSError as error:
-        raise ConfigError(f"--rest-save: {file}: cannot be written ({error.strerror})") from None
 
 
 def _decoded(body: bytes, place: str, otherwise: str) -> Any:
@@ -210,7 +182,7 @@ def job_answer(text: str, name: str) -> dict[str, Any]:
     vertices = [
         {
             "id": each["id"],
-            "name": _name(str(each.get("description") or each["id"])),
+            "name": " -> ".join(filter(None, _LINE.split(_text(each).strip()))),
             "parallelism": each["parallelism"],
         }
         for each in nodes
@@ -226,8 +198,8 @@ def job_answer(text: str, name: str) -> dict[str, Any]:
     }
 
 
-def _name(description: str) -> str:
-    return " -> ".join(filter(None, _LINE.split(html.unescape(description).strip())))
+def _text(node: Mapping[str, Any]) -> str:
+    return html.unescape(str(node.get("description") or node["id"]))
 
 
 def _chained(operators: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:

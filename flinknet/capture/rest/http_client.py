@@ -30,10 +30,7 @@ _NOT_UP_YET: Final = (502, 503, 504)
 """Statuses of a starting JobManager, and of a gateway without a JobManager behind it."""
 
 _NOT_TLS: Final = (
-    "WRONG_VERSION_NUMBER",
-    "HTTP_REQUEST",
-    "UNKNOWN_PROTOCOL",
-    "RECORD_LAYER_FAILURE",
+    *("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"),
 )
 """OpenSSL's reasons for an answer that is not TLS."""
 
@@ -50,29 +47,18 @@ class NotUpYetError(RemoteTransportError):
 
 @dataclass(frozen=True, slots=True)
 class RestPlace:
-    """Address and credentials of Flink's REST API.
+    """Address and credentials of Flink's REST API; files are PEM."""
 
-    Attributes:
-        place: a URL, or a directory of saved answers.
-        credentials: a bearer token, or user:password for basic authentication.
-        authority: PEM file of the authority that signed the server's certificate; None: the
-            system's authorities, or SSL_CERT_FILE.
-        certificate, key: PEM files of a client certificate.
-    """
-
-    place: str
-    credentials: str | None = field(default=None, repr=False)
-    authority: str | None = None
-    certificate: str | None = None
+    place: str  # a URL, or a directory of saved answers
+    credentials: str | None = field(default=None, repr=False)  # a bearer token, or user:password
+    authority: str | None = None  # None: the system's authorities, or SSL_CERT_FILE
+    certificate: str | None = None  # of the client, with its key
     key: str | None = None
 
 
 class RestClient:
-    """Queries the API of a JobManager. Redirects are not followed, since credentials must not go
-    to another host.
-
-    Raises: ConfigError for a URL, a certificate or a proxy that cannot be used.
-    """
+    """Queries the API of a JobManager. Redirects are not followed, since credentials must not go to
+    another host. Raises: ConfigError for a URL, a certificate or a proxy that cannot be used."""
 
     def __init__(self, rest: RestPlace, timeout_s: float = TIMEOUT_S) -> None:
         self.url = base_url(rest.place)
@@ -87,11 +73,8 @@ class RestClient:
             self._headers |= _proxy_headers(self._proxy)
 
     def get(self, path: str) -> bytes:
-        """The body of the answer to a path.
-
-        Raises: RemoteTransportError without an answer within the limits of time and size;
-            NotUpYetError if a JobManager may answer later.
-        """
+        """The body of the answer to a path. Raises: RemoteTransportError without an answer within
+        the limits of time and size; NotUpYetError if a JobManager may answer later."""
         until_ns = monotonic_ns() + int(self._timeout_s * 1e9)
         connection = self._connection()
         connection.response_class = partial(_TimedResponse, until_ns)  # type: ignore[assignment]
@@ -128,38 +111,35 @@ class RestClient:
         return connection
 
     def _unanswered(self, error: Exception) -> RemoteTransportError:
-        swapped = _swapped(self.url)
-        begin = f"--rest: {self.url}"
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return RemoteTransportError(f"{begin}: {self._distrust(error)}")
-        if isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
-            return RemoteTransportError(f"{begin} answers without TLS; give {swapped}")
-        if isinstance(error, BadStatusLine) and str(error).startswith(_TLS_ALERT):
-            return RemoteTransportError(f"{begin} answers with TLS; give {swapped}")
-        reason = _reason(error)
+        kind, swapped = RemoteTransportError, _swapped(self.url)
+        because = f"{self._via} ({_reason(error)})"
         is_ended = isinstance(error, ssl.SSLError | ConnectionResetError | BrokenPipeError)
-        if self._context is not None and is_ended:
-            return RemoteTransportError(
-                f"{begin} refuses the connection{self._via} ({reason}){self._hint()}"
-            )
-        if isinstance(error, ConnectionResetError):
-            return NotUpYetError(
-                f"{begin} closes the connection{self._via} without an answer; if it uses TLS, give"
-                f" {swapped}"
-            )
-        if isinstance(error, HTTPException):
-            return RemoteTransportError(f"{begin} does not answer in HTTP{self._via} ({reason})")
-        advice = (
-            "; give the address of the JobManager's REST API, such as http://localhost:8081"
-            if self._proxy is None
-            else f"; set no_proxy={urlsplit(self.url).hostname} if no proxy is needed"
-        )
-        return NotUpYetError(f"{begin} does not answer{self._via} ({reason}){advice}")
-
-    def _hint(self) -> str:
-        if self._rest.certificate is not None:
-            return "; does it trust the certificate in --rest-cert?"
-        return "; if it asks for client certificates, give --rest-cert and --rest-key"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            text = f": {self._distrust(error)}"
+        elif isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
+            text = f" answers without TLS; give {swapped}"
+        elif isinstance(error, BadStatusLine) and str(error).startswith(_TLS_ALERT):
+            text = f" answers with TLS; give {swapped}"
+        elif self._context is not None and is_ended:
+            hint = "does it trust the certificate in --rest-cert?"
+            if self._rest.certificate is None:
+                hint = "if it asks for client certificates, give --rest-cert and --rest-key"
+            text = f" refuses the connection{because}; {hint}"
+        elif isinstance(error, ConnectionResetError):
+            kind = NotUpYetError
+            text = f" closes the connection{self._via} without an answer"
+            text += f"; if it uses TLS, give {swapped}"
+        elif isinstance(error, HTTPException):
+            text = f" does not answer in HTTP{because}"
+        else:
+            kind = NotUpYetError
+            advice = f"set no_proxy={urlsplit(self.url).hostname} if no proxy is needed"
+            if self._proxy is None:
+                advice = (
+                    "give the address of the JobManager's REST API, such as http://localhost:8081"
+                )
+            text = f" does not answer{because}; {advice}"
+        return kind(f"--rest: {self.url}{text}")
 
     def _distrust(self, error: ssl.SSLCertVerificationError) -> str:
         why = error.verify_message
@@ -194,8 +174,7 @@ class RestClient:
         """Advice about the refused or missing credentials."""
         challenge = _one_line(response.getheader("WWW-Authenticate") or "")
         header = f"; WWW-Authenticate: {challenge}" if challenge else ""
-        file = "--rest-token-file FILE, a file with"
-        basic, token = f"{file} user:password", f"{file} a bearer token"
+        give = "; give --rest-token-file FILE, a file with"
         scheme = challenge.partition(" ")[0].lower()
         if scheme not in ("", "basic", "bearer"):
             return f"{header}; only Basic and Bearer are supported"
@@ -203,8 +182,8 @@ class RestClient:
             sent = "user:password" if ":" in self._rest.credentials else "the token"
             return f"{header}; {sent} of --rest-token-file was refused"
         if not scheme:
-            return f"; give {token} or user:password"
-        return f"{header}; give {basic if scheme == 'basic' else token}"
+            return f"{give} a bearer token or user:password"
+        return f"{header}{give} {'user:password' if scheme == 'basic' else 'a bearer token'}"
 
 
 class _TimedResponse(HTTPResponse):
@@ -240,10 +219,7 @@ class _TimedBytes(io.RawIOBase):
 
 
 def base_url(text: str) -> str:
-    """The address of an API without a path's trailing slashes or a query.
-
-    Raises: ConfigError.
-    """
+    """The address of an API without trailing slashes or a query. Raises: ConfigError."""
     try:
         parts = urlsplit(text.strip())
     except ValueError:

@@ -7,19 +7,15 @@ from outside: any that does not look like Flink's is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from flinknet.core.wire.ids import JobVertexID
 from flinknet.errors import RemoteTransportError
-from flinknet.graph.running_job import (
-    RunningInput,
-    RunningJob,
-    RunningSubtask,
-    RunningTaskManager,
-    RunningVertex,
-)
+from flinknet.graph import running_job
+from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
 
 from .answers import NOT_AS_FLINK, OVERVIEW, RestAnswers
 
@@ -38,10 +34,8 @@ Answer = Mapping[str, Any]
 
 
 def job_overviews(answers: RestAnswers) -> list[Answer]:
-    """All jobs that the cluster knows: jid, name, state, time of the last change.
-
-    Raises: RemoteTransportError, as all functions that read answers.
-    """
+    """All jobs that the cluster knows: jid, name, state, time of the last change. Raises:
+    RemoteTransportError, as all functions that read answers."""
     return _objects(answers, OVERVIEW, "jobs")
 
 
@@ -49,28 +43,22 @@ def read_job(answers: RestAnswers, job_id: str) -> RunningJob:
     """A job, without the places of its subtasks."""
     path = f"/jobs/{job_id}"
     found = answers.get(path)
-    try:
+    with _refusing(answers, path):
         nodes = {str(each["id"]): each for each in found["plan"]["nodes"]}
         vertices = tuple(_vertex(each, nodes) for each in found["vertices"])
         return RunningJob(
             id=hex_id(found["jid"]),
             name=printable(str(found["name"])),
             state=str(found["state"]),
-            is_batch=_is_batch(found),
+            is_batch=str(found.get("job-type") or found["plan"].get("type")).upper() == "BATCH",
             started_at_ms=int(found["start-time"]),
             vertices=_in_order(vertices),
         )
-    except NOT_AS_FLINK as error:
-        raise _strange(answers, path, error) from None
 
 
 def vertex_details(answers: RestAnswers, job_id: str, vertex: RunningVertex) -> list[Answer]:
     """The JobManager's description of each subtask of a vertex."""
-    return _objects(answers, _details_of(job_id, vertex), "subtasks")
-
-
-def _details_of(job_id: str, vertex: RunningVertex) -> str:
-    return f"/jobs/{job_id}/vertices/{vertex.id}"
+    return _objects(answers, f"/jobs/{job_id}/vertices/{vertex.id}", "subtasks")
 
 
 def placed(vertex: RunningVertex, details: Sequence[Answer]) -> RunningVertex:
@@ -81,7 +69,7 @@ def placed(vertex: RunningVertex, details: Sequence[Answer]) -> RunningVertex:
             index = int(each["subtask"])
             place = each.get("taskmanager-id") or None
             subtasks.append(
-                RunningSubtask(
+                running_job.RunningSubtask(
                     index,
                     int(each.get("attempt", 0)),
                     str(each.get("status", "")),
@@ -96,11 +84,8 @@ def placed(vertex: RunningVertex, details: Sequence[Answer]) -> RunningVertex:
 
 
 def read_jobs(answers: RestAnswers, *, may_lack_places: bool = False) -> tuple[RunningJob, ...]:
-    """The running jobs with the places of their subtasks; all known jobs if none runs.
-
-    Args:
-        may_lack_places: leave vertices without an answer unplaced.
-    """
+    """The running jobs with the places of their subtasks; all known jobs if none runs. Vertices
+    without an answer are unplaced if they `may_lack_places`."""
     known = job_overviews(answers)
     wanted = [each for each in known if str(each.get("state")) not in ENDED] or known
     found = []
@@ -108,7 +93,7 @@ def read_jobs(answers: RestAnswers, *, may_lack_places: bool = False) -> tuple[R
         job = read_job(answers, hex_id(each.get("jid")))
         vertices = [
             vertex
-            if may_lack_places and not answers.has(_details_of(job.id, vertex))
+            if may_lack_places and not answers.has(f"/jobs/{job.id}/vertices/{vertex.id}")
             else placed(vertex, vertex_details(answers, job.id, vertex))
             for vertex in job.vertices
         ]
@@ -119,25 +104,27 @@ def read_jobs(answers: RestAnswers, *, may_lack_places: bool = False) -> tuple[R
 def read_task_managers(
     answers: RestAnswers, *, with_memory: bool = False
 ) -> tuple[RunningTaskManager, ...]:
-    """The TaskManagers of the cluster.
-
-    Args:
-        with_memory: query each TaskManager for its network memory.
-    """
+    """The TaskManagers of the cluster; `with_memory` queries each for its network memory."""
     path = "/taskmanagers"
     found = []
     for each in _objects(answers, path, "taskmanagers"):
-        try:
+        with _refusing(answers, path):
             task_manager = RunningTaskManager(
                 id=path_segment(each["id"]),
                 host=_host_of(str(each.get("path", ""))),
                 data_port=int(each["dataPort"]),
                 slots=int(each["slotsNumber"]),
             )
-        except NOT_AS_FLINK as error:
-            raise _strange(answers, path, error) from None
-        if with_memory:
-            task_manager = _with_memory(answers, task_manager)
+        own = f"{path}/{task_manager.id}"
+        if with_memory and answers.has(own):
+            details = answers.get(own)
+            memory, metrics = (_part(details, name) for name in ("memoryConfiguration", "metrics"))
+            task_manager = replace(
+                task_manager,
+                network_memory_bytes=_whole(memory.get("networkMemory")),
+                network_segments=_whole(metrics.get("nettyShuffleMemorySegmentsTotal")),
+                network_segments_used=_whole(metrics.get("nettyShuffleMemorySegmentsUsed")),
+            )
         found.append(task_manager)
     return tuple(found)
 
@@ -146,24 +133,8 @@ def read_settings(answers: RestAnswers) -> dict[str, str]:
     """The cluster's configuration, without keys left at their defaults."""
     path = "/jobmanager/config"
     found = answers.get(path)
-    try:
+    with _refusing(answers, path):
         return {str(each["key"]): str(each["value"]) for each in found}
-    except NOT_AS_FLINK as error:
-        raise _strange(answers, path, error) from None
-
-
-def _with_memory(answers: RestAnswers, of: RunningTaskManager) -> RunningTaskManager:
-    path = f"/taskmanagers/{of.id}"
-    if not answers.has(path):
-        return of
-    found = answers.get(path)
-    memory, metrics = (_part(found, name) for name in ("memoryConfiguration", "metrics"))
-    return replace(
-        of,
-        network_memory_bytes=_whole(memory.get("networkMemory")),
-        network_segments=_whole(metrics.get("nettyShuffleMemorySegmentsTotal")),
-        network_segments_used=_whole(metrics.get("nettyShuffleMemorySegmentsUsed")),
-    )
 
 
 def _part(answer: Any, name: str) -> Answer:
@@ -205,7 +176,7 @@ def _vertex(answer: Answer, nodes: Mapping[str, Answer]) -> RunningVertex:
         parallelism=parallelism,
         max_parallelism=int(answer.get("maxParallelism", -1)),
         inputs=tuple(
-            RunningInput(
+            running_job.RunningInput(
                 _vertex_id(each["id"]),
                 printable(str(each.get("ship_strategy", ""))),
                 str(each.get("exchange", "")).lower(),
@@ -236,16 +207,12 @@ def _in_order(vertices: Sequence[RunningVertex]) -> tuple[RunningVertex, ...]:
     return tuple(ordered)
 
 
-def _is_batch(job: Answer) -> bool:
-    kind = job.get("job-type") or job["plan"].get("type")
-    return str(kind).upper() == "BATCH"
-
-
 def _objects(answers: RestAnswers, path: str, name: str) -> list[Answer]:
     found = answers.get(path)
     listed = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
-        raise _strange(answers, path, KeyError(name))
+    with _refusing(answers, path):
+        if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+            raise KeyError(name)
     return listed
 
 
@@ -270,7 +237,12 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _strange(answers: RestAnswers, path: str, error: Exception) -> RemoteTransportError:
-    return RemoteTransportError(
-        f"--rest: {answers.name}{path}: not as expected of Flink ({type(error).__name__}: {error})"
-    )
+@contextmanager
+def _refusing(answers: RestAnswers, path: str) -> Iterator[None]:
+    """Refuse an answer whose form is not Flink's."""
+    try:
+        yield
+    except NOT_AS_FLINK as error:
+        why = f"{type(error).__name__}: {error}"
+        text = f"--rest: {answers.name}{path}: not as expected of Flink ({why})"
+        raise RemoteTransportError(text) from None

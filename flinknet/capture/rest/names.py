@@ -38,9 +38,11 @@ class _DataSet:
     channels: set[tuple[int, int]] = field(default_factory=set)  # producer, subpartition
 
     def fits(self, edge: Edge) -> bool:
-        """Whether an edge of the plan has all these channels."""
-        source, target, joined = edge
-        wiring = wiring_of(source, target, joined)
+        """Whether an edge of the plan has the vertex and all these channels."""
+        source = edge[0]
+        if source.id != self.vertex:
+            return False
+        wiring = wiring_of(*edge)
         return all(
             0 <= producer < source.parallelism
             and 0 <= subpartition < wiring.subpartitions(producer)
@@ -50,8 +52,7 @@ class _DataSet:
 
 def named(manifest: RunManifest, jobs: Sequence[RunningJob]) -> RunManifest:
     """The manifest with the jobs of its channels, in `scenario.job`, and with the consumer of each
-    channel where the plan shows it. Unchanged if no job fits.
-    """
+    channel where the plan shows it. Unchanged if no job fits."""
     data_sets = _data_sets(manifest.channels)
     job_of = _jobs_of_graphs(data_sets, jobs)
     if not job_of:
@@ -82,18 +83,16 @@ def _jobs_of_graphs(
     found: dict[ExecutionGraphID, RunningJob] = {}
     taken: Counter[tuple[str, ...]] = Counter()
     for graph in reversed(own):
-        fitting = [job for job in newest_first if all(_has(job, each) for each in own[graph])]
+        fitting = [
+            job
+            for job in newest_first
+            if all(any(each.fits(edge) for edge in job.edges()) for each in own[graph])
+        ]
         if fitting:
             alike = tuple(each.id for each in fitting)
             found[graph] = fitting[min(taken[alike], len(fitting) - 1)]
             taken[alike] += 1
     return found
-
-
-def _has(job: RunningJob, data_set: _DataSet) -> bool:
-    """Whether a data set fits an output of a job."""
-    outputs = [each for each in job.edges() if each[0].id == data_set.vertex]
-    return any(data_set.fits(each) for each in outputs)
 
 
 def _assigned(data_sets: Sequence[_DataSet], outputs: Sequence[Edge]) -> dict[int, Edge]:
@@ -124,7 +123,8 @@ def _document(
     known: Mapping[int, tuple[RunningJob, Edge]],
 ) -> dict[str, Any]:
     """The job's document, in the form of flinknet's own jobs (see `runtime.cluster.job_files`)."""
-    jobs = sorted({each.id: each for each in job_of.values()}.values(), key=_age)
+    by_id = {each.id: each for each in job_of.values()}
+    jobs = sorted(by_id.values(), key=lambda each: each.started_at_ms)
     has_other_names = len({each.name for each in jobs}) > 1
     vertices: list[dict[str, Any]] = []
     index_of: dict[tuple[str, JobVertexID], int] = {}
@@ -132,7 +132,17 @@ def _document(
         for vertex in job.vertices:
             index_of[job.id, vertex.id] = len(vertices)
             prefix = f"{job.name}: " if has_other_names else ""
-            vertices.append(_vertex(len(vertices), job, vertex, prefix))
+            vertices.append(
+                {
+                    "index": len(vertices),
+                    "job": job.id,
+                    "id": str(vertex.id),
+                    "name": prefix + vertex.name,
+                    "parallelism": vertex.parallelism,
+                    "tasks": [prefix + vertex.task_name(at) for at in range(vertex.parallelism)],
+                    "task_managers": list(vertex.task_managers),
+                }
+            )
     edges = []
     next_number = 1 + max(each.edge for each in data_sets)
     for job in jobs:
@@ -148,7 +158,13 @@ def _document(
         if owner is None or each.edge in known:
             continue
         outputs = [target.name for source, target, _ in owner.edges() if source.id == each.vertex]
-        vertices.append(_one_of(len(vertices), outputs))
+        vertices.append(
+            {  # several vertices may be the consumer
+                **{"index": len(vertices), "job": None, "id": None},
+                "name": " or ".join(dict.fromkeys(outputs)) or "unknown",
+                **{"parallelism": None, "tasks": [], "task_managers": []},
+            }
+        )
         edges.append(_edge(each.edge, index_of[owner.id, each.vertex], len(vertices) - 1, None, 0))
     return {
         "name": ", ".join(dict.fromkeys(job.name for job in jobs)),
@@ -158,38 +174,9 @@ def _document(
     }
 
 
-def _vertex(index: int, job: RunningJob, vertex: RunningVertex, prefix: str) -> dict[str, Any]:
-    return {
-        "index": index,
-        "job": job.id,
-        "id": str(vertex.id),
-        "name": prefix + vertex.name,
-        "parallelism": vertex.parallelism,
-        "tasks": [prefix + vertex.task_name(at) for at in range(vertex.parallelism)],
-        "task_managers": list(vertex.task_managers),
-    }
-
-
-def _one_of(index: int, names: Sequence[str]) -> dict[str, Any]:
-    """A vertex in place of the consumer, where several vertices may be the consumer."""
-    return {
-        "index": index,
-        "job": None,
-        "id": None,
-        "name": " or ".join(dict.fromkeys(names)) or "unknown",
-        "parallelism": None,
-        "tasks": [],
-        "task_managers": [],
-    }
-
-
 def _edge(index: int, source: int, target: int, edge: Edge | None, recorded: int) -> dict[str, Any]:
-    """An edge of the document.
-
-    Args:
-        recorded: number of its channels that were on the wire. They are not local, even if the
-            current places suggest it: tasks may have been restarted elsewhere.
-    """
+    """An edge of the document. As many channels as were on the wire (`recorded`) are not local, as
+    tasks may have been restarted elsewhere."""
     channels = None if edge is None else wiring_of(*edge).channels
     local = None if edge is None else _local_channels(edge)
     if channels is not None and local is not None:
@@ -203,10 +190,6 @@ def _edge(index: int, source: int, target: int, edge: Edge | None, recorded: int
         "channels": channels,
         "local_channels": local,
     }
-
-
-def _age(job: RunningJob) -> int:
-    return job.started_at_ms
 
 
 def channels_of(job: RunningJob) -> tuple[int, int | None]:
@@ -239,16 +222,10 @@ def _with_consumer(channel: ChannelInfo, edge: Edge | None) -> ChannelInfo:
     wiring = wiring_of(*edge)
     if wiring.is_all_to_all:
         return channel
-    consumers = wiring.consumers_of(channel.producer)
-    consumer = next(
-        (
-            each
-            for each in consumers
-            if wiring.subpartition(channel.producer, each) == channel.subpartition
-        ),
-        channel.consumer,
-    )
-    return replace(channel, consumer=consumer)
+    for each in wiring.consumers_of(channel.producer):
+        if wiring.subpartition(channel.producer, each) == channel.subpartition:
+            return replace(channel, consumer=each)
+    return channel
 
 
 def _data_sets(channels: Iterable[ChannelInfo]) -> list[_DataSet]:

@@ -4,7 +4,8 @@ Only a PartitionRequest names a partition. Without it, the connection shows the 
 and each buffer its subpartition. The plan says which channels of that kind go from the one to the
 other. Where several do, the number of buffers decides between edges: Flink counts those that each
 subtask received, and sequence numbers count those of a channel. Buffers that leave together belong
-to one producer, because a flusher serves all channels of its task.
+to one producer, because a flusher serves all channels of its task. Which one, records decide where
+producers differ in them; where they do not, nothing on the wire or in Flink's metrics does.
 """
 
 from __future__ import annotations
@@ -16,21 +17,9 @@ from itertools import combinations
 from math import log
 from typing import Final
 
-from flinknet.core.wire.ids import (
-    ExecutionAttemptID,
-    ExecutionGraphID,
-    ExecutionVertexID,
-    IntermediateDataSetID,
-    IntermediateResultPartitionID,
-    ResultPartitionID,
-)
-from flinknet.graph.running_job import (
-    RunningInput,
-    RunningJob,
-    RunningTaskManager,
-    RunningVertex,
-    wiring_of,
-)
+from flinknet.core.wire import ids
+from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex, wiring_of
 
 from ..channels import ObservedChannel
 
@@ -42,6 +31,13 @@ FLUSHES_COMPARED: Final = 12
 
 TIMES_BETTER: Final = 2.0
 """Factor by which the number of buffers must fit an edge better than any other to be certain."""
+
+TIMES_MORE, ALIKE = 1.2, 1.1
+"""Factor by which producers of one TaskManager must differ in records to be certain, and the one
+within which Flink's counters and the channels must agree on it."""
+
+RECORDS_MIN: Final = 1_000
+"""Fewest records of a producer that are compared."""
 
 Subtask = tuple[str, str, int]
 """Id of the job, id of the vertex, and index."""
@@ -72,13 +68,13 @@ class _Slot:
         """A partition of this producer. Ids of data set and execution are those of consumer and
         job, as the real ones are not known."""
         raw = self.target.id.raw
-        data_set = IntermediateDataSetID(raw[:-1] + bytes([raw[-1] ^ (1 + self.input_number)]))
+        data_set = ids.IntermediateDataSetID(raw[:-1] + bytes([raw[-1] ^ (1 + self.input_number)]))
         attempts = {each.index: each.attempt for each in self.source.subtasks}
         return ResultPartitionID(
-            IntermediateResultPartitionID(data_set, self.producer),
-            ExecutionAttemptID(
-                ExecutionGraphID(bytes.fromhex(self.job.id)),
-                ExecutionVertexID(self.source.id, self.producer),
+            ids.IntermediateResultPartitionID(data_set, self.producer),
+            ids.ExecutionAttemptID(
+                ids.ExecutionGraphID(bytes.fromhex(self.job.id)),
+                ids.ExecutionVertexID(self.source.id, self.producer),
                 attempts.get(self.producer, 0),
             ),
         )
@@ -86,18 +82,15 @@ class _Slot:
 
 @dataclass(slots=True)
 class Places:
-    """Places channels; called again and again, as more is known of them.
+    """Places channels, again and again, as more is known of them."""
 
-    Attributes:
-        placed: numbers of the channels that have a name in this way.
-        uncertain: those of them that may belong to another task of the same TaskManager.
-    """
-
-    placed: set[int] = field(default_factory=set)
-    uncertain: set[int] = field(default_factory=set)
+    placed: set[int] = field(default_factory=set)  # numbers of channels with a name in this way
+    uncertain: set[int] = field(default_factory=set)  # of these, where several tasks fit
     _together: Counter[tuple[int, int]] = field(default_factory=Counter)
     _looks: Counter[tuple[int, int]] = field(default_factory=Counter)
     _last_ns: dict[int, int] = field(default_factory=dict)
+    _passed_before: dict[int, int] = field(default_factory=dict)
+    _sent_before: dict[Subtask, float] = field(default_factory=dict)
 
     def look(self, channels: Iterable[ObservedChannel]) -> None:
         """Compare the newest buffers of channels of one connection; to be called several times a
@@ -121,12 +114,8 @@ class Places:
         received: Mapping[Subtask, float],
         sent: Mapping[Subtask, float],
     ) -> None:
-        """Give partitions to channels whose request was missed.
-
-        Args:
-            received: buffers that each subtask has received from other TaskManagers.
-            sent: records that each subtask has sent.
-        """
+        """Give partitions to channels whose request was missed, by the buffers that each subtask
+        has received from other TaskManagers, and the records that it has sent."""
         slots: dict[tuple[str, str], list[_Slot]] = {}
         remote: Counter[Subtask] = Counter()
         for ends, slot in _slots(jobs):
@@ -142,14 +131,17 @@ class Places:
             for each in own:
                 assert each.subpartitions is not None
                 at.setdefault(each.subpartitions[0], []).append(each)
+                self._passed_before.setdefault(each.index, each.records)
+        for subtask, count in sent.items():
+            self._sent_before.setdefault(subtask, count)
         for ends, of_subpartition in groups.items():
+            siblings: set[int] = set()
             for subpartition, group in of_subpartition.items():
-                fitting = [
-                    each for each in slots.get(ends, ()) if each.subpartition == subpartition
-                ]
-                self._assign(group, fitting, received, remote)
+                fitting = [one for one in slots.get(ends, ()) if one.subpartition == subpartition]
+                siblings |= self._assign(group, fitting, received, remote)
             self._agree(list(of_subpartition.values()))
-            _order([each for group in of_subpartition.values() for each in group], sent)
+            own = [each for group in of_subpartition.values() for each in group]
+            self.uncertain -= siblings & self._order(own, sent)
 
     def _is_open(self, channel: ObservedChannel) -> bool:
         is_unnamed = channel.partition_id is None or channel.index in self.placed
@@ -161,17 +153,19 @@ class Places:
         slots: list[_Slot],
         received: Mapping[Subtask, float],
         remote: Mapping[Subtask, int],
-    ) -> None:
-        """Assign channels to slots in the order of their numbers of buffers."""
+    ) -> set[int]:
+        """Assign channels to slots in the order of their numbers of buffers. Returns: the channels
+        of which only the producer among several tasks of an edge is not certain."""
 
         def expected(slot: _Slot) -> float:
             return received.get(slot.receiver, 0.0) / remote[slot.receiver]
 
         edges = {each.edge: expected(each) for each in slots}
         if len(group) != len(slots) or (len(edges) > 1 and not all(edges.values())):
-            return
+            return set()
         group.sort(key=_sent)
         slots.sort(key=lambda each: (edges[each.edge], each.edge, each.producer))
+        siblings = set()
         for channel, slot in zip(group, slots, strict=True):
             fits = [
                 abs(log(max(_sent(channel), 1) / edges[each])) if edges[each] else 0.0
@@ -180,8 +174,11 @@ class Places:
             is_one = len(edges) == 1 or fits[0] * TIMES_BETTER < min(fits[1:])
             is_only = sum(each.edge == slot.edge for each in slots) == 1
             (self.uncertain.discard if is_one and is_only else self.uncertain.add)(channel.index)
+            if is_one:
+                siblings.add(channel.index)
             self.placed.add(channel.index)
             channel.partition_id = slot.partition_id
+        return siblings
 
     def _agree(self, groups: list[list[ObservedChannel]]) -> None:
         """Let channels of one edge whose buffers leave together have one producer: those of the
@@ -217,27 +214,50 @@ class Places:
         looks = self._looks[key]
         return self._together[key] / looks if looks >= FLUSHES_COMPARED else 0.0
 
+    def _order(
+        self, channels: Iterable[ObservedChannel], sent: Mapping[Subtask, float]
+    ) -> set[int]:
+        """Exchange the producers of an edge so that those that have sent most have the channels
+        with most records, since the first call or, before anything has been counted since, in all.
+        Returns: the channels of which this makes the producer certain."""
 
-def _order(channels: Iterable[ObservedChannel], sent: Mapping[Subtask, float]) -> None:
-    """Exchange the producers of an edge so that those that have sent most have the channels with
-    most records."""
-    own: dict[bytes, dict[ResultPartitionID, list[ObservedChannel]]] = {}
-    for each in channels:
-        if (found := each.partition_id) is not None:
-            data_set = found.partition_id.intermediate_data_set_id.raw
-            own.setdefault(data_set, {}).setdefault(found, []).append(each)
+        def sent_by(partition: ResultPartitionID) -> tuple[float, float]:
+            producer = partition.producer_id
+            vertex = producer.execution_vertex_id
+            key = str(producer.execution_graph_id), str(vertex.job_vertex_id), vertex.subtask_index
+            count = sent.get(key, 0.0)
+            return count - self._sent_before.get(key, 0.0), count
 
-    def sent_by(partition: ResultPartitionID) -> float:
-        producer = partition.producer_id
-        vertex = producer.execution_vertex_id
-        key = str(producer.execution_graph_id), str(vertex.job_vertex_id), vertex.subtask_index
-        return sent.get(key, 0.0)
+        def passed(*group: ObservedChannel) -> tuple[int, int]:
+            count = sum(each.records for each in group)
+            return count - sum(self._passed_before[each.index] for each in group), count
 
-    for of_producer in own.values():
-        groups = sorted(of_producer.values(), key=lambda group: sum(each.records for each in group))
-        for partition, group in zip(sorted(of_producer, key=sent_by), groups, strict=True):
-            for each in group:
-                each.partition_id = partition
+        edges: dict[bytes, dict[ResultPartitionID, list[ObservedChannel]]] = {}
+        for each in channels:
+            if (found := each.partition_id) is not None:
+                data_set = found.partition_id.intermediate_data_set_id.raw
+                edges.setdefault(data_set, {}).setdefault(found, []).append(each)
+        certain: set[int] = set()
+        for of_producer in edges.values():
+            partitions = sorted(of_producer, key=sent_by)
+            groups = sorted(of_producer.values(), key=lambda group: passed(*group))
+            by_subpartition: dict[tuple[int, int] | None, list[int]] = {}
+            for partition, group in zip(partitions, groups, strict=True):
+                for each in group:
+                    each.partition_id = partition
+                    by_subpartition.setdefault(each.subpartitions, []).append(passed(each)[0])
+            counted = [sent_by(each)[0] for each in partitions]
+            if all(_are_apart(own, counted) for own in by_subpartition.values()):
+                certain |= {each.index for group in groups for each in group}
+        return certain
+
+
+def _are_apart(passed: Sequence[float], sent: Sequence[float]) -> bool:
+    """Whether the records of channels grow by the same large steps as those of their producers."""
+    if len(passed) != len(sent) or min(*passed, *sent) < RECORDS_MIN:
+        return False
+    steps = [(sent[at] / sent[at - 1], passed[at] / passed[at - 1]) for at in range(1, len(sent))]
+    return all(min(pair) >= TIMES_MORE and max(pair) <= ALIKE * min(pair) for pair in steps)
 
 
 def _sent(channel: ObservedChannel) -> int:
@@ -247,23 +267,17 @@ def _sent(channel: ObservedChannel) -> int:
 
 def _slots(jobs: Iterable[RunningJob]) -> Iterator[tuple[tuple[str, str], _Slot]]:
     """The channels between TaskManagers, each with its two TaskManagers."""
-    for job in jobs:
-        for target in job.vertices:
-            for number, joined in enumerate(target.inputs):
-                source = job.vertex(joined.source)
-                if source is not None:
-                    yield from _slots_of(job, source, target, number, joined)
-
-
-def _slots_of(
-    job: RunningJob, source: RunningVertex, target: RunningVertex, number: int, joined: RunningInput
-) -> Iterator[tuple[tuple[str, str], _Slot]]:
-    senders, receivers = source.task_managers, target.task_managers
-    for producer, consumer, subpartition in wiring_of(source, target, joined):
-        sender, receiver = senders[producer], receivers[consumer]
-        if sender is not None and receiver is not None and sender != receiver:
-            slot = _Slot(job, source, target, number, producer, consumer, subpartition)
-            yield (sender, receiver), slot
+    for job, target in ((each, vertex) for each in jobs for vertex in each.vertices):
+        for number, joined in enumerate(target.inputs):
+            source = job.vertex(joined.source)
+            if source is None:
+                continue
+            senders, receivers = source.task_managers, target.task_managers
+            for producer, consumer, subpartition in wiring_of(source, target, joined):
+                sender, receiver = senders[producer], receivers[consumer]
+                if sender is not None and receiver is not None and sender != receiver:
+                    slot = _Slot(job, source, target, number, producer, consumer, subpartition)
+                    yield (sender, receiver), slot
 
 
 def _with_task_managers(

@@ -15,7 +15,6 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -57,15 +56,22 @@ def main() -> None:
     def now_ns() -> int:
         return monotonic_ns() - epoch_ns
 
+    def wait_until(at_ns: int) -> None:
+        """Wait until an instant or the end of the orders; each keeps the metrics around it."""
+        while orders.wait(max(at_ns - now_ns(), 0) / 1e9):
+            log.keep_around(now_ns())
+            if orders.have_ended:
+                return
+
     sampler, settings = Sampler(answers, now_ns), ReportedSettings(answers)
     log = MetricsLog(Path(order["directory"]), keep_ns=order["keep_ns"])
     jobs: tuple[RunningJob, ...] = ()
     error: str | None = ""
     next_ns = now_ns()
     while not orders.have_ended:
-        _wait_until(next_ns - FETCHED_WITHIN_NS, orders, log, now_ns)
+        wait_until(next_ns - FETCHED_WITHIN_NS)
         sampler.ask_for_new()
-        _wait_until(next_ns, orders, log, now_ns)
+        wait_until(next_ns)
         next_ns = max(next_ns + PERIOD_NS, now_ns())
         before, error = error, None
         try:
@@ -81,30 +87,19 @@ def main() -> None:
         error = error or log.error
         if error != before:
             _say({"error": error})
-        if sampler.jobs != jobs:
-            jobs = sampler.jobs
-            found = tuple(
-                replace(each, addresses=_addresses(each)) for each in sampler.task_managers
-            )
-            _say({"jobs": to_plain(jobs), "task_managers": to_plain(found)})
+        if (found_jobs := tuple(sampler.jobs.values())) != jobs:
+            jobs = found_jobs
+            managers = map(_with_addresses, sampler.task_managers)
+            _say({"jobs": to_plain(jobs), "task_managers": to_plain(tuple(managers))})
             with suppress(FlinknetError):  # the manifest can do without settings
                 _say({"settings": to_plain(settings.of(each.id for each in jobs))})
 
 
-def _addresses(of: RunningTaskManager) -> tuple[str, ...]:
-    try:
-        found = socket.getaddrinfo(of.host, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return ()
-    return tuple(sorted({str(each[4][0]) for each in found}))
-
-
-def _wait_until(at_ns: int, orders: _Orders, log: MetricsLog, now_ns: Callable[[], int]) -> None:
-    """Wait until an instant or the end of the orders; each order keeps the metrics around it."""
-    while orders.wait(max(at_ns - now_ns(), 0) / 1e9):
-        log.keep_around(now_ns())
-        if orders.have_ended:
-            return
+def _with_addresses(manager: RunningTaskManager) -> RunningTaskManager:
+    with suppress(OSError):
+        found = socket.getaddrinfo(manager.host, None, type=socket.SOCK_STREAM)
+        return replace(manager, addresses=tuple(sorted({str(each[4][0]) for each in found})))
+    return manager
 
 
 class _Orders:
@@ -154,14 +149,6 @@ _PIPE_BYTES: Final = 1 << 16
 class RestWatch:
     """Watches a cluster until it is closed.
 
-    Attributes:
-        jobs: known jobs, with the places of their subtasks, and the cluster's `task_managers`.
-        received, sent: buffers that each subtask has received from other TaskManagers, and the
-            records that it has sent.
-        settings: settings that the cluster and the jobs report.
-        error: why there is no current answer; None while the JobManager answers.
-        has_answered: the JobManager has answered at least once.
-
     Args:
         directory: the run directory, which gets the metrics file.
         keep_ns: time that the metrics file covers; None: no limit.
@@ -171,15 +158,16 @@ class RestWatch:
     def __init__(
         self, rest: RestPlace, directory: Path, keep_ns: int | None = None, epoch_ns: int = 0
     ) -> None:
-        self.jobs: tuple[RunningJob, ...] = ()
+        self.jobs: tuple[RunningJob, ...] = ()  # with the places of their subtasks
         self.task_managers: tuple[RunningTaskManager, ...] = ()
+        # by subtask: buffers received from other TaskManagers, and records sent
         self.received: dict[tuple[str, str, int], float] = {}
         self.sent: dict[tuple[str, str, int], float] = {}
         self.settings = Stated()
-        self.error: str | None = None
+        self.error: str | None = None  # why there is no current answer
         self.has_answered = False
         self._unread = b""
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-m", "flinknet.capture.rest.process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -193,24 +181,16 @@ class RestWatch:
             "keep_ns": keep_ns,
             "epoch_ns": epoch_ns,
         }
-        assert self._process.stdout is not None
+        assert self.process.stdout is not None
         self._send(json.dumps(order))
-        self._out = self._process.stdout.fileno()
-        os.set_blocking(self._out, False)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def fileno(self) -> int:
-        """The descriptor that is readable when `tick` has something to read."""
-        return self._out
+        self.out = self.process.stdout.fileno()  # readable when `tick` has something to read
+        os.set_blocking(self.out, False)
 
     def tick(self) -> bool:
         """Read the process's output, without waiting. Returns: whether jobs or settings changed."""
         data = b""
         with suppress(BlockingIOError):
-            while more := os.read(self._out, _PIPE_BYTES):
+            while more := os.read(self.out, _PIPE_BYTES):
                 data += more
         return self._take(data)
 
@@ -218,19 +198,19 @@ class RestWatch:
         self._send("keep")
 
     def _send(self, line: str) -> None:
-        assert self._process.stdin is not None
+        assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # it has failed, which `close` reports
-            self._process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.write(line.encode() + b"\n")
 
     def close(self) -> None:
         """Let the process look once more, and end it."""
         try:
-            data, _ = self._process.communicate(timeout=ENDS_WITHIN_S)
+            data, _ = self.process.communicate(timeout=ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            data, _ = self._process.communicate()
+            self.process.kill()
+            data, _ = self.process.communicate()
         self._take(data or b"")
-        if self._process.returncode:
+        if self.process.returncode:
             self.error = self.error or "the process that queries the JobManager failed"
 
     def _take(self, data: bytes) -> bool:
@@ -245,10 +225,8 @@ class RestWatch:
                 self.settings = from_plain(Stated, message["settings"])
                 has_changed = True
             for job, vertex, subtask, received, sent in message.get("buffers", ()):
-                self.received[job, vertex, subtask], self.sent[job, vertex, subtask] = (
-                    received,
-                    sent,
-                )
+                key = job, vertex, subtask
+                self.received[key], self.sent[key] = received, sent
                 has_changed = True
             with suppress(FlinknetError, KeyError):
                 found = from_plain(tuple[RunningTaskManager, ...], message["task_managers"])

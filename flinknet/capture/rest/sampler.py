@@ -94,26 +94,18 @@ class Sampler:
     """Samples the metrics of a cluster, once per look.
 
     Attributes:
-        jobs: all jobs that have run since the start, with the places of their subtasks.
-        task_managers: the cluster's TaskManagers.
-
-    Args:
-        now_ns: the clock of the trace.
+        jobs: all jobs that have run since the start, by their ids, with the places of subtasks.
     """
 
     def __init__(self, answers: RestAnswers, now_ns: Callable[[], int]) -> None:
         self._answers = answers
         self._now_ns = now_ns
         self._looks = 0
-        self._jobs: dict[str, RunningJob] = {}
+        self.jobs: dict[str, RunningJob] = {}
         self._modified: dict[str, tuple[Any, int]] = {}
         self._before: dict[tuple[Any, ...], Any] = {}
-        self._checkpoints: set[tuple[str, int]] = set()
+        self._checkpoints: dict[str, set[Any]] = {}  # ended ones in the last history, by job
         self.task_managers: tuple[RunningTaskManager, ...] = ()
-
-    @property
-    def jobs(self) -> tuple[RunningJob, ...]:
-        return tuple(self._jobs.values())
 
     def ask_for_new(self) -> None:
         """Make the JobManager fetch new values if its own are old enough: any request does so, but
@@ -122,10 +114,8 @@ class Sampler:
             self._answers.get("/jobmanager/metrics")
 
     def look(self) -> list[Line]:
-        """Lines for all changes since the last look.
-
-        Raises: RemoteTransportError without an answer, or if the answer's form is not Flink's.
-        """
+        """Lines for all changes since the last look. Raises: RemoteTransportError without an
+        answer, or if the answer's form is not Flink's."""
         try:
             return self._look()
         except NOT_AS_FLINK as error:
@@ -144,33 +134,36 @@ class Sampler:
                 job_id = hex_id(overview.get("jid"))
                 lines += self._look_at(job_id, overview.get("last-modification"))
             except RemoteTransportError:
-                if len(running) == 1 and not self._jobs:
+                if len(running) == 1 and not self.jobs:
                     raise
                 # it has ended between two requests; the next look will show it
-        if running:
-            lines += self._look_at_task_managers()
+        for each in self.task_managers if running else ():
+            found = self._metrics(f"/taskmanagers/{each.id}/metrics", TASK_MANAGER_METRICS)
+            if found and self._before.get(("tm", each.id)) != found:
+                self._before["tm", each.id] = found
+                lines.append({"at_ns": self._now_ns(), "task_manager": each.id, **found})
         self._looks += 1
         return lines
 
     def _look_at(self, job_id: str, modified: Any) -> list[Line]:
         before, again = self._modified.get(job_id, (None, 0))
-        if before != modified or job_id not in self._jobs:
+        if before != modified or job_id not in self.jobs:
             again = JOB_AGAIN_LOOKS
         if again:
             known = read_job(self._answers, job_id)
             self.task_managers = read_task_managers(self._answers)
         else:
-            known = self._jobs[job_id]
+            known = self.jobs[job_id]
         self._modified[job_id] = modified, max(again - 1, 0)
         lines: list[Line] = []
         vertices = []
         for vertex in known.vertices:
             details = vertex_details(self._answers, known.id, vertex)
             vertex = placed(vertex, details)
-            vertices.append(_last_placed(vertex, self._jobs.get(job_id)))
+            vertices.append(_last_placed(vertex, self.jobs.get(job_id)))
             for each in details:
                 lines += self._look_at_subtask(known, vertex, each)
-        self._jobs[job_id] = replace(known, vertices=tuple(vertices))
+        self.jobs[job_id] = replace(known, vertices=tuple(vertices))
         if self._looks % CHECKPOINTS_EVERY_LOOKS == 0:
             lines += self._new_checkpoints(known)
         return lines
@@ -178,23 +171,17 @@ class Sampler:
     def _look_at_subtask(
         self, job: RunningJob, vertex: RunningVertex, details: Mapping[str, Any]
     ) -> list[Line]:
-        found = details.get("metrics")
-        counters = {
-            name: value
-            for key, name in _COUNTERS.items()
-            if (value := _number((found or {}).get(key))) is not None
-        }
+        counters = _numbers(details.get("metrics") or {}, _COUNTERS)
         subtask, attempt = int(details["subtask"]), int(details.get("attempt", 0))
         key = job.id, vertex.id, subtask
         now = attempt, counters
         if not any(counters.values()) or self._before.get(key) == now:
             return []
         self._before[key] = now
-        at_ns = self._now_ns()
         path = f"/jobs/{job.id}/vertices/{vertex.id}/subtasks/{subtask}/metrics"
         place = next((each.task_manager for each in vertex.subtasks if each.index == subtask), None)
         line = {
-            "at_ns": at_ns,
+            "at_ns": self._now_ns(),
             "task_manager": place,
             "task": vertex.task_name(subtask),
             "job": job.id,
@@ -207,26 +194,17 @@ class Sampler:
             del metrics["currentInputWatermark"]
         return [line | counters | metrics]
 
-    def _look_at_task_managers(self) -> list[Line]:
-        lines = []
-        for each in self.task_managers:
-            found = self._metrics(f"/taskmanagers/{each.id}/metrics", TASK_MANAGER_METRICS)
-            if found and self._before.get(("tm", each.id)) != found:
-                self._before["tm", each.id] = found
-                lines.append({"at_ns": self._now_ns(), "task_manager": each.id, **found})
-        return lines
-
     def _new_checkpoints(self, job: RunningJob) -> list[Line]:
         try:
             found = self._answers.get(f"/jobs/{job.id}/checkpoints")
         except RemoteTransportError:  # checkpoints are off
             return []
         lines: list[Line] = []
-        for each in reversed((found.get("history") if isinstance(found, dict) else None) or ()):
-            number = each.get("id")
-            if each.get("status") == "IN_PROGRESS" or (job.id, number) in self._checkpoints:
-                continue
-            self._checkpoints.add((job.id, number))
+        history = (found.get("history") if isinstance(found, dict) else None) or ()
+        ended = {each.get("id"): each for each in history if each.get("status") != "IN_PROGRESS"}
+        before, self._checkpoints[job.id] = self._checkpoints.get(job.id, set()), {*ended}
+        for number in reversed([each for each in ended if each not in before]):
+            each = ended[number]
             fields = {name: each[key] for key, name in _CHECKPOINT_FIELDS.items() if key in each}
             lines.append({"at_ns": self._now_ns(), "job": job.id, "checkpoint": number} | fields)
         for line in lines[-CHECKPOINTS_IN_DETAIL:]:
@@ -258,29 +236,27 @@ class Sampler:
             found = self._answers.get(f"{path}?get={','.join(names)}")
         except RemoteTransportError:  # a subtask or TaskManager that is gone
             return {}
-        values = {}
-        for each in found if isinstance(found, list) else ():
-            value = _number(each.get("value")) if isinstance(each, dict) else None
-            if value is not None:
-                values[short_name(path_segment(each.get("id")))] = value
-        return values
+        listed = found if isinstance(found, list) else []
+        values = {
+            path_segment(each.get("id")): each.get("value")
+            for each in listed
+            if isinstance(each, dict)
+        }
+        return _numbers(values, {name: short_name(name) for name in values})
 
 
 def _last_placed(vertex: RunningVertex, before: RunningJob | None) -> RunningVertex:
     """The vertex with the last known places of subtasks that have none now, as after a failure of
-    the job: their data was recorded there.
-    """
+    the job: their data was recorded there."""
     known = None if before is None else before.vertex(vertex.id)
     if known is None or None not in vertex.task_managers:
         return vertex
     places = {each.index: each.task_manager for each in known.subtasks}
-    return replace(
-        vertex,
-        subtasks=tuple(
-            replace(each, task_manager=each.task_manager or places.get(each.index))
-            for each in vertex.subtasks
-        ),
+    subtasks = (
+        replace(each, task_manager=each.task_manager or places.get(each.index))
+        for each in vertex.subtasks
     )
+    return replace(vertex, subtasks=tuple(subtasks))
 
 
 def short_name(metric: str) -> str:
@@ -288,6 +264,15 @@ def short_name(metric: str) -> str:
     if metric.startswith("Status.JVM."):
         return metric.removeprefix("Status.")
     return metric.rpartition(".")[2]
+
+
+def _numbers(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, float]:
+    """The values that are numbers, under other names."""
+    return {
+        name: value
+        for key, name in names.items()
+        if (value := _number(values.get(key))) is not None
+    }
 
 
 def _number(value: Any) -> float | int | None:

@@ -1,14 +1,14 @@
-"""Settings of a cluster and its jobs, as its JobManager reports them.
-
-They come from the configuration of the JobManager, from the TaskManagers (network memory and its
-segments), and from each job (its checkpoints). No answer contains other settings that a job's code
-makes, such as a buffer timeout.
+"""Settings of a cluster and its jobs, as its JobManager reports them: its configuration, network
+memory of the TaskManagers, and checkpoints of each job. No answer contains other settings that a
+job's code makes, such as a buffer timeout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, Final
 
 from flinknet import options
@@ -26,43 +26,45 @@ JOB: Final = "job"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Settings from one origin; a later layer overrides an earlier one.
-
-    Attributes:
-        keys: Flink's keys with their values.
-    """
+    """Settings from one origin; a later layer overrides an earlier one."""
 
     origin: str
-    keys: Mapping[str, str]
+    keys: Mapping[str, str]  # Flink's
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """Settings of a cluster and its jobs.
+    """Settings of a cluster and its jobs; each field overrides those before it."""
 
-    Attributes:
-        cluster: settings that the cluster reports.
-        given: settings from the user, which override the cluster's.
-        jobs: keys of each job, by its id, which override both.
-    """
-
-    cluster: tuple[Layer, ...] = ()
-    given: tuple[Layer, ...] = ()
-    jobs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    cluster: tuple[Layer, ...] = ()  # as it reports
+    given: tuple[Layer, ...] = ()  # by the user
+    jobs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # keys by id
 
     def put_into(self, manifest: RunManifest) -> RunManifest:
         """The manifest with these settings, and Flink's defaults for all others; unchanged if there
-        are none. Of several jobs, only settings with equal values are used.
-
-        Raises: ConfigError if Flink would reject the given settings.
-        """
+        are none. Of several jobs, only settings with equal values are used. Raises: ConfigError if
+        Flink would reject the given settings."""
         ids = manifest.scenario.get("job", {}).get("ids", ())
-        common = Layer(JOB, _in_common([self.jobs[each] for each in ids if each in self.jobs]))
-        layers: Sequence[Layer] = [*self.cluster, *self.given, common]
+        of_jobs = [self.jobs[each].items() for each in ids if each in self.jobs]
+        common = {
+            key: value
+            for key, value in (of_jobs[0] if of_jobs else ())
+            if all((key, value) in each for each in of_jobs)
+        }
+        layers: Sequence[Layer] = [*self.cluster, *self.given, Layer(JOB, common)]
         if not is_sound(layers):
             layers = self.given
-        is_stated = self.cluster or self.given or common.keys
-        return _with_layers(manifest, layers) if layers and is_stated else manifest
+        if not layers or not (self.cluster or self.given or common):
+            return manifest
+        keys = options.merge(*(each.keys for each in layers))
+        network, _ = options.network_config(keys)
+        origins = options.origins_of((each.origin, each.keys) for each in layers)
+        effective = dict(options.effective_flink_keys(network))
+        known = {key: origins[key] for key in sorted(keys) if key in effective}
+        scenario = {**manifest.scenario, SETTINGS_FROM: known}
+        if keys.get(options.ADAPTIVE_PARTITIONER, "").lower() == "true":
+            scenario[IS_ADAPTIVE] = True
+        return replace(manifest, flink_keys=effective, scenario=scenario)
 
 
 def is_sound(layers: Iterable[Layer]) -> bool:
@@ -72,27 +74,6 @@ def is_sound(layers: Iterable[Layer]) -> bool:
     except ConfigError:
         return False
     return True
-
-
-def _in_common(settings: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    if not settings:
-        return {}
-    first, *others = settings
-    return {
-        key: value for key, value in first.items() if all(each.get(key) == value for each in others)
-    }
-
-
-def _with_layers(manifest: RunManifest, layers: Sequence[Layer]) -> RunManifest:
-    keys = options.merge(*(each.keys for each in layers))
-    network, _ = options.network_config(keys)
-    origins = options.origins_of((each.origin, each.keys) for each in layers)
-    effective = dict(options.effective_flink_keys(network))
-    known = {key: origins[key] for key in sorted(keys) if key in effective}
-    scenario = {**manifest.scenario, SETTINGS_FROM: known}
-    if keys.get(options.ADAPTIVE_PARTITIONER, "").lower() == "true":
-        scenario[IS_ADAPTIVE] = True
-    return replace(manifest, flink_keys=effective, scenario=scenario)
 
 
 TASK_MANAGERS: Final = "TaskManagers"
@@ -125,15 +106,20 @@ class ReportedSettings:
         self._jobs: dict[str, Mapping[str, str]] = {}
 
     def of(self, jobs: Iterable[str]) -> Stated:
-        """The settings of the cluster and of some jobs.
-
-        Args:
-            jobs: ids of these jobs.
-
-        Raises: RemoteTransportError without an answer about the cluster.
-        """
+        """The settings of the cluster and of the jobs with these ids. Raises: RemoteTransportError
+        without an answer about the cluster."""
         if self._cluster is None:
-            self._cluster = _of_cluster(self._answers)
+            managers = read_task_managers(self._answers, with_memory=True)
+            configured = read_settings(self._answers)
+            release: Any = None
+            with suppress(RemoteTransportError):  # it may not be among saved answers
+                release = self._answers.get("/config")
+            release = release.get("flink-version") if isinstance(release, dict) else None
+            layers = (
+                Layer(JOB_MANAGER, _in_effect(configured, str(release or "2"))),
+                Layer(TASK_MANAGERS, network_memory_keys(managers)),
+            )
+            self._cluster = layers if is_sound(layers) else ()
         for each in jobs:
             if each not in self._jobs:
                 self._jobs[each] = checkpoint_settings(self._answers, each)
@@ -161,30 +147,17 @@ def checkpoint_settings(answers: RestAnswers, job_id: str) -> dict[str, str]:
 def network_memory_keys(managers: Sequence[RunningTaskManager]) -> dict[str, str]:
     """Flink's keys for the network memory and segment size of the smallest TaskManager; empty if
     none reports its memory."""
-    smallest = min(
-        (each for each in managers if each.network_memory_bytes),
-        key=lambda each: each.network_memory_bytes or 0,
-        default=None,
-    )
-    if smallest is None:
+    known = [(size, each) for each in managers if (size := each.network_memory_bytes)]
+    if not known:
         return {}
-    memory_bytes = smallest.network_memory_bytes or 0
+    memory_bytes, smallest = min(known, key=itemgetter(0))
     keys = dict.fromkeys((options.NETWORK_MIN, options.NETWORK_MAX), f"{memory_bytes} b")
     if smallest.network_segments:
         keys[options.SEGMENT_SIZE] = f"{memory_bytes // smallest.network_segments} b"
     return keys
 
 
-def _of_cluster(answers: RestAnswers) -> tuple[Layer, ...]:
-    managers = read_task_managers(answers, with_memory=True)
-    layers = (
-        Layer(JOB_MANAGER, _in_effect(read_settings(answers), _release(answers))),
-        Layer(TASK_MANAGERS, network_memory_keys(managers)),
-    )
-    return layers if is_sound(layers) else ()
-
-
-def _in_effect(configured: Mapping[str, str], release: str | None) -> dict[str, str]:
+def _in_effect(configured: Mapping[str, str], release: str) -> dict[str, str]:
     """The network keys that a release of Flink acts on, without secrets, and without memory, which
     TaskManagers report."""
     found: dict[str, str] = {}
@@ -194,7 +167,7 @@ def _in_effect(configured: Mapping[str, str], release: str | None) -> dict[str, 
             options.network_config({option.key: text})
         except ConfigError:  # no key of Flink's, or not supported by flinknet
             continue
-        is_fixed = option.fixed_in_2_x is not None and not (release or "2").startswith("1.")
+        is_fixed = option.fixed_in_2_x is not None and not release.startswith("1.")
         is_memory = (
             option.key.startswith("taskmanager.memory.") and option.key not in _SEGMENT_SIZES
         )
@@ -202,12 +175,3 @@ def _in_effect(configured: Mapping[str, str], release: str | None) -> dict[str, 
         if is_of_use and not (option.is_secret or is_fixed or is_memory):
             found[key] = text
     return found
-
-
-def _release(answers: RestAnswers) -> str | None:
-    try:
-        found: Any = answers.get("/config")
-    except RemoteTransportError:  # not among saved answers
-        return None
-    version = found.get("flink-version") if isinstance(found, dict) else None
-    return None if version is None else str(version)

@@ -7,15 +7,9 @@ two to different ports and start the tap in between; then every consumer connect
     taskmanager.data.bind-port: 7101   # where the TaskManager listens
 
     flinknet trace tap --listen 0.0.0.0:7001 --upstream 127.0.0.1:7101 --out tapped
-    flinknet trace info tapped
-    flinknet trace verify tapped
 
-The tap must be reachable at `taskmanager.host`, and it must be up before the job starts: a consumer
-that finds no listener at the port fails its job. Stopping the tap breaks the connections through
-it, which Flink takes for lost TaskManagers: jobs restart. It records data that producers behind it
-send to other TaskManagers, not data that stays within one. With Flink's internal TLS it needs a
-certificate and a key that the cluster trusts; from Flink 2.3 on, the certificate must carry the
-host's name.
+With Flink's internal TLS the tap needs a certificate and a key that the cluster trusts; from Flink
+2.3 on, the certificate must carry the host's name. docs/capture.md has the rest.
 
 `relay` moves bytes between two `ends` and measures the added delay, `proxy` waits for sockets,
 `session` does the rest with `capture.session`; all of it is one event loop on one thread. `ends`

@@ -21,29 +21,20 @@ from ..pem import load_authority, load_certificate
 
 
 class PlainEnd:
-    """An end without TLS.
-
-    Attributes:
-        has_more: received bytes are waiting that the selector does not report.
-        receive_into: receives the available bytes into a view; returns 0 at the end.
-        send: sends as many bytes as the socket takes.
-    """
+    """An end without TLS."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
-        self.has_more = False
-        self.receive_into = sock.recv_into
-        self.send = sock.send
+        self.has_more = False  # received bytes are waiting that the selector does not report
+        self.wants_to_write = False  # the handshake waits for the socket to become writable
+        self.receive_into = sock.recv_into  # the available bytes, into a view; returns 0 at the end
+        self.send = sock.send  # as many bytes as the socket takes
 
     def shake(self) -> bool:
         """Continue the handshake. Returns: whether it is complete. Raises: TlsError."""
         return True
-
-    def wants_to_write(self) -> bool:
-        """Whether the handshake waits for the socket to become writable."""
-        return False
 
     def finish(self) -> None:
         """End sending; the other direction stays open."""
@@ -63,29 +54,24 @@ class TlsEnd:
         self.sock: ssl.SSLSocket = context.wrap_socket(
             sock, server_side=is_server, do_handshake_on_connect=False, suppress_ragged_eofs=True
         )
-        self._waits_to_write = False
+        self.wants_to_write = False
 
     @property
     def has_more(self) -> bool:
         return self.sock.pending() > 0
 
     def shake(self) -> bool:
-        self._waits_to_write = False
+        self.wants_to_write = False
         try:
             self.sock.do_handshake()
-        except ssl.SSLWantReadError:
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+            self.wants_to_write = isinstance(error, ssl.SSLWantWriteError)
             return False
-        except ssl.SSLWantWriteError:
-            self._waits_to_write = True
-            return False
-        except ssl.SSLError as error:
-            raise TlsError(f"the TLS handshake failed: {reason_of(error)}") from None
         except OSError as error:
+            if isinstance(error, ssl.SSLError):
+                raise TlsError(f"the TLS handshake failed: {reason_of(error)}") from None
             raise TlsError(f"the TLS handshake failed: {error.strerror or error}") from None
         return True
-
-    def wants_to_write(self) -> bool:
-        return self._waits_to_write
 
     def receive_into(self, view: memoryview) -> int:
         """Receive all available bytes; TLS returns one record of 16 KiB at a time."""
@@ -174,10 +160,8 @@ class NotRedirectedError(OSError):
 
 
 def original_destination(sock: socket.socket) -> Address:
-    """The original destination of a connection.
-
-    Raises: NotRedirectedError if the connection was not redirected.
-    """
+    """The original destination of a connection. Raises: NotRedirectedError if the connection was
+    not redirected."""
     own = plain(sock.getsockname()[:2])
     is_ipv6 = ":" in own[0]
     level = socket.IPPROTO_IPV6 if is_ipv6 else socket.SOL_IP
@@ -187,9 +171,13 @@ def original_destination(sock: socket.socket) -> Address:
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOPROTOOPT):
             raise
-        raise _not_redirected() from None  # the kernel does not track this connection
+        found = own  # the kernel does not track this connection
     if found == own:
-        raise _not_redirected()
+        raise NotRedirectedError(
+            errno.EDESTADDRREQ,
+            "made to the tap itself and not redirected to it, so its upstream is unknown; check the"
+            " redirect rule",
+        )
     return found
 
 
@@ -200,8 +188,7 @@ def plain(address: Address) -> Address:
 
 def address_of(sockaddr: bytes) -> Address:
     """The address in a struct sockaddr_in (family, port, host) or sockaddr_in6, which has a flow
-    label before the host.
-    """
+    label before the host."""
     port = int.from_bytes(sockaddr[2:4], "big")
     if len(sockaddr) < _IPV6_BYTES:
         return socket.inet_ntop(socket.AF_INET, sockaddr[4:8]), port
@@ -222,11 +209,3 @@ def check_not_own(peer: Address, own: Collection[Address]) -> None:
             "the tap's own connection came back to it: if connections are redirected, run the tap"
             " as another user, and redirect only what Flink's user sends (--uid-owner)",
         )
-
-
-def _not_redirected() -> NotRedirectedError:
-    return NotRedirectedError(
-        errno.EDESTADDRREQ,
-        "made to the tap itself and not redirected to it, so its upstream is unknown; check the"
-        " redirect rule",
-    )

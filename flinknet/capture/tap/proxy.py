@@ -10,8 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from flinknet.errors import ConfigError, LocalTransportError, TlsError
 from flinknet.runtime.clock import monotonic_ns
@@ -46,13 +45,10 @@ TLS_WARNING: Final = (
     "this is TLS, which is forwarded unread; to record it, end the tap and give it --tls-cert,"
     " --tls-key and --tls-ca"
 )
-
 SILENT_WARNING: Final = (
     f"connections without a message use up open files; more than {SILENT_MAX} of them are closed"
     f" after {SILENCE_NS // 10**9} s"
 )
-
-_OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 
 _OPEN_FILES_MAX: Final = 1 << 20
 """Limit of open files to set where the system has none."""
@@ -60,8 +56,7 @@ _OPEN_FILES_MAX: Final = 1 << 20
 INCIDENTS_KEPT: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
+class Incident(NamedTuple):
     """Something that went wrong with one connection."""
 
     at_ns: int
@@ -74,13 +69,7 @@ class Proxy:
     destination from which the kernel redirected the connection to the tap.
 
     Args:
-        destination_of: finds the original destination of a redirected connection.
         ended: called with each relay that has ended.
-
-    Attributes:
-        relays: open relays; `accepted` counts all.
-        incidents: the last ones; `incident_count` counts all.
-        warnings: problems that somebody should solve, each once, in order of appearance.
 
     Raises: LocalTransportError if an address cannot be listened on; ConfigError if it is also an
         upstream.
@@ -92,23 +81,18 @@ class Proxy:
         observer_for: Callable[[Ends], ConnectionObserver],
         ended: Callable[[Relay], None],
         tls: TlsContexts | None = None,
-        destination_of: Callable[[socket.socket], Address] = original_destination,
     ) -> None:
-        self._destination_of = destination_of
         self._selector = selectors.DefaultSelector()
         self._observer_for = observer_for
         self._ended = ended
         self._tls = tls
-        self._turn = Turn(memoryview(bytearray(CHUNK_BYTES)), AddedDelay(), monotonic_ns())
+        self.turn = Turn(memoryview(bytearray(CHUNK_BYTES)), AddedDelay(), monotonic_ns())
         self._listeners: list[Listener] = []
-        self.relays: list[Relay] = []
-        self.accepted = 0
-        self.refused = 0
+        self.relays: list[Relay] = []  # open ones
+        self.accepted = self.refused = 0
         self.incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
-        self.incident_count = 0
-        self.observer_failures = 0
-        self.tls_connections = 0
-        self.warnings: dict[str, None] = {}
+        self.incident_count = self.observer_failures = self.tls_connections = 0
+        self.warnings: dict[str, None] = {}  # problems that somebody should solve, each once
         self.addresses: list[Address] = []
         raise_open_files_limit()
         try:
@@ -121,17 +105,9 @@ class Proxy:
             self.close()
             raise
 
-    @property
-    def delay(self) -> AddedDelay:
-        return self._turn.delay
-
-    @property
-    def chunks(self) -> int:
-        return self._turn.chunks
-
     def run_once(self, timeout_ns: int) -> None:
         """Wait for sockets, at most `timeout_ns`, and serve those that are ready."""
-        turn = self._turn
+        turn = self.turn
         ready = self._selector.select(0)
         if not ready:
             ready = self._selector.select(max(timeout_ns, 0) / 1e9)
@@ -147,13 +123,12 @@ class Proxy:
 
     def tick(self, now_ns: int) -> None:
         """Apply timeouts and wake paused listeners; to be called several times a second."""
-        self.delay.fold()
+        self.turn.delay.fold()
         for relay in [each for each in self.relays if not each.is_established]:
             if now_ns >= relay.opened_ns + CONNECT_TIMEOUT_NS:
                 what = "handshake" if relay.is_connected else "upstream"
-                self._break(
-                    relay, f"no answer of the {what} within {CONNECT_TIMEOUT_NS // 10**9} s"
-                )
+                limit_s = CONNECT_TIMEOUT_NS // 10**9
+                self._break(relay, f"no answer of the {what} within {limit_s} s")
         for relay in self.relays:
             self._follow(relay)
         self._close_silent(now_ns)
@@ -168,8 +143,7 @@ class Proxy:
         self._selector.close()
 
     def _listen(self, address: Address, upstream: Address | None) -> None:
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        sock = socket.socket(family)
+        sock = socket.socket(_family(address))
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(address)
@@ -196,17 +170,15 @@ class Proxy:
         self.addresses.append(sock.getsockname()[:2])
 
     def _check_upstream(self, upstream: Address) -> None:
-        """Refuse an upstream at which the tap itself listens: each connection would open another.
-        A name that cannot be resolved is accepted, as it may be resolved later.
-        """
+        """Refuse an upstream at which the tap itself listens: each connection would open another. A
+        name that cannot be resolved is accepted, as it may be resolved later."""
         with suppress(OSError):
-            for family, kind, _, _, found in socket.getaddrinfo(*upstream, type=socket.SOCK_STREAM):
+            for *_, found in socket.getaddrinfo(*upstream, type=socket.SOCK_STREAM):
                 host, port = plain((str(found[0]), int(found[1])))
                 for own in map(plain, self.addresses):
                     is_all = own[0] == "::" or (own[0] == "0.0.0.0" and ":" not in host)
-                    if own == (host, port) or (
-                        is_all and own[1] == port and _is_of_this_machine(family, kind, host)
-                    ):
+                    is_ours = is_all and own[1] == port and _is_of_this_machine(host)
+                    if own == (host, port) or is_ours:
                         raise ConfigError(
                             f"--upstream: {_text(upstream)} is the tap's own address, as it listens"
                             f" at {_text(own)}; give the TaskManager another port"
@@ -228,29 +200,25 @@ class Proxy:
             own = {each.server.sock.getsockname()[:2] for each in self.relays}
             check_not_own(peer[:2], own)
             if target is None:
-                target = self._destination_of(sock)
+                target = original_destination(sock)
             self._open(sock, peer, target, name)
         except OSError as error:
             self.refused += 1
             sock.close()
-            if error.errno in _OUT_OF_DESCRIPTORS:
-                text = (
-                    f"too many open files; raise the limit (ulimit -n); {self._silent_in_words()}"
-                )
-                self._note(name, text)
-            elif target is None or isinstance(error, NotRedirectedError):
-                self._note(name, str(error.strerror))
-            else:
+            text = str(error.strerror)
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                silent = self._silent_in_words()
+                text = f"too many open files; raise the limit (ulimit -n); {silent}"
+            elif target is not None and not isinstance(error, NotRedirectedError):
                 text = f"upstream {_text(target)}: {error.strerror}; is its TaskManager up?"
-                self._note(name, text)
+            self._note(name, text)
 
     def _open(self, sock: socket.socket, peer: Address, upstream: Address, name: str) -> None:
         """Begin to connect to the upstream; until then nothing is received from the client."""
         client = server = None
         try:
             client = self._end(sock, is_server=True)
-            family = socket.AF_INET6 if ":" in upstream[0] else socket.AF_INET
-            server = self._end(socket.socket(family), is_server=False)
+            server = self._end(socket.socket(_family(upstream)), is_server=False)
             code = server.sock.connect_ex(upstream)
             if code not in (0, errno.EINPROGRESS):
                 raise OSError(code, os.strerror(code))
@@ -260,15 +228,8 @@ class Proxy:
                 if end is not None:
                     end.close()
             raise
-        ends = Ends(_text(upstream), _text(peer))
-        relay = Relay(
-            name,
-            client,
-            server,
-            self._observer_for(ends),
-            is_tls=self._tls is not None,
-            opened_ns=monotonic_ns(),
-        )
+        observer = self._observer_for(Ends(_text(upstream), _text(peer)))
+        relay = Relay(name, client, server, observer, self._tls is not None, monotonic_ns())
         self.relays.append(relay)
         self._watch(relay)
 
@@ -286,9 +247,9 @@ class Proxy:
                 self._establish(relay)
             else:
                 if mask & selectors.EVENT_WRITE:
-                    relay.handle_writable(end, self._turn)
+                    relay.handle_writable(end, self.turn)
                 if mask & selectors.EVENT_READ:
-                    relay.handle_readable(end, self._turn)
+                    relay.handle_readable(end, self.turn)
         except TlsError as error:
             self._break(relay, str(error))
             return
@@ -299,8 +260,10 @@ class Proxy:
         except Exception as error:  # close this connection, keep the others
             self._break(relay, f"a fault of the tap: {type(error).__name__}: {error}")
             return
-        if relay.observer_failure is not None and relay.from_client.observe is None:
-            self._note_unobserved(relay)
+        if relay.observer_failure is not None and relay.failure is None:
+            relay.failure = f"not observed any more: {relay.observer_failure}"
+            self.observer_failures += 1
+            self._note(relay.name, relay.failure)
         if relay.is_over:
             self._close(relay)
         elif end.sock.fileno() >= 0:
@@ -330,11 +293,8 @@ class Proxy:
         silent = [each for each in self.relays if each.is_silent]
         is_short = any(each.is_paused for each in self._listeners)
         spare = 0 if is_short else min(SILENT_MAX, raise_open_files_limit() // 8)
-        closed = [
-            each
-            for each in silent[: max(0, len(silent) - spare)]
-            if now_ns >= each.opened_ns + SILENCE_NS
-        ]
+        most = silent[: max(0, len(silent) - spare)]
+        closed = [each for each in most if now_ns >= each.opened_ns + SILENCE_NS]
         if closed:
             text = f"{self._silent_in_words()}; the {len(closed)} oldest of them were closed"
             self._note("", text)
@@ -347,12 +307,6 @@ class Proxy:
         silent = sum(each.is_silent for each in self.relays)
         return f"{silent} of {len(self.relays)} connections have sent no message"
 
-    def _note_unobserved(self, relay: Relay) -> None:
-        if relay.failure is None:
-            relay.failure = f"not observed any more: {relay.observer_failure}"
-            self.observer_failures += 1
-            self._note(relay.name, relay.failure)
-
     def _break(self, relay: Relay, why: str) -> None:
         relay.failure = why
         self._note(relay.name, why)
@@ -363,10 +317,9 @@ class Proxy:
             return
         relay.is_closed = True
         self._follow(relay)
-        for end in list(relay.watched):
+        for end in relay.watched:
             with suppress(KeyError, ValueError):
                 self._selector.unregister(end.sock)
-        relay.watched.clear()
         relay.client.close()
         relay.server.close()
         self.relays.remove(relay)
@@ -374,13 +327,9 @@ class Proxy:
 
     def _watch(self, relay: Relay) -> None:
         """Register the events that both ends wait for now."""
-        if relay.is_closed:
-            return
         for end in (relay.client, relay.server):
             reads, writes = relay.wanted(end)
-            events = (selectors.EVENT_READ if reads else 0) | (
-                selectors.EVENT_WRITE if writes else 0
-            )
+            events = selectors.EVENT_READ * reads | selectors.EVENT_WRITE * writes
             before = relay.watched.get(end, 0)
             if events == before:
                 continue
@@ -408,11 +357,15 @@ def raise_open_files_limit() -> int:
     return soft
 
 
-def _is_of_this_machine(family: int, kind: int, host: str) -> bool:
-    with socket.socket(family, kind) as sock, suppress(OSError):
+def _is_of_this_machine(host: str) -> bool:
+    with socket.socket(_family((host, 0))) as sock, suppress(OSError):
         sock.bind((host, 0))
         return True
     return False
+
+
+def _family(address: Address) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
 
 
 def _text(address: Address) -> str:

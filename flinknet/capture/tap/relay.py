@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -26,26 +26,20 @@ from .ends import End
 
 class AddedDelay:
     """Delays of chunks, from their earliest possible arrival until the other socket has taken the
-    last byte.
-
-    If the loop was busy before it found a chunk, the chunk may have arrived at any time since the
-    sockets were polled before, and all this time counts as delay. The result is an upper bound,
-    except for the time the kernel takes to wake the tap.
-    """
+    last byte: if the loop was busy, from the poll before. An upper bound, except for the time the
+    kernel takes to wake the tap."""
 
     def __init__(self) -> None:
-        self.total = LogLinearHistogram()
+        self._total = LogLinearHistogram()
         self._recent = LogLinearHistogram()
         self._new = array("q")
         self.add = self._new.append  # on the hot path
 
     def fold(self) -> None:
         """Move added delays into the histograms; to be called now and then."""
-        if not self._new:
-            return
         values = np.array(self._new, dtype=np.int64)
         del self._new[:]
-        self.total.add(values)
+        self._total.add(values)
         self._recent.add(values)
 
     def take_recent(self) -> LogLinearHistogram:
@@ -55,7 +49,7 @@ class AddedDelay:
 
     def summary(self) -> LatencySummary:
         self.fold()
-        return self.total.summary()
+        return self._total.summary()
 
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -64,33 +58,24 @@ CHUNK_BYTES: Final = 256 * 1024
 
 @dataclass(slots=True)
 class Turn:
-    """State that the event loop shares with its relays.
+    """State that the event loop shares with its relays."""
 
-    Attributes:
-        since_ns: earliest instant at which bytes received now can have arrived.
-        buffer: space for one chunk, reused for the next one.
-    """
-
-    buffer: memoryview
+    buffer: memoryview  # space for one chunk, reused for the next one
     delay: AddedDelay
-    since_ns: int = 0
+    since_ns: int = 0  # earliest instant at which bytes received now can have arrived
     chunks: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class RelayDirection:
-    """Forwards bytes from one end to the other.
-
-    Attributes:
-        is_ended: the source sends no more, and the target knows.
-    """
+    """Forwards bytes from one end to the other."""
 
     source: End
     target: End
     observe: Callable[[memoryview, int], None] | None
     held: memoryview | None = None
     held_since_ns: int = 0
-    is_ended: bool = False
+    is_ended: bool = False  # the source sends no more, and the target knows
     bytes: int = 0
 
     @property
@@ -98,10 +83,8 @@ class RelayDirection:
         return self.held is None and not self.is_ended
 
     def flow(self, turn: Turn) -> None:
-        """Receive one chunk and forward it.
-
-        Raises: OSError of either socket, except BlockingIOError.
-        """
+        """Receive one chunk and forward it. Raises: OSError of either socket, except
+        BlockingIOError."""
         buffer = turn.buffer
         try:
             count = self.source.receive_into(buffer)
@@ -125,7 +108,7 @@ class RelayDirection:
             self.observe(chunk, at_ns)
 
     def drain(self, turn: Turn) -> None:
-        """Send held bytes, as the target takes bytes again."""
+        """Send held bytes."""
         if self.held is not None:
             self.held = self._send(self.held)
             if self.held is None:
@@ -141,48 +124,33 @@ class RelayDirection:
         return None
 
 
+@dataclass(eq=False)
 class Relay:
-    """One connection through the tap, with its observer.
+    """One connection through the tap, with its observer."""
 
-    Attributes:
-        client: the consuming TaskManager's end; `server` the producing one's.
-        failure: why it ended, if it was broken off.
-        observer_failure: why it is not observed any more.
-        is_silent: no message has passed, and the server has sent nothing.
-    """
+    name: str
+    client: End  # of the consuming TaskManager
+    server: End  # of the producing one
+    observer: ConnectionObserver
+    is_tls: bool
+    opened_ns: int
+    failure: str | None = None  # why it ended, if it was broken off
+    observer_failure: str | None = None  # why it is not observed any more
+    is_connected: bool = False
+    is_established: bool = False
+    is_closed: bool = False
+    is_silent: bool = True  # no message has passed, and the server has sent nothing
+    watched: dict[End, int] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        name: str,
-        client: End,
-        server: End,
-        observer: ConnectionObserver,
-        *,
-        is_tls: bool,
-        opened_ns: int,
-    ) -> None:
-        self.name = name
-        self.client = client
-        self.server = server
-        self.observer = observer
-        self.failure: str | None = None
-        self.observer_failure: str | None = None
-        self.is_connected = False
-        self.is_established = False
-        self.is_closed = False
-        self.opened_ns = opened_ns
-        self.is_silent = True
-        self.watched: dict[End, int] = {}
+    def __post_init__(self) -> None:
+        client, server, observer = self.client, self.server, self.observer
         self.from_client = RelayDirection(client, server, self._guarded(observer.from_client))
         self.from_server = RelayDirection(server, client, self._guarded(observer.from_server))
-        self._is_tls = is_tls
         self._unshaken = [client, server]
 
     def shake(self) -> None:
-        """Continue the handshakes of both sides; without TLS they complete at once.
-
-        Raises: TlsError naming the side.
-        """
+        """Continue the handshakes of both sides; without TLS they complete at once. Raises:
+        TlsError naming the side."""
         for end, side in ((self.client, "the consumer"), (self.server, "the upstream")):
             if end not in self._unshaken or (end is self.server and not self.is_connected):
                 continue
@@ -194,7 +162,6 @@ class Relay:
         self.is_established = not self._unshaken
 
     def handle_readable(self, end: End, turn: Turn) -> None:
-        """Forward data that one side has sent."""
         direction = self.from_client if end is self.client else self.from_server
         if direction.wants_to_read:
             direction.flow(turn)
@@ -202,7 +169,6 @@ class Relay:
                 direction.flow(turn)
 
     def handle_writable(self, end: End, turn: Turn) -> None:
-        """Continue to send to a side that takes bytes again."""
         direction = self.from_server if end is self.client else self.from_client
         direction.drain(turn)
         while direction.wants_to_read and direction.source.has_more:
@@ -212,19 +178,17 @@ class Relay:
     def is_over(self) -> bool:
         """Whether both directions have ended; TLS ends them together."""
         ends = self.from_client.is_ended, self.from_server.is_ended
-        return any(ends) if self._is_tls else all(ends)
+        return any(ends) if self.is_tls else all(ends)
 
     def wanted(self, end: End) -> tuple[bool, bool]:
         """Whether to wait until an end is readable, and until it is writable."""
         if not self.is_connected:
             return False, end is self.server
         if not self.is_established:
-            return end in self._unshaken, end.wants_to_write()
-        reading, writing = (
-            (self.from_client, self.from_server)
-            if end is self.client
-            else (self.from_server, self.from_client)
-        )
+            return end in self._unshaken, end.wants_to_write
+        reading, writing = self.from_client, self.from_server
+        if end is not self.client:
+            reading, writing = writing, reading
         return reading.wants_to_read, writing.held is not None
 
     def _guarded(

@@ -28,12 +28,8 @@ PROCESS_NAME: Final = "tap"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TapConfig(SessionConfig):
-    """Settings of a tap.
-
-    Attributes:
-        pairs: listening addresses, each with its upstream; None: the original destination of
-            connections that the kernel redirected.
-    """
+    """Settings of a tap: listening addresses, each with its upstream; None: the original
+    destination of connections that the kernel redirected."""
 
     pairs: tuple[tuple[Address, Address | None], ...]
     tls: TlsContexts | None = None
@@ -65,6 +61,7 @@ class Tap:
         self._proxy = Proxy(
             config.pairs, lambda ends: self._session.observer(ends), self._relay_ended, config.tls
         )
+        self.addresses = self._proxy.addresses
         host = environment()
         about = About(
             origin=TAP,
@@ -83,11 +80,6 @@ class Tap:
         except BaseException:
             self._proxy.close()
             raise
-
-    @property
-    def addresses(self) -> list[Address]:
-        """The listening addresses, with the port that was assigned in place of 0."""
-        return self._proxy.addresses
 
     def run(self, on_start: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """Relay until the duration is over or a signal comes; then close everything.
@@ -120,14 +112,24 @@ class Tap:
                     break
                 wake_ns = next_tick_ns if until_ns is None else min(next_tick_ns, until_ns)
                 proxy.run_once(wake_ns - now_ns)
-        stopped_by = signal.Signals(signals[0]).name if signals else "duration"
-        cut = len(proxy.relays)
+        ended = {
+            "stopped_by": signal.Signals(signals[0]).name if signals else "duration",
+            "connections_cut": len(proxy.relays),
+        }
         ended_ns = monotonic_ns()
         proxy.close()
         self._guard(session.end_watch)
-        result = session.result(ended_ns) | self._figures(stopped_by, cut)
+        result = session.result(ended_ns) | ended | self._figures()
         self._guard(session.recording.close, ended_ns)
         return result | session.written() | {"recording_error": self._recording_error}
+
+    def _warn_of_losses(self) -> None:
+        """Warn at once that the trace cannot be written; connections continue."""
+        recording = self._session.recording
+        why = recording.files.lacking or recording.recorder.error or self._recording_error
+        if why is not None and not self._has_warned:
+            self._has_warned = True
+            self._proxy.warnings[f"recording stopped: {why}; everything is still forwarded"] = None
 
     def _relay_ended(self, relay: Relay) -> None:
         relay.observer.close(monotonic_ns())
@@ -137,7 +139,7 @@ class Tap:
 
     def _look(self, now_ns: int) -> None:
         proxy = self._proxy
-        delay = proxy.delay.take_recent()
+        delay = proxy.turn.delay.take_recent()
         figures = {
             "connections": len(proxy.relays),
             "accepted": proxy.accepted,
@@ -152,22 +154,13 @@ class Tap:
             metrics["added_delay"] = delay.percentile(0.99) or 0.0
         self._on_look(self._session.look(now_ns, figures, metrics))
 
-    def _warn_of_losses(self) -> None:
-        """Warn at once that the trace cannot be written; connections continue."""
-        recording = self._session.recording
-        why = recording.files.lacking or recording.recorder.error or self._recording_error
-        if why is not None and not self._has_warned:
-            self._has_warned = True
-            self._proxy.warnings[f"recording stopped: {why}; everything is still forwarded"] = None
-
     def _guard(self, step: Callable[..., None], *arguments: Any) -> None:
         """Run a step; errors of recording and displaying must not stop the connections."""
         try:
             step(*arguments)
-        except TraceError as error:
-            self._recording_error = str(error)
         except Exception as error:  # fails open: reported at the end
-            self._recording_error = f"{type(error).__name__}: {error}"
+            is_known = isinstance(error, TraceError)
+            self._recording_error = str(error) if is_known else f"{type(error).__name__}: {error}"
 
     def _plan(self) -> dict[str, Any]:
         config = self._config
@@ -183,23 +176,21 @@ class Tap:
             **config.to_dict(),
         }
 
-    def _figures(self, stopped_by: str, cut: int) -> dict[str, Any]:
+    def _figures(self) -> dict[str, Any]:
         """The proxy's part of the result."""
         proxy = self._proxy
         return {
-            "stopped_by": stopped_by,
             "listening": [format_address(*each) for each in self.addresses],
             "tap": self._plan(),
             "connections": proxy.accepted,
-            "connections_cut": cut,
             "connections_refused": proxy.refused,
             "bytes_from_producers": self._relayed_bytes[0],
             "bytes_from_consumers": self._relayed_bytes[1],
-            "chunks": proxy.chunks,
-            "added_delay_ns": asdict(proxy.delay.summary()),
+            "chunks": proxy.turn.chunks,
+            "added_delay_ns": asdict(proxy.turn.delay.summary()),
             "observer_failures": proxy.observer_failures,
             "tls_connections": proxy.tls_connections,
             "warnings": list(proxy.warnings),
-            "incidents": [asdict(each) for each in proxy.incidents],
+            "incidents": [each._asdict() for each in proxy.incidents],
             "incident_count": proxy.incident_count,
         }

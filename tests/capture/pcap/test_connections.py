@@ -278,20 +278,22 @@ def test_a_repeated_syn_is_no_new_connection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "quiet_ns", "is_finished"),
+    ("host", "has_fin", "quiet_ns", "is_finished"),
     [
-        (CLIENT.host, REPLACED_NS // 2, False),
-        (CLIENT.host, 2 * REPLACED_NS, True),
-        ("10.0.0.3", 2 * REPLACED_NS, False),
-        ("10.0.0.3", 2 * SILENT_NS, True),
+        (CLIENT.host, False, REPLACED_NS // 2, False),
+        (CLIENT.host, False, 2 * REPLACED_NS, True),
+        ("10.0.0.3", False, 2 * REPLACED_NS, False),
+        ("10.0.0.3", True, 2 * REPLACED_NS, True),
+        ("10.0.0.3", False, 2 * SILENT_NS, True),
     ],
 )
 def test_a_connection_without_a_captured_end_is_finished_once_it_is_long_silent(
-    host: str, quiet_ns: int, is_finished: bool
+    host: str, has_fin: bool, quiet_ns: int, is_finished: bool
 ) -> None:
     capture, another = Capture(), Endpoint(host, 50_001)
     for source, data in first_conversation():
         capture.connections.add(capture.segment(source, data))
+    capture.connections.add(capture.segment(SERVER)._replace(is_fin=has_fin))
     capture.at_ns += 1_000_000
     for wait_ns in (0, quiet_ns):
         capture.at_ns += wait_ns

@@ -321,6 +321,32 @@ def test_channels_of_one_producer_are_those_whose_buffers_leave_together() -> No
     assert len(places.uncertain) == 6
 
 
+@pytest.mark.parametrize(
+    ("counted", "is_certain"),
+    [((12_000, 30_000), True), ((12_000, 50_000), False), ((0, 0), False)],
+)
+def test_producers_of_unequal_rates_are_certain_where_counters_agree(
+    counted: tuple[int, int], is_certain: bool
+) -> None:
+    plan = chain(("x", "x"), ("y", "y"), ("y",))
+    table = channels_of((X_TO_Y, [(at % 2, 100 + at) for at in range(4)]))
+    producers = [(plan.id, str(vertex_id(1)), at) for at in range(2)]
+    places = Places()
+    # what had passed before the capture does not count
+    places.place(table.channels, [plan], [X, Y], {}, dict(zip(producers, (90_000, 0), strict=True)))
+    assert len(places.uncertain) == 4
+    for each, more in zip(table.channels, (15_000, 14_000, 6_000, 6_100), strict=True):
+        each.records += more
+    sent = {
+        key: before + more
+        for key, before, more in zip(producers, (90_000, 0), counted, strict=True)
+    }
+    places.place(table.channels, [plan], [X, Y], {}, sent)
+    if is_certain:
+        assert [producer for producer, _, _ in ends_of(table)] == [1, 1, 0, 0]
+    assert places.uncertain == (set() if is_certain else {0, 1, 2, 3})
+
+
 def test_the_plan_tells_task_managers_of_one_host_apart() -> None:
     plan = chain(("x",), ("y", "z", "z"), ("x",))
     to_other = Ends(X_TO_Y.producer, "10.0.0.2:40001")

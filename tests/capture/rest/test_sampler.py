@@ -84,7 +84,7 @@ def test_the_first_look_writes_every_task_every_task_manager_and_checkpoints() -
     checkpoints = [each for each in lines if "checkpoint" in each]
     assert [each["status"] for each in checkpoints] == ["COMPLETED"] * 3
     assert all(each["duration_ms"] > 0 for each in checkpoints)
-    (job,) = sampler.jobs
+    (job,) = sampler.jobs.values()
     assert job.vertices[1].task_managers == ("tm-0", "tm-0", "tm-1")
 
 
@@ -135,7 +135,8 @@ def test_tasks_without_a_place_keep_their_last_one() -> None:
     for each in sinks(found):
         each["taskmanager-id"] = "(unassigned)"
     sampler.look()
-    assert sampler.jobs[0].vertices[1].task_managers == ("tm-0", "tm-0", "tm-1")
+    (job,) = sampler.jobs.values()
+    assert job.vertices[1].task_managers == ("tm-0", "tm-0", "tm-1")
 
 
 def test_a_job_that_ends_between_two_requests_disturbs_nothing() -> None:
@@ -240,7 +241,7 @@ def test_a_job_manager_that_is_not_up_yet_is_waited_for(tmp_path: Path) -> None:
     assert watch.error.endswith("asked again until it answers")
     with socket.create_server(address) as listening:
         while watch.error is not None:
-            ready, _, _ = select.select([listening.fileno(), watch.fileno()], [], [], 20)
+            ready, _, _ = select.select([listening.fileno(), watch.out], [], [], 20)
             if ready == [listening.fileno()]:
                 sock, _ = listening.accept()
                 sock.recv(1 << 16)
@@ -259,7 +260,7 @@ def test_the_process_ends_with_its_parent_even_if_it_was_stopped(tmp_path: Path)
             "from flinknet.capture.rest.http_client import RestPlace\n"
             "from flinknet.capture.rest.process import RestWatch\n"
             "watch = RestWatch(RestPlace(sys.argv[1]), Path(sys.argv[2]))\n"
-            "print(watch.pid, flush=True); input()"
+            "print(watch.process.pid, flush=True); input()"
         )
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         parent = subprocess.Popen(
@@ -281,5 +282,5 @@ def test_the_process_ends_with_its_parent_even_if_it_was_stopped(tmp_path: Path)
 
 def _until_heard(watch: RestWatch) -> None:
     while watch.error is None:
-        assert select.select([watch], [], [], 20)[0]
+        assert select.select([watch.out], [], [], 20)[0]
         watch.tick()
