@@ -1,6 +1,5 @@
-"""The verdict on a job: one task, host or connection, why, and what would help; and the thresholds
-by which all rules go.
-"""
+"""The verdict on a job: one task, host or connection, why, and what would help; and thresholds that
+several rules go by."""
 
 from __future__ import annotations
 
@@ -16,13 +15,6 @@ pressure."""
 IDLE_BELOW = 0.4
 """Busy share below which a task is not the cause of its producers' waiting."""
 
-LACKED_FROM = 0.05
-"""Share of the time in which a TaskManager lacks a processor from which others disturb it."""
-
-LACKED_AT_ALL = 0.01
-"""Share of the time without a processor that explains records taken late where nothing else does:
-a sleeper that is woken and gets none at once counts as asleep."""
-
 HELD_FROM = 0.5
 """Share of the time from which a task or channel waits mostly."""
 
@@ -33,12 +25,6 @@ SATURATED_FROM = 0.95
 """Busy share from which a task is saturated, whether or not its producers wait yet: small records
 queue in half-empty buffers, and the last of the buffers is filled much later."""
 
-ALIKE_FROM = 0.8
-"""Busy share of siblings that count as slow as well, relative to the busiest one."""
-
-FURTHER = 1.25
-"""Ratio of records or of times between siblings from which it is no chance."""
-
 SLOW_HOST_FROM = 1.5
 """Ratio of times per record, against siblings on other TaskManagers, from which the tasks of a
 TaskManager are slow."""
@@ -47,21 +33,9 @@ STALLED_FROM = 0.02
 """Share of late buffers, or of silence towards each of its tasks, from which a TaskManager may have
 stood still at times, if no other one shows as much."""
 
-LONGER_MAX = 100
-"""Ratios of times per record above this say nothing: the siblings had next to nothing to do."""
-
-MORE_BUFFERS_MAX = 10
-"""Factor of the buffers that are recommended, at most."""
-
 NAMES_MAX = 4
 """Names that are listed before the rest are counted."""
 
-NO_NETWORK = "network settings do not help"
-BUFFER_KEYS = (
-    "keys up to Flink 1.20: taskmanager.network.memory.floating-buffers-per-gate,"
-    " .buffers-per-channel and, from 10 on, .max-buffers-per-channel; 2.x, where they are fixed,"
-    " has a larger taskmanager.memory.segment-size, a higher parallelism or fewer channels per gate"
-)
 CHECK_HOST = "check its CPU, its garbage collection and what runs next to it"
 NOTHING = "nothing holds the job up"
 
@@ -126,37 +100,24 @@ class Symptom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
-    """The verdict on a job.
-
-    Attributes:
-        tasks: names of the tasks that are slow, or that read what comes late.
-        vertex, subtasks: name of the vertex of these tasks, and their numbers in it from 0; None
-            and empty where they belong to several vertices.
-        share: share of the time in which they were busy, or a writer or channel waited; None where
-            nothing waits.
-        evidence: clauses on who is slow and why, the weightiest first.
-        remedy: clauses on what helps; `helps` has the same as values, the best first. Both are
-            empty if nothing is needed.
-        symptoms: consequences elsewhere in the job.
-        place: TaskManager or connection, of a slow host or network.
-        headroom: factor of the rate at which the busiest task of a healthy job would be saturated;
-            None where that is far off or nobody saw how busy the tasks are.
-        text: all clauses in sentences, without the last full stop.
-    """
+    """The verdict on a job. The vertex of the tasks, and their numbers in it from 0, are None and
+    empty where they belong to several vertices; the share is None where nothing waits, and
+    `headroom` where saturation is far off or nobody saw how busy the tasks are. `remedy` and
+    `helps` are empty if nothing is needed."""
 
     cause: Cause
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()  # names of the tasks that are slow, or that read what comes late
     vertex: str | None = None
     subtasks: tuple[int, ...] = ()
-    share: float | None = None
-    evidence: tuple[str, ...]
-    remedy: tuple[str, ...] = ()
-    symptoms: tuple[Symptom, ...] = ()
+    share: float | None = None  # of the time in which they were busy, or a writer or channel waited
+    evidence: tuple[str, ...]  # clauses on who is slow and why, the weightiest first
+    remedy: tuple[str, ...] = ()  # clauses on what helps
+    symptoms: tuple[Symptom, ...] = ()  # consequences elsewhere in the job
     edge: str | None = None
-    place: str | None = None
-    helps: tuple[Remedy, ...] = ()
-    headroom: float | None = None
-    text: str = field(init=False)
+    place: str | None = None  # TaskManager or connection, of a slow host or network
+    helps: tuple[Remedy, ...] = ()  # the same as values, the best first
+    headroom: float | None = None  # rate that would saturate the busiest task of a healthy job
+    text: str = field(init=False)  # all clauses in sentences, without the last full stop
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", " ".join(self.clauses).removesuffix("."))

@@ -49,31 +49,21 @@ _WRONGLY_KEPT = 0.03
 
 @dataclass(frozen=True, slots=True)
 class TriedRate:
-    """Runs at one rate.
-
-    Attributes:
-        kept: runs that kept the limit.
-        figure: median of the limited figure, of the runs that have it; None without any.
-        is_below_probability: that of the breaking point not being below this rate.
-    """
+    """Runs at one rate."""
 
     rate_per_s: float
     runs: int
-    kept: int
-    figure: float | None
-    is_below_probability: float
+    kept: int  # runs that kept the limit
+    figure: float | None  # median of the limited figure, of the runs that have it; None without any
+    is_below_probability: float  # that of the breaking point not being below this rate
 
 
 @dataclass(slots=True)
 class Search:
-    """A search for the highest rate that keeps a limit.
-
-    Args:
-        guess_per_s: rate at full speed, which the limit usually does not allow.
-        within: precision of the answer, as a share of the rate.
-        confidence: probability with which the breaking point lies in the interval.
-        floor_per_s: rate below which no run is possible.
-    """
+    """A search for the highest rate that keeps a limit; below `floor_per_s` no run is possible. It
+    begins with a guess, the rate at full speed, which the limit usually does not allow. `within` is
+    the precision of the answer, as a share of the rate; `confidence` the probability with which the
+    breaking point lies in the interval."""
 
     guess_per_s: float
     within: float = 0.03
@@ -95,7 +85,6 @@ class Search:
 
     @property
     def lowest_per_s(self) -> float:
-        """The lowest rate of a run."""
         return max(self.floor_per_s, self.guess_per_s / 2.0**_OCTAVES_DOWN)
 
     @property
@@ -105,7 +94,6 @@ class Search:
 
     @property
     def interval_per_s(self) -> tuple[float, float]:
-        """The interval in which the breaking point lies with the confidence."""
         tail = (1 - self.confidence) / 2
         return self._quantile(tail), self._quantile(1 - tail)
 
@@ -143,17 +131,14 @@ class Search:
         ends = (0.15, 0.85) if len(self.runs) % 2 else (0.85, 0.15)
         for share in (0.5, *ends):
             wanted = math.exp(round(math.log(self._quantile(share)) / step) * step)
-            rate = _readable(max(wanted, self.lowest_per_s))
+            wanted = max(wanted, self.lowest_per_s)
+            rate = round(wanted, 3 - math.floor(math.log10(wanted)))  # four significant digits
             if sum(each[0] == rate for each in self.runs) < REPEATS:
                 break
         return rate
 
     def add(self, rate_per_s: float, *, is_kept: bool, figure: float | None = None) -> None:
-        """Add a run.
-
-        Args:
-            figure: the limited figure.
-        """
+        """Add a run, with the limited figure."""
         self.runs.append((rate_per_s, is_kept, figure))
         away = (self._logs - math.log(rate_per_s)) / (math.log1p(self.within) / 3)
         below = 1 / (1 + np.exp(-np.clip(away, -50.0, 50.0)))
@@ -162,10 +147,13 @@ class Search:
         self._weights *= kept if is_kept else 1 - kept
         self._weights /= self._weights.sum()
 
+    @property
+    def _cumulated(self) -> FloatArray:
+        return np.cumsum(self._weights.sum(axis=0))
+
     def tried(self) -> list[TriedRate]:
-        """The rates, ascending."""
         found = []
-        cumulated = np.cumsum(self._weights.sum(axis=0))
+        cumulated = self._cumulated
         for rate in sorted({rate for rate, _, _ in self.runs}):
             own = [each for each in self.runs if each[0] == rate]
             figures = sorted(figure for _, _, figure in own if figure is not None)
@@ -183,8 +171,7 @@ class Search:
 
     def quantiles(self, count: int) -> FloatArray:
         """Equally likely values of the logarithm of the breaking point."""
-        cumulated = np.cumsum(self._weights.sum(axis=0))
-        places = np.searchsorted(cumulated, (np.arange(count) + 0.5) / count)
+        places = np.searchsorted(self._cumulated, (np.arange(count) + 0.5) / count)
         found: FloatArray = self._logs[np.minimum(places, len(self._logs) - 1)]
         return found
 
@@ -193,29 +180,20 @@ class Search:
         return any(kept for _, kept, _ in self.runs)
 
     def _quantile(self, share: float) -> float:
-        cumulated = np.cumsum(self._weights.sum(axis=0))
-        return math.exp(float(np.interp(share, cumulated, self._logs)))
+        return math.exp(float(np.interp(share, self._cumulated, self._logs)))
 
 
 @dataclass(slots=True)
 class FoundRate:
-    """The search of one configuration.
-
-    Attributes:
-        limit: such as "p99<=20ms".
-        max_per_s: records per second of each producer at full speed.
-        producers: number of producers, each of which sends at the rates of the search.
-        disturbed: runs that other processes disturbed.
-        repeats: those of them that do not count.
-    """
+    """The search of one configuration."""
 
     name: str
-    limit: str
-    max_per_s: float
+    limit: str  # such as "p99<=20ms"
+    max_per_s: float  # records per second of each producer at full speed
     search: Search
-    producers: int = 1
-    disturbed: int = 0
-    repeats: int = 0
+    producers: int = 1  # number of producers, each of which sends at the rates of the search
+    disturbed: int = 0  # runs that other processes disturbed
+    repeats: int = 0  # those of them that do not count
 
     @property
     def total_per_s(self) -> float:
@@ -234,11 +212,8 @@ class BreakingPointChange:
 
 
 def change_between(base: Search, other: Search, factor: float = 1.0) -> BreakingPointChange:
-    """Compare two breaking points: how much higher that of `other` is.
-
-    Args:
-        factor: number of producers of `other` for each of the base, for the change of the total.
-    """
+    """Compare two breaking points: how much higher that of `other` is, which has `factor` producers
+    for each of the base, for the change of the total."""
     draws = np.subtract.outer(other.quantiles(400), base.quantiles(400)).ravel()
     draws = np.sort(draws + math.log(factor))
     tail = (1 - base.confidence) / 2
@@ -248,9 +223,3 @@ def change_between(base: Search, other: Search, factor: float = 1.0) -> Breaking
     is_unknown = base.is_below or other.is_below
     verdict = Verdict.UNKNOWN if is_unknown else verdict_of(change, low, high, 1, NEGLIGIBLE)
     return BreakingPointChange(change, low, high, verdict)
-
-
-def _readable(rate_per_s: float) -> float:
-    """The rate with four significant digits."""
-    digits = 3 - math.floor(math.log10(rate_per_s))
-    return round(rate_per_s, digits)

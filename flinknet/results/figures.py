@@ -23,7 +23,7 @@ Unit = Literal["ns", "bytes", "count", "share", "cores", "change", "level"]
 
 
 def share_of_core(cores: float | None) -> str:
-    """CPU time as a share of one core: "4.2%"."""
+    """CPU time as "4.2%" of one core."""
     if cores is None:
         return units.MISSING
     return f"{cores:.1%}" if cores < 0.0995 else f"{cores:.0%}"
@@ -43,30 +43,21 @@ SHOWN: Mapping[str, Callable[[float | None], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Figure(Generic[_T]):
-    """A number of each row of a table.
-
-    Attributes:
-        group, name: the heading; the group stands above several names.
-        read: takes it out of a row; None where it is unknown.
-        field: its name in CSV files, with the unit last; empty where they do not have it.
-        meaning: a sentence for a person who points at it.
-        better: 1 if more of it is better, -1 if worse, 0 if neither.
-    """
+    """A number of each row of a table, under a name; a group stands above several names."""
 
     group: str
     name: str
-    read: Callable[[_T], float | None]
+    read: Callable[[_T], float | None]  # takes it out of a row; None where it is unknown
     unit: Unit = "count"
-    field: str = ""
-    meaning: str = ""
-    better: int = 0
+    field: str = ""  # its name in CSV files, with the unit last; empty where they do not have it
+    meaning: str = ""  # a sentence for a person who points at it
+    better: int = 0  # 1 if more of it is better, -1 if worse, 0 if neither
 
     @property
     def title(self) -> str:
         return f"{self.group} {self.name}".strip()
 
     def show(self, value: float | None) -> str:
-        """A value with its unit."""
         return SHOWN[self.unit](value)
 
     def text(self, row: _T) -> str:
@@ -91,12 +82,8 @@ def _reader(path: str) -> Callable[[Any], float | None]:
 def _of_latency(
     prefix: str, group: str, read: str, meanings: Mapping[str, str]
 ) -> list[Figure[Any]]:
-    """A figure for each percentile of a latency.
-
-    Args:
-        read: the attribute that has the LatencySummary.
-        meanings: by percentile.
-    """
+    """A figure, with its meaning if there is one, for each percentile of the LatencySummary in the
+    attribute `read`."""
     return [
         Figure(
             group,
@@ -204,7 +191,6 @@ def of_run(figure: Figure[Any]) -> Figure[RunResult]:
 
 
 def named(names: Iterable[str]) -> list[Figure[Any]]:
-    """Figures by their names in CSV files."""
     return [FIGURES[name] for name in names]
 
 

@@ -64,26 +64,18 @@ class TaskManagerStatus:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """A TCP connection between two TaskManagers that a job uses.
-
-    Attributes:
-        name: "tm-0->tm-1": from the producers' TaskManager to the consumers', which has opened it;
-            later ones end with "#1" and so on.
-        channels: number of open channels of the job.
-        shared_with: names of other jobs with channels on it; `jobs_before` is the number of ended
-            jobs that used it.
-    """
+    """A TCP connection between two TaskManagers that a job uses, named "tm-0->tm-1": from the
+    producers' TaskManager to the consumers', which has opened it; later ones end with "#1" and so
+    on."""
 
     name: str
-    channels: int
-    shared_with: tuple[str, ...] = ()
-    jobs_before: int = 0
+    channels: int  # number of open channels of the job
+    shared_with: tuple[str, ...] = ()  # names of other jobs with channels on it
+    jobs_before: int = 0  # number of ended jobs that used it
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterJob:
-    """A job of a cluster, in short."""
-
     job_id: str
     name: str
     state: str
@@ -105,28 +97,21 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """The status of a running job.
-
-    Attributes:
-        state, reason: Flink's name of the state, and why it failed or last restarted.
-        elapsed_ns: time since it was submitted.
-        failed_attempts: the last failed ones of the prior attempts that are kept.
-        connections: connections over which it reads.
-    """
+    """The status of a running job."""
 
     job_id: str
     name: str
-    state: str
-    reason: str
+    state: str  # Flink's name of it
+    reason: str  # why it failed or last restarted
     restarts: int
-    elapsed_ns: int
+    elapsed_ns: int  # time since it was submitted
     checkpoints: int
     vertices: tuple[VertexStatus, ...]
     task_managers: tuple[TaskManagerStatus, ...]
     latency_ns_p50: float | None = None
     latency_ns_p99: float | None = None
-    failed_attempts: tuple[PriorAttempt, ...] = ()
-    connections: tuple[ConnectionStatus, ...] = ()
+    failed_attempts: tuple[PriorAttempt, ...] = ()  # the last ones that are kept
+    connections: tuple[ConnectionStatus, ...] = ()  # connections over which it reads
     other_jobs: tuple[ClusterJob, ...] = ()
 
 
@@ -164,21 +149,14 @@ class MarkerSummary:
 
 @dataclass(frozen=True, slots=True)
 class MarkerHistogram:
-    """The histogram "latency" of one operator of one task.
+    """The histogram "latency" of one operator of one task."""
 
-    Attributes:
-        metric: name in Flink, after the scope of the job.
-        source: name of the operator that emitted the markers; empty with granularity single.
-        source_subtask: None with another granularity than subtask.
-        markers: number of all markers; the summary covers the last ones.
-    """
-
-    metric: str
-    source: str
-    source_subtask: int | None
+    metric: str  # name in Flink, after the scope of the job
+    source: str  # name of the operator that emitted the markers; empty with granularity single
+    source_subtask: int | None  # None with another granularity than subtask
     operator: str
     subtask: int
-    markers: int
+    markers: int  # number of all markers; the summary covers the last ones
     latency_ms: MarkerSummary
 
 
@@ -221,10 +199,8 @@ def percentile(ordered: Sequence[int], quantile: float) -> float:
 @dataclass(frozen=True, slots=True)
 class TaskMeasured:
     """One subtask of a job: its last attempt, its TaskManager, Flink's metrics of it, and earlier
-    attempts (at most jobmanager.execution.attempts-history-size).
-
-    Shares are of the running time; None if nothing was reported.
-    """
+    attempts (at most jobmanager.execution.attempts-history-size). Shares are of the running time;
+    None if nothing was reported."""
 
     name: str
     attempt: int
@@ -285,39 +261,29 @@ class TaskManagerMeasured:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """One run of a job.
-
-    Attributes:
-        state: finished, canceled or failed, with the `reason` if it did not just finish.
-        duration_ns: from the first deployment to the end.
-        measured_ns: measured time after the warm-up; None if the job ended before.
-        connections: number of channels that shared each TCP connection.
-        latency_markers: None if sources emit none.
-        latency_ns: of the records that all sinks measured; None if none was.
-        verdict: None if no task reported its times; `limited_by` is its text.
-    """
+    """One run of a job."""
 
     job_id: str
     name: str
     path: str
     arguments: tuple[str, ...]
-    state: str
+    state: str  # finished, canceled or failed, with the `reason` if it did not just finish
     reason: str
     restarts: int
-    duration_ns: int
-    measured_ns: int | None
+    duration_ns: int  # from the first deployment to the end
+    measured_ns: int | None  # measured time after the warm-up; None if the job ended before
     config: dict[str, Any]
     vertices: tuple[VertexMeasured, ...]
     edges: tuple[EdgeMeasured, ...]
-    connections: dict[str, int]
+    connections: dict[str, int]  # number of channels that shared each TCP connection
     task_managers: tuple[TaskManagerMeasured, ...]
     checkpoints: CheckpointSummary | None
-    latency_markers: LatencyMarkersMeasured | None
+    latency_markers: LatencyMarkersMeasured | None  # None if sources emit none
     limited_by: str
     warnings: tuple[RunWarning, ...]
     trace: str | None
-    verdict: Bottleneck | None = None
-    latency_ns: LatencySummary | None = None
+    verdict: Bottleneck | None = None  # None if no task reported its times; text: `limited_by`
+    latency_ns: LatencySummary | None = None  # of records that all sinks measured; None without any
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "job", **asdict(self)}
@@ -325,8 +291,6 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDump:
-    """A ResultPartition: its id, its type, how many subpartitions it has."""
-
     id: str
     type: str
     subpartitions: int
@@ -365,8 +329,6 @@ class TaskManagerDump:
 
 @dataclass(frozen=True, slots=True)
 class JobDump:
-    """All TaskManagers of a job."""
-
     job_id: str
     name: str
     task_managers: tuple[TaskManagerDump, ...]

@@ -1,6 +1,5 @@
 """The ledger of a job: where the time of its tasks and channels went, and what became of its
-checkpoints. The rules of `verdict` read nothing else. A figure that nobody saw is absent.
-"""
+checkpoints. The rules of `verdict` read nothing else. A figure that nobody saw is absent."""
 
 from __future__ import annotations
 
@@ -21,8 +20,6 @@ anything waited for it."""
 
 
 class SeenBy(StrEnum):
-    """Origin of a figure."""
-
     OWN_EVENTS = "own events"
     TAP = "tap"
     FLINK = "Flink's metrics"
@@ -31,25 +28,18 @@ class SeenBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskTime:
-    """One subtask: its time as shares, and its records.
-
-    Attributes:
-        working: it had a record to work on and did not wait for its output.
-        held_by_barrier: a checkpoint barrier blocked the channel to it that was blocked longest.
-        stood_still: its TaskManager sent nothing back for long, on any channel to this task.
-        records: in its input; a rate or a number, which compares with those of its siblings.
-        queued_buffers: in its input queues, on average.
-    """
+    """One subtask: its time as shares; and its records as a rate or a number, which compares with
+    those of its siblings."""
 
     name: str
     task_manager: str | None = None
-    working: float | None = None
+    working: float | None = None  # it had a record to work on and did not wait for its output
     waits_for_input: float | None = None
     waits_for_output: float | None = None
-    held_by_barrier: float | None = None
-    stood_still: float | None = None
-    records: float | None = None
-    queued_buffers: float | None = None
+    held_by_barrier: float | None = None  # the longest that a channel to it was blocked
+    stood_still: float | None = None  # its TaskManager sent nothing back for long, on any channel
+    records: float | None = None  # in its input
+    queued_buffers: float | None = None  # in its input queues, on average
 
     @property
     def works(self) -> float:
@@ -78,57 +68,39 @@ class VertexTime:
 
 @dataclass(frozen=True, slots=True)
 class InputTime:
-    """The channels of one edge to one consumer: shares of their time, by the names above.
+    """The channels of one edge to one consumer: shares of their time, by the names above; of the
+    channel with the largest one, or the least UNANSWERED, and as a mean where all of the time
+    shows. Sender, producer and connection are those of the channel with the largest LATE."""
 
-    Attributes:
-        consumer: its subtask; below 0 where that is unknown.
-        mean: over its channels; empty where only a part of the time shows.
-        most: of the channel with the largest share; for UNANSWERED, of the one with the least.
-        sender, producer, connection: TaskManager and subtask that the channel with the largest
-            LATE comes from.
-        is_loopback: the channels do not leave the host.
-    """
-
-    consumer: int
+    consumer: int  # its subtask; below 0 where that is unknown
     task_manager: str
     channels: int
     records: int
-    mean: Mapping[str, float] = field(default_factory=dict)
-    most: Mapping[str, float] = field(default_factory=dict)
+    mean: Mapping[str, float] = field(default_factory=dict)  # over its channels
+    most: Mapping[str, float] = field(default_factory=dict)  # of one channel
     sender: str = ""
     producer: int = -1
     connection: str = ""
-    is_loopback: bool = False
+    is_loopback: bool = False  # the channels do not leave the host
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeTime:
-    """One edge of a job.
-
-    Attributes:
-        inputs: the recorded channels; empty where none was.
-        behind: places of the edges that its records come to.
-        unsure: places of the edges that its records may come to.
-        buffers: that each channel may have under way.
-        has_barriers: enough checkpoints passed to judge how they align.
-        written: of a blocking exchange, share of the time that had passed when the first buffer
-            left; None for others.
-        credit: round trips of credit by pair of TaskManagers; empty where none was recorded.
-    """
+    """One edge of a job."""
 
     source: int
     target: int
     name: str
     source_name: str = ""
-    inputs: Sequence[InputTime] = ()
+    inputs: Sequence[InputTime] = ()  # the recorded channels; empty where none was
     sent: Mapping[int, int] = field(default_factory=dict)
-    behind: frozenset[int] = frozenset()
-    unsure: frozenset[int] = frozenset()
-    buffers: float | None = None
-    has_barriers: bool = True
+    behind: frozenset[int] = frozenset()  # places of the edges that its records come to
+    unsure: frozenset[int] = frozenset()  # places of the edges that its records may come to
+    buffers: float | None = None  # that each channel may have under way
+    has_barriers: bool = True  # enough checkpoints passed to judge how they align
     is_credit_known: bool = True
-    written: float | None = None
-    credit: Sequence[CreditPath] = ()
+    written: float | None = None  # of a blocking exchange: time before its first buffer, as a share
+    credit: Sequence[CreditPath] = ()  # by pair of TaskManagers; empty: none was recorded
 
     def most(self, what: str) -> float:
         """Largest share of a channel; 0 where none shows it."""
@@ -144,12 +116,8 @@ class EdgeTime:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCounts:
-    """Checkpoints that ended in the part that was recorded.
-
-    Attributes:
-        expired: failed after `timeout_ns`.
-        failed: for another reason.
-    """
+    """Checkpoints that ended in the part that was recorded: completed, failed after `timeout_ns`
+    (expired), and failed for another reason."""
 
     completed: int = 0
     expired: int = 0
@@ -158,7 +126,6 @@ class CheckpointCounts:
 
     @property
     def ended(self) -> int:
-        """Number of all of them."""
         return self.completed + self.expired + self.failed
 
 
@@ -174,26 +141,18 @@ class HostTime:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All tasks and edges of one job, its local channels included.
+    """All tasks and edges of one job, its local channels included. `seen_by` has the origin of the
+    cells of `tasks`, `channels`, `checkpoints` and `hosts`, and of the columns that differ from
+    their table, such as `tasks.stood_still`; see `origin`."""
 
-    Attributes:
-        vertices: by their numbers in the job.
-        hosts: TaskManagers by name; empty where nobody saw their event loops.
-        seen_by: origin of the cells of `tasks`, `channels`, `checkpoints` and `hosts`, and of the
-            columns that differ from their table, such as `tasks.stood_still`; see `origin`.
-        is_unpaced: the sources emit as fast as they can, so that something is always the limit.
-        is_behind: records were due faster than they were taken.
-        overtime_ns: for how long the job went on after its sources had ended.
-    """
-
-    vertices: Mapping[int, VertexTime]
+    vertices: Mapping[int, VertexTime]  # by their numbers in the job
     edges: Sequence[EdgeTime]
     checkpoints: CheckpointCounts = CheckpointCounts()
-    hosts: Mapping[str, HostTime] = field(default_factory=dict)
+    hosts: Mapping[str, HostTime] = field(default_factory=dict)  # by name, as far as seen
     seen_by: Mapping[str, SeenBy] = field(default_factory=dict)
-    is_unpaced: bool = False
-    is_behind: bool = False
-    overtime_ns: int = 0
+    is_unpaced: bool = False  # the sources emit as fast as they can: something is always the limit
+    is_behind: bool = False  # records were due faster than they were taken
+    overtime_ns: int = 0  # for how long the job went on after its sources had ended
 
     def origin(self, table: str, column: str) -> SeenBy | None:
         """The origin of a cell; None where nobody saw the table."""
@@ -201,12 +160,10 @@ class Ledger:
 
     @property
     def tasks(self) -> Iterator[TaskTime]:
-        """All subtasks."""
         return (task for vertex in self.vertices.values() for task in vertex.tasks)
 
     @property
     def inputs(self) -> Iterator[tuple[EdgeTime, InputTime]]:
-        """All inputs, with their edges."""
         return ((edge, each) for edge in self.edges for each in edge.inputs)
 
     def works_at(self, place: str) -> float:

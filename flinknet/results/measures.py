@@ -128,46 +128,27 @@ class WindowAge:
 
 @dataclass(frozen=True, slots=True)
 class ChannelWatermark:
-    """The watermarks of one channel of an exchange.
-
-    Attributes:
-        name: such as `Enrich (3/8) → Sink (1/4)`; None where its tasks have no names.
-        lag_ns: the clock minus the watermark when it passed, the median; None where it is not near
-            the clock.
-        behind_ns: how far it was behind the median of the other channels of its task's input, where
-            it was the last of them.
-        held_share: share of the time in which it was the last by a second or more.
-        idle_share: share of the time in which it was idle.
-    """
+    """The watermarks of one channel of an exchange."""
 
     channel: int
-    name: str | None
-    lag_ns: float | None
-    behind_ns: float
-    held_share: float
-    idle_share: float
+    name: str | None  # such as `Enrich (3/8) → Sink (1/4)`; None where its tasks have no names
+    lag_ns: float | None  # clock minus watermark when it passed, the median; None if not near
+    behind_ns: float  # behind the median of its task's other channels, where it was the last one
+    held_share: float  # share of the time in which it was the last by a second or more
+    idle_share: float  # share of the time in which it was idle
 
 
 @dataclass(frozen=True, slots=True)
 class RecordTimes:
-    """What the times of stream elements on an exchange show, recorded between processes.
+    """What the times of stream elements on an exchange show, recorded between processes. The
+    difference between the ages on two exchanges is the time between them, by one clock."""
 
-    Attributes:
-        records: records with a timestamp.
-        follows_clock: almost all timestamps are near the clock; else no age is derived.
-        age_ns: clock minus timestamp when a record passed. The difference between two exchanges is
-            the time between them, by one clock.
-        travel_ns: age of latency markers.
-        over_time: by window, those without such records left out.
-        watermarks: of the channels that have any.
-    """
-
-    records: int
-    follows_clock: bool
-    age_ns: LatencySummary
-    travel_ns: LatencySummary
-    over_time: tuple[WindowAge, ...]
-    watermarks: tuple[ChannelWatermark, ...]
+    records: int  # records with a timestamp
+    follows_clock: bool  # almost all timestamps are near the clock; else no age is derived
+    age_ns: LatencySummary  # clock minus timestamp when a record passed
+    travel_ns: LatencySummary  # age of latency markers
+    over_time: tuple[WindowAge, ...]  # by window, those without such records left out
+    watermarks: tuple[ChannelWatermark, ...]  # of the channels that have any
 
     @property
     def held_back(self) -> ChannelWatermark | None:
@@ -219,12 +200,8 @@ class VertexTimes:
 
 @dataclass(frozen=True, slots=True)
 class RunWarning:
-    """Something that makes a result doubtful, and what to do about it.
-
-    Attributes:
-        text: what, why and what to do.
-        brief: what, in less than a line; if empty, the part of the text before its first "; ".
-    """
+    """Something that makes a result doubtful: what, why and what to do; and `brief`, what in less
+    than a line. If that is empty, it is the part of the text before its first "; "."""
 
     code: str
     text: str
@@ -247,15 +224,10 @@ CREDIT_USED_FROM = 0.75
 class CreditPath:
     """Credit between two TaskManagers, and the most that it lets pass.
 
-    Attributes:
-        round_trip_ns: typical time from a buffer leaving until its credit is back; recorded between
-            TaskManagers, from the place of the recording to the consumer and back.
-        reader_ns: mean part of it from the arrival of a buffer until its consumer was done; None
-            where that was not recorded.
-        credits: buffers that may be under way on all channels together.
-        waits: share of the time in which the sender had buffers queued and no credit, on the
-            channel with the largest.
-        most_bytes_per_s: throughput of full buffers if all credits were under way all the time.
+    A round trip is the typical time from a buffer leaving until its credit is back; recorded
+    between TaskManagers, from the place of the recording to the consumer and back. `reader_ns` is
+    the mean part of it from the arrival of a buffer until its consumer was done; None where that
+    was not recorded.
     """
 
     sender: str
@@ -263,12 +235,12 @@ class CreditPath:
     channels: int
     round_trip_ns: float
     reader_ns: float | None
-    credits: float
+    credits: float  # buffers that may be under way on all channels together
     segment_size_bytes: int
     bytes_per_s: float
     buffers_per_s: float
-    waits: float
-    most_bytes_per_s: float = field(init=False)
+    waits: float  # share of the time with data and no credit, on the channel with the largest
+    most_bytes_per_s: float = field(init=False)  # with all credits always under way
 
     def __post_init__(self) -> None:
         most = self.credits * self.segment_size_bytes * 1e9 / max(self.round_trip_ns, 1.0)

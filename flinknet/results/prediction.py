@@ -27,13 +27,9 @@ GOOD_ERROR, FAIR_ERROR = 0.1, 0.25
 class ModelError:
     """Relative error of the model on the recorded setting: (predicted - observed) / observed; None
     if unknown, and of throughput where the model was fitted to it. Predictions are judged by that
-    of buffers per second only where latency was not recorded.
-
-    Attributes:
-        latency_at_most: what the mean latency is too low by at least, by Little's law on the
-            recorded backlog, as a negative share. None where the backlog does not show that, or
-            latency was recorded.
-    """
+    of buffers per second only where latency was not recorded. `latency_at_most` is what the mean
+    latency is too low by at least, by Little's law on the recorded backlog, as a negative share;
+    None where the backlog does not show that, or latency was recorded."""
 
     throughput: float | None
     p50: float | None
@@ -85,12 +81,8 @@ class ModelError:
 
 @dataclass(frozen=True, slots=True)
 class CpuCost:
-    """CPU time of one more data buffer, on both sides and with its credit.
-
-    Attributes:
-        how: origin of the number.
-        is_learnt: whether it comes from the counters of the job; otherwise it is assumed.
-    """
+    """CPU time of one more data buffer, on both sides and with its credit: learnt from the counters
+    of the job, or assumed; `how` is the origin of the number."""
 
     ns_per_message: float
     how: str
@@ -100,17 +92,11 @@ class CpuCost:
 @dataclass(frozen=True, slots=True)
 class Price:
     """The cost of a setting; changes are against the prediction of the recorded setting; None where
-    unknown.
+    unknown."""
 
-    Attributes:
-        messages_per_s: data buffers, and the credit announced for them.
-        packets_per_s: at most, where every message leaves alone; without acknowledgements.
-        bytes_per_s: payload, headers of messages and of packets.
-    """
-
-    messages_per_s: float
-    packets_per_s: float
-    bytes_per_s: float
+    messages_per_s: float  # data buffers, and the credit announced for them
+    packets_per_s: float  # at most: every message leaves alone; without acknowledgements
+    bytes_per_s: float  # payload, headers of messages and of packets
     messages_per_s_change: float | None
     cpu_cores_change: float | None
 
@@ -119,19 +105,11 @@ class Price:
 class TradeOffPoint:
     """The prediction for an edge, or for a job, under one setting.
 
-    Attributes:
-        latency_low_ns, latency_high_ns: ends of the 90% interval of each figure, where the trace
-            does not contain when records came. The clocks of two hosts move them further apart by
-            their error; without `buffers_low_per_s` that error is all that is between them.
-        buffers_low_per_s, buffers_high_per_s: ends of the 90% interval of the buffers.
-        mean_latency_at_least_ns: mean of the recorded setting, by Little's law on its backlog.
-        why_no_latency: fact of the trace that contradicts the predicted latency and backlog, which
-            are then unknown.
-        checkpoints: those at the setting's interval; None without any, where the recorded interval
-            is unknown and none was asked for, and where they were not simulated.
-        price: None where buffers per second are unknown.
-        since_source_ns: latency from the arrival of a record at the job; of edges in jobs alone.
-        why_unknown: reason why nothing is predicted; None if something is.
+    Low and high figures are the ends of 90% intervals, where the trace does not contain when
+    records came. The clocks of two hosts move those of latencies further apart by their error;
+    without `buffers_low_per_s` that error is all that is between them. Checkpoints are those at the
+    setting's interval; None without any, where the recorded interval is unknown and none was asked
+    for, and where they were not simulated.
     """
 
     config: Mapping[str, str]
@@ -152,12 +130,12 @@ class TradeOffPoint:
     latency_high_ns: LatencySummary | None = None
     buffers_low_per_s: float | None = None
     buffers_high_per_s: float | None = None
-    mean_latency_at_least_ns: float | None = None
-    why_no_latency: str | None = None
+    mean_latency_at_least_ns: float | None = None  # by Little's law on the recorded backlog
+    why_no_latency: str | None = None  # why predicted latency and backlog are unknown
     checkpoints: CheckpointSummary | None = None
-    price: Price | None = None
-    since_source_ns: LatencySummary | None = None
-    why_unknown: str | None = None
+    price: Price | None = None  # None where buffers per second are unknown
+    since_source_ns: LatencySummary | None = None  # from arrival at the job; of edges in jobs alone
+    why_unknown: str | None = None  # why nothing is predicted; None if something is
 
     @property
     def without_tail(self) -> Self:
@@ -175,12 +153,8 @@ class TradeOffPoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPoint(TradeOffPoint):
     """The prediction for a job under one setting: records that leave the job, latency from the
-    arrival of a record at the job until the last task on its way was done, buffers over all edges.
-
-    Attributes:
-        timeouts_ns: buffer timeout of each edge.
-        edges: predictions for the edges. Both are empty for an exchange by itself.
-    """
+    arrival of a record at the job until the last task on its way was done, buffers over all edges;
+    and buffer timeouts of and predictions for the edges, both empty for an exchange by itself."""
 
     timeouts_ns: tuple[int, ...] = ()
     edges: tuple[TradeOffPoint, ...] = ()

@@ -1,6 +1,5 @@
 """Recordings that make up a run, known losses, Flink's own metrics while they were recorded, and
-the answer of `trace watch` about the newest part of those that are being written.
-"""
+the answer of `trace watch` about the newest part of those that are being written."""
 
 from __future__ import annotations
 
@@ -27,21 +26,14 @@ class ClockRelation:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedRecording:
-    """One of several recordings that make up a run.
-
-    Attributes:
-        label: name among them.
-        channels_counted: number of its channels that are counted here, and not in another recording
-            that has more of them.
-        from_ns, to_ns: its first and last data buffer, from the start of the measured part of the
-            run; None without data.
-    """
+    """One of several recordings that make up a run. Instants of its first and last data buffer are
+    from the start of the measured part of the run, None without data."""
 
     path: str
-    label: str
+    label: str  # name among them
     started_at: str
     channels: int
-    channels_counted: int
+    channels_counted: int  # channels that count here, because no other recording has more of them
     from_ns: int | None
     to_ns: int | None
     clock: ClockRelation
@@ -49,19 +41,13 @@ class ReplayedRecording:
 
 @dataclass(frozen=True, slots=True)
 class TraceLoss:
-    """A known loss of a trace.
+    """A known loss of a trace, such as dropped_events; damaged_blocks, damaged_file and left_out
+    are losses that `--on-damage skip` allowed."""
 
-    Attributes:
-        path, file: path of the recording, and its file; None for all.
-        kind: such as dropped_events; damaged_blocks, damaged_file and left_out are losses that
-            `--on-damage skip` allowed.
-        count: size of the loss; None if unknown.
-    """
-
-    path: str
-    file: str | None
+    path: str  # path of the recording
+    file: str | None  # None for all of its files
     kind: str
-    count: int | None
+    count: int | None  # size of the loss; None if unknown
     text: str
 
 
@@ -80,11 +66,9 @@ class RecordingSet:
 
 @dataclass(frozen=True, slots=True)
 class TaskMetrics:
-    """One subtask, over the used part of the trace; None where nothing was reported.
-
-    `busy`, `idle` and `back_pressured` are shares of the time. Pool usages and the length of the
-    input queues are means of the reports.
-    """
+    """One subtask, over the used part of the trace; None where nothing was reported. Pool usages
+    and the length of the input queues are means of the reports, the first three shares of the
+    time."""
 
     name: str
     task_manager: str | None
@@ -126,13 +110,8 @@ class TaskManagerMetrics:
 @dataclass(frozen=True, slots=True)
 class EdgeShare:
     """The part of an edge that a trace from between TaskManagers has: local channels are never on
-    the wire.
-
-    Attributes:
-        records_per_s: rate of the whole edge with its local channels; `recorded_share` is the share
-            of these records in the trace.
-        local_bytes_share: share of local channels in the bytes that its consumers read.
-    """
+    the wire. `recorded_share` of the records of the whole edge are in the trace;
+    `local_bytes_share` of the bytes that its consumers read came on local channels."""
 
     channels: int | None
     local_channels: int | None
@@ -171,15 +150,10 @@ class LatencyBounds:
 
 @dataclass(frozen=True, slots=True)
 class WatchedEdge:
-    """An edge in the newest part of a run.
-
-    Attributes:
-        edge_number, edge, regimes, is_bottleneck: those of TraceDescription and EdgeAnswer.
-        from_ns, to_ns: ends of the part, by the clock of the trace.
-        starved, blocked: shares of the time of the channel that waited most for credit, and behind
-            a barrier; None without a channel.
-        verdict, why: limit of the edge, in a word and in a sentence.
-    """
+    """An edge in the newest part of a run: ends of the part by the clock of the trace; shares of
+    the time of the channel that waited most for credit, and behind a barrier, None without a
+    channel; the limit of the edge in a word (`verdict`) and in a sentence. Others are as of
+    TraceDescription and EdgeAnswer."""
 
     run: str
     edge_number: int
@@ -203,17 +177,10 @@ class WatchedEdge:
 
 @dataclass(frozen=True, slots=True)
 class WatchLook:
-    """All runs at one moment.
+    """All runs at one moment."""
 
-    Attributes:
-        batch: number of the micro-batch that brought the newest events; None before the first.
-        events: number of events of all micro-batches.
-        bottlenecks: limit of each job, in words, by run.
-        waiting: runs without a result yet, with the reason.
-    """
-
-    batch: int | None
-    events: int
+    batch: int | None  # micro-batch that brought the newest events; None before the first
+    events: int  # number of events of all micro-batches
     edges: tuple[WatchedEdge, ...]
-    bottlenecks: Mapping[str, str]
-    waiting: Mapping[str, str]
+    bottlenecks: Mapping[str, str]  # limit of each job, in words, by run
+    waiting: Mapping[str, str]  # runs without a result yet, with the reason

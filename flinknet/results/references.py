@@ -22,12 +22,8 @@ _CAPTURE = "docs/capture.md"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A measurement of one exchange.
-
-    Attributes:
-        rate_per_s: rate of all producers together; None: as fast as possible.
-        record_bytes: size of the value of a record.
-    """
+    """A measurement of one exchange: rate of all producers together, None for as fast as possible;
+    size of the value of a record."""
 
     system: str
     benchmark: str

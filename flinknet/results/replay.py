@@ -1,6 +1,5 @@
 """The answers of a replay, in the order of their JSON: about a recorded job, and about each of its
-edges.
-"""
+edges."""
 
 from __future__ import annotations
 
@@ -19,11 +18,8 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class TracePart:
-    """The used part of a trace, as offsets from the start of the recording.
-
-    Attributes:
-        cut: what ended the recording early: files that are cut off, an interruption.
-    """
+    """The used part of a trace, as offsets from the start of the recording, and what ended that
+    early: files that are cut off, an interruption."""
 
     from_ns: int
     to_ns: int
@@ -32,39 +28,29 @@ class TracePart:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was left out."""
         return self.to_ns - self.from_ns == self.whole_ns
 
 
 @dataclass(frozen=True, slots=True)
 class TraceDescription:
-    """The trace that was replayed.
-
-    Attributes:
-        config: effective Flink keys of the recorded run; `warnings` are those of the run itself.
-        edge_number: number of the exchange in its job, from 1 in the direction of flow.
-        edge: name of the exchange; None for the only one of a run that does not name it.
-        origin: "run" if the run recorded itself, else the program that recorded it in between.
-        recordings: the recordings of the run, if there are several.
-        link: emulated link over which the run was recorded, as text; None: there was none.
-    """
+    """The trace that was replayed."""
 
     path: str
     started_at: str
-    config: Mapping[str, str]
+    config: Mapping[str, str]  # effective Flink keys of the recorded run
     is_max_rate: bool
     events: int
     channels: int
     measured_duration_ns: int
     damaged_files: tuple[str, ...]
-    warnings: tuple[str, ...]
-    edge_number: int
-    edge: str | None
-    origin: str
+    warnings: tuple[str, ...]  # those of the run itself
+    edge_number: int  # number of the exchange in its job, from 1 in the direction of flow
+    edge: str | None  # name of the exchange; None for the only one of a run that does not name it
+    origin: str  # "run" if the run recorded itself, else the program that recorded it in between
     part: TracePart
-    recordings: tuple[ReplayedRecording, ...] = ()
+    recordings: tuple[ReplayedRecording, ...] = ()  # those of the run, if there are several
     losses: tuple[TraceLoss, ...] = ()
-    link: str | None = None
+    link: str | None = None  # emulated link over which the run was recorded, as text
 
     @property
     def is_of_run(self) -> bool:
@@ -73,31 +59,21 @@ class TraceDescription:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to set for some targets.
-
-    Attributes:
-        point: index of the setting among the predicted ones; None if none meets the targets.
-        is_safe: it meets them with the reserve that the model's error asks for.
-        nearest: where no setting meets them, the one that misses by least.
-        patch: the keys to change, in Flink's YAML; empty if none differs from the recorded ones.
-        next_longer_ns: the next longer timeout that was predicted; None without one.
-        next_longer_margin: how far that one is from the limit, as `margin`; None where
-            unknown, and where it was left only because all settings are alike.
-        recorded_margin: margin of the recorded setting, if it keeps the limit as surely; else None.
-        is_known: False where no setting is known to meet the targets and a figure of some setting
-            is missing, as p99 is of too few records.
-    """
+    """What to set for some targets. `next_longer_margin` is unknown, too, where the next longer
+    timeout was left only because all settings are alike. `is_known` is False where no setting is
+    known to meet the targets and a figure of some setting is missing, as p99 is of too few
+    records."""
 
     targets: tuple[str, ...]
-    point: int | None
-    is_safe: bool
+    point: int | None  # place among the predicted settings; None if none meets the targets
+    is_safe: bool  # it meets them with the reserve that the model's error asks for
     margin: float | None
-    nearest: int | None
-    patch: str
-    next_longer_ns: int | None = None
-    next_longer_margin: float | None = None
+    nearest: int | None  # where no setting meets them, the one that misses by least
+    patch: str  # keys to change, in Flink's YAML; empty if none differs from the recorded ones
+    next_longer_ns: int | None = None  # the next longer timeout that was predicted
+    next_longer_margin: float | None = None  # how far that one is from the limit, as `margin`
     is_known: bool = True
-    recorded_margin: float | None = None
+    recorded_margin: float | None = None  # of the recorded setting, if it keeps the limit as surely
 
     @property
     def settled(self) -> int | None:
@@ -107,37 +83,22 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class TaskTimeouts:
-    """Buffer timeouts task by task with which a job meets some targets at the least cost.
+    """Buffer timeouts task by task with which a job meets some targets at the least cost. `longer`
+    has for each task the point with twice its timeout, and its margin; None where that was not
+    tried."""
 
-    Attributes:
-        tasks: names of the tasks that send, in the direction of flow; with the timeout of each.
-        choice: these timeouts among the points of the job; its patch has the call for each task.
-        longer: for each task the point with twice its timeout, and how far that is from the limit,
-            as `Choice.margin`; None where such a timeout was not tried.
-        saved: share of the buffers per second of the best timeout for all tasks.
-        settings: number of settings that the search simulated.
-        is_ended: whether it ended by itself, so that no timeout can be doubled; False where it
-            would have taken too many settings.
-    """
-
-    tasks: tuple[str, ...]
+    tasks: tuple[str, ...]  # names of the tasks that send, in the direction of flow
     timeouts_ns: tuple[int, ...]
-    choice: Choice
+    choice: Choice  # these timeouts among the points; its patch has the call for each task
     longer: tuple[tuple[int, float | None] | None, ...]
-    saved: float | None
-    settings: int
-    is_ended: bool
+    saved: float | None  # share of the buffers per second of the best timeout for all tasks
+    settings: int  # number of settings that the search simulated
+    is_ended: bool  # no timeout can be doubled; False where the search would have taken too long
 
 
 @dataclass(frozen=True, slots=True)
 class SituationAdvice:
-    """Advice for one situation: a combination of conditions that no key of Flink changes.
-
-    Attributes:
-        why_no_knee: the reason, where several settings have none.
-        is_alike: no setting differs from another by more than the model's error.
-        beyond_keys: changes that no key of Flink makes.
-    """
+    """Advice for one situation: a combination of conditions that no key of Flink changes."""
 
     rate_factor: float
     consumer_speed: float
@@ -145,20 +106,17 @@ class SituationAdvice:
     flow_control: str
     knee: int | None = None
     knee_patch: str = ""
-    why_no_knee: str | None = None
-    is_alike: bool = False
+    why_no_knee: str | None = None  # the reason, where several settings have none
+    is_alike: bool = False  # no setting differs from another by more than the model's error
     choice: Choice | None = None
-    beyond_keys: tuple[str, ...] = ()
+    beyond_keys: tuple[str, ...] = ()  # changes that no key of Flink makes
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Which of the predicted settings are worth having; settings are indices among `trade_offs`.
-
-    Attributes:
-        knee, knee_patch, choice: those of the recorded situation, or of the first.
-        withheld: the reason why nothing is advised; None if something is.
-    """
+    """Which of the predicted settings are worth having, as indices among `trade_offs`; knee and
+    choice are those of the recorded situation, or of the first. `withheld` is the reason why
+    nothing is advised."""
 
     frontier: tuple[int, ...] = ()
     knee: int | None = None
@@ -195,12 +153,8 @@ class MessageCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedChannel(ChannelMeasured):
-    """One channel of a trace.
-
-    Attributes:
-        regimes: shares of its time; None where they are unknown.
-        name: such as `Enrich (3/8) → Sink (1/4)`; None where its tasks have no names.
-    """
+    """One channel of a trace: shares of its time by regime, None where they are unknown; a name
+    such as `Enrich (3/8) → Sink (1/4)`, None where its tasks have none."""
 
     starved_ns: int | None
     regimes: Mapping[str, float] | None
@@ -263,20 +217,8 @@ class RunDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeAnswer:
-    """The answer about one edge of a job: all of a run that has no other.
-
-    Attributes:
-        channels: those that carried something; of very many those that matter most, by p99, time
-            without credit, and records. `channels_left_out` is the number of the others.
-        regimes: shares of the channels' time; None where they are unknown.
-        diagnosis: verdicts on the edge, the weightiest first; empty where too little was seen.
-        is_bottleneck: whether this one of several edges holds the job up; None where unknown.
-        bottleneck: the verdict on the whole run, equal for all of its edges; None where unknown.
-        flink: Flink's own metrics; None where the job is not known.
-        cpu_cost: cost of a message behind the prices of settings.
-        record_times: None where no element carried a time, or the run recorded itself.
-        credit: one for each pair of TaskManagers whose credit round trips were recorded.
-    """
+    """The answer about one edge of a job: all of a run that has no other. Of very many channels it
+    has those that matter most, by p99, time without credit, and records."""
 
     schema_version: int = SCHEMA_VERSION
     trace: TraceDescription
@@ -286,20 +228,20 @@ class EdgeAnswer:
     advice: Advice
     simulated: SimulatedPart
     messages: tuple[MessageCount, ...]
-    channels: tuple[ReplayedChannel, ...]
+    channels: tuple[ReplayedChannel, ...]  # those that carried something
     latency_distribution: LatencyDistribution
-    regimes: Mapping[str, float] | None
-    diagnosis: tuple[Bottleneck, ...]
+    regimes: Mapping[str, float] | None  # shares of the channels' time; None where unknown
+    diagnosis: tuple[Bottleneck, ...]  # the weightiest first; empty where too little was seen
     over_time: tuple[WindowMeasured, ...]
     remarks: tuple[str, ...]
-    is_bottleneck: bool | None = None
-    bottleneck: Bottleneck | None = None
+    is_bottleneck: bool | None = None  # whether this one holds the job up; None where unknown
+    bottleneck: Bottleneck | None = None  # the verdict on the whole run, equal for all of its edges
     details: RunDetails | None = None
-    flink: FlinkMetrics | None = None
-    cpu_cost: CpuCost | None = None
-    channels_left_out: int = 0
-    record_times: RecordTimes | None = None
-    credit: tuple[CreditPath, ...] = ()
+    flink: FlinkMetrics | None = None  # Flink's own metrics; None where the job is not known
+    cpu_cost: CpuCost | None = None  # cost of a message behind the prices of settings
+    channels_left_out: int = 0  # number of the others
+    record_times: RecordTimes | None = None  # None where no element of a capture has any
+    credit: tuple[CreditPath, ...] = ()  # by pair of TaskManagers with recorded round trips
 
     @property
     def alone(self) -> JobAnswer:
@@ -342,36 +284,22 @@ class JobObserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer:
-    """The answer about a recorded job; an exchange by itself is a job of one edge.
-
-    Attributes:
-        edges: names of the edges, in the direction of flow; empty where the only one has none.
-        edge_numbers: their numbers; empty for an exchange by itself.
-        feeding: for each edge the place of the one before it; None behind a source. Empty for an
-            exchange by itself.
-        model_error: error on the recorded setting, where it was observed.
-        simulated_ns: length of the simulated part, for each phase.
-        is_whole: whether that is all of the part that is used.
-        notes: assumptions, as lines.
-        cpu_cost: cost of a message behind the price of each setting; None without prices.
-        by_task: timeouts task by task that meet the targets; None where they were not searched.
-        answers: one for each recorded edge, in the direction of flow.
-    """
+    """The answer about a recorded job; an exchange by itself is a job of one edge."""
 
     path: str
-    edges: tuple[str, ...]
-    edge_numbers: tuple[int, ...] = ()
-    feeding: tuple[int | None, ...] = ()
+    edges: tuple[str, ...]  # names, in the direction of flow; empty where the only one has none
+    edge_numbers: tuple[int, ...] = ()  # their numbers; empty for an exchange by itself
+    feeding: tuple[int | None, ...] = ()  # place of the edge before each; empty for one edge
     observed: JobObserved
-    model_error: ModelError
+    model_error: ModelError  # error on the recorded setting, where it was observed
     points: tuple[JobPoint, ...]
-    simulated_ns: int
-    is_whole: bool
-    notes: tuple[str, ...] = ()
-    cpu_cost: CpuCost | None = None
+    simulated_ns: int  # length of the simulated part, for each phase
+    is_whole: bool  # whether that is all of the part that is used
+    notes: tuple[str, ...] = ()  # assumptions, as lines
+    cpu_cost: CpuCost | None = None  # cost of a message behind the price of each setting
     advice: Advice = Advice()
-    by_task: TaskTimeouts | None = None
-    answers: tuple[EdgeAnswer, ...] = ()
+    by_task: TaskTimeouts | None = None  # that meet the targets; None: not searched
+    answers: tuple[EdgeAnswer, ...] = ()  # one for each recorded edge, in the direction of flow
 
     @property
     def is_exchange(self) -> bool:
@@ -397,5 +325,4 @@ class JobAnswer:
 
     @property
     def edge_titles(self) -> list[str]:
-        """Number and name of each edge."""
         return [f"{each} {name}" for each, name in zip(self.edge_numbers, self.edges, strict=True)]

@@ -1,6 +1,5 @@
 """One run of an exchange: its measurements, the contents of its buffers, the use of the processors,
-its progress, and an exchange with a TaskManager that is not flinknet's.
-"""
+its progress, and an exchange with a TaskManager that is not flinknet's."""
 
 from __future__ import annotations
 
@@ -9,60 +8,37 @@ from dataclasses import asdict, astuple, dataclass, field
 from operator import add
 from typing import Any
 
+from . import measures
 from .bottleneck import Bottleneck
-from .measures import (
-    BacklogSummary,
-    CheckpointSummary,
-    CreditSummary,
-    FlushCounts,
-    LatencyDistribution,
-    LatencySummary,
-    RunWarning,
-    VertexTimes,
-)
 from .validity import Validity, validity_of
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Use of the processors by others during a run with its warm-up, in shares of one core; None
-    if the system does not report it.
-
-    Attributes:
-        host_share: time that the host took (steal time, in steps of 10 ms) from the core of the run
-            that lost most, also while a TaskManager was being woken.
-        others_share: processes outside of the run that still run, the longest first.
-        outside_share: all processes other than the TaskManagers, with the launcher.
-        outside_slice_ns: typical length of their time slices: the mean of each thread, weighted by
-            its time.
-        cores: number of cores that the run could use.
-    """
+    """Use of the processors by others during a run with its warm-up, in shares of one core; None if
+    the system does not report it. `host_share` is steal time, in steps of 10 ms, of the core of the
+    run that lost most, also while a TaskManager was being woken."""
 
     host_share: float | None = None
-    others_share: dict[str, float] = field(default_factory=dict)
-    outside_share: float | None = None
-    outside_slice_ns: float | None = None
-    cores: int | None = None
+    others_share: dict[str, float] = field(default_factory=dict)  # outside processes that still run
+    outside_share: float | None = (  # all processes but the TaskManagers, with the launcher
+        None  # all processes other than the TaskManagers, with the launcher
+    )
+    outside_slice_ns: float | None = None  # mean of each of their threads, weighted by its time
+    cores: int | None = None  # number of cores that the run could use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorUse(Taken):
-    """Use of the processors by others and by each TaskManager, as shares of the time.
+    """Use of the processors by others and by each TaskManager, as shares of the time. A sleeper
+    that is woken and gets no core at once counts as asleep. `stood_still_ns` is time in which a
+    TaskManager neither ran nor waited for a core, of those that did; `cpu_cores` is what all of
+    them used for work in the measured part, without polling for the next message. `taken_share` is
+    the largest share that any TaskManager lost; steal time of one that is awake is part of its
+    `lacked_share`, so the two are not added."""
 
-    Attributes:
-        busy_share: time in which the event loop of a TaskManager did not wait.
-        lacked_share: time in which it was awake and had no core. A sleeper that is woken and gets
-            none at once counts as asleep.
-        stood_still_ns: time in which a TaskManager neither ran nor waited for a core; only those
-            that did.
-        cpu_cores: cores that all TaskManagers together used for work in the measured part, without
-            polling for the next message.
-        taken_share: largest share that any TaskManager lost. Steal time of one that is awake is
-            part of its `lacked_share`, so the two are not added.
-    """
-
-    busy_share: dict[str, float]
-    lacked_share: dict[str, float]
+    busy_share: dict[str, float]  # the event loop of a TaskManager did not wait
+    lacked_share: dict[str, float]  # it was awake and had no core
     stood_still_ns: dict[str, int] = field(default_factory=dict)
     cpu_cores: float | None = None
     taken_share: float = field(init=False)
@@ -148,32 +124,21 @@ class DebloatedGate:
 
 @dataclass(frozen=True, slots=True)
 class PeerChannel:
-    """Traffic of one channel to or from a TaskManager that is not flinknet's.
-
-    Attributes:
-        partition: as Flink prints it.
-        records: records that were read or, at a producer, written.
-        value_bytes, other_elements: bytes of the records, and number of watermarks and the like;
-            None at a producer.
-        buffers: number of data messages; the pieces of a glued one count each.
-        events: number of events by name of the data type.
-        credit: initial credit and later announcements.
-        backlog_max: None if no message announced any.
-        lost, repeated, reordered: numbers of records; None if their content is unknown.
-    """
+    """Traffic of one channel to or from a TaskManager that is not flinknet's; None for numbers of
+    records that are unknown."""
 
     index: int
-    partition: str
+    partition: str  # as Flink prints it
     subpartition: int
-    records: int
-    value_bytes: int | None
-    other_elements: int | None
-    buffers: int
+    records: int  # records that were read or, at a producer, written
+    value_bytes: int | None  # bytes of the records; None at a producer
+    other_elements: int | None  # watermarks and the like; None at a producer
+    buffers: int  # number of data messages; the pieces of a glued one count each
     buffer_bytes: int
-    events: dict[str, int]
-    credit: int
+    events: dict[str, int]  # number of events by name of the data type
+    credit: int  # initial credit and later announcements
     credit_messages: int
-    backlog_max: int | None
+    backlog_max: int | None  # None if no message announced any
     lost: int | None = None
     repeated: int | None = None
     reordered: int | None = None
@@ -181,23 +146,16 @@ class PeerChannel:
 
 @dataclass(frozen=True, slots=True)
 class PeerResult:
-    """An exchange with a TaskManager that is not flinknet's.
+    """An exchange with a TaskManager that is not flinknet's."""
 
-    Attributes:
-        role: "consumer" or "producer", the part of flinknet.
-        peer: HOST:PORT of the other end, or of our listener.
-        end: "end of partition", "cancelled", or "failed".
-        layout: layout of the messages, "2.x" or "1.20"; None without buffers.
-    """
-
-    role: str
-    peer: str
-    end: str
+    role: str  # "consumer" or "producer", the part of flinknet
+    peer: str  # HOST:PORT of the other end, or of our listener
+    end: str  # "end of partition", "cancelled", or "failed"
     elapsed_ns: int
-    layout: str | None
+    layout: str | None  # layout of the messages, "2.x" or "1.20"; None without buffers
     channels: tuple[PeerChannel, ...]
     trace: str | None
-    warnings: tuple[RunWarning, ...] = ()
+    warnings: tuple[measures.RunWarning, ...] = ()
 
     @property
     def records(self) -> int:
@@ -260,11 +218,9 @@ def has_given_rate(workload: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measurements of a run after its warm-up.
-
-    Records count by their intended instant in the measured part. `duration_ns` ends when the last
-    of them was consumed; buffers, events, backlog and credit are counted until then.
-    """
+    """Measurements of a run after its warm-up. Records count by their intended instant in the
+    measured part. `duration_ns` ends when the last of them was consumed; buffers, events, backlog
+    and credit are counted until then."""
 
     records: int
     bytes: int  # of record values
@@ -273,12 +229,12 @@ class Measured:
     duration_ns: int
     throughput_records_per_s: float | None
     throughput_bytes_per_s: float | None
-    latency_ns: LatencySummary
-    latency_uncorrected_ns: LatencySummary
-    backlog_buffers: BacklogSummary
-    credits: CreditSummary
-    flushes: FlushCounts
-    checkpoints: CheckpointSummary | None = None  # None: they were off
+    latency_ns: measures.LatencySummary
+    latency_uncorrected_ns: measures.LatencySummary
+    backlog_buffers: measures.BacklogSummary
+    credits: measures.CreditSummary
+    flushes: measures.FlushCounts
+    checkpoints: measures.CheckpointSummary | None = None  # None: they were off
 
     @property
     def buffers_per_s(self) -> float:
@@ -293,17 +249,12 @@ def sustained_per_s(
     *,
     is_max_rate: bool,
 ) -> float | None:
-    """Throughput of the records that came in the measured part, in records/s, over the time until
-    they were consumed. If older records were queued when the part began, that time includes theirs,
-    and the rate at which records were consumed in the part is higher: then it counts, up to the
-    rate of arrivals.
-
-    Args:
-        records: arrivals in the measured part.
-        duration_ns: time from the start of the part until the last of them was consumed.
-        taken_per_s: rates at which channels' records were consumed in the part; None if unknown.
-        is_max_rate: producers emitted as fast as they could, so there is no rate of arrivals.
-    """
+    """Throughput of the records that came in a measured part of `part_ns`, in records/s, over the
+    `duration_ns` from its start until the last of them was consumed. If older records were queued
+    when the part began, that time includes theirs, and the rate at which channels' records were
+    consumed in the part is higher: then it counts, if all of these rates are known, up to the rate
+    of arrivals. At the highest rate producers emit as fast as they can, so there is no rate of
+    arrivals."""
     known = [each for each in taken_per_s if each is not None]
     taken = sum(known) if len(known) == len(taken_per_s) else 0.0
     if not is_max_rate:
@@ -320,8 +271,8 @@ class ChannelMeasured:
     consumer: int
     records: int
     throughput_records_per_s: float | None
-    latency_ns: LatencySummary
-    backlog_buffers: BacklogSummary
+    latency_ns: measures.LatencySummary
+    backlog_buffers: measures.BacklogSummary
     taken_records_per_s: float | None = None  # in the measured part by the clock, whenever due
     edge: int = 0  # producer and consumer are subtasks of its two ends
     is_local: bool = False
@@ -376,7 +327,7 @@ class RunResult:
     measured: Measured
     channels: tuple[ChannelMeasured, ...]
     limited_by: str
-    warnings: tuple[RunWarning, ...]
+    warnings: tuple[measures.RunWarning, ...]
     trace: str | None
     buffering: Buffering | None = None
     wiring: Wiring | None = None
@@ -384,15 +335,14 @@ class RunResult:
     debloating: tuple[DebloatedGate, ...] = ()  # empty: it was off
     metrics: RunMetrics | None = None
     processors: ProcessorUse | None = None
-    deployments: dict[str, VertexTimes] = field(default_factory=dict)  # by name of the vertex
-    latency_distribution: LatencyDistribution | None = None  # None: no record was measured
+    deployments: dict[str, measures.VertexTimes] = field(default_factory=dict)  # by vertex
+    latency_distribution: measures.LatencyDistribution | None = None  # None: no record was measured
     verdict: Bottleneck | None = None  # `limited_by` is its text
     link_records_per_s: float | None = None  # limit by the emulated link and the credit
     checkpoint_spans_ns: tuple[tuple[int, int], ...] = ()  # triggered, completed; the first ones
 
     @property
     def validity(self) -> Validity:
-        """How far the run can be used."""
         return validity_of(self.warnings)
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,14 +14,10 @@ from statistics import fmean
 from flinknet.units import human_duration
 
 from .bottleneck import (
-    ALIKE_FROM,
     CHECK_HOST,
-    FURTHER,
     HELD_FROM,
     IDLE_BELOW,
     LOADED_FROM,
-    LONGER_MAX,
-    NO_NETWORK,
     PRESSED_FROM,
     SATURATED_FROM,
     SLOW_HOST_FROM,
@@ -33,6 +29,17 @@ from .bottleneck import (
     named,
 )
 from .ledger import CREDIT, WITHOUT_CREDIT, EdgeTime, InputTime, Ledger, TaskTime
+
+ALIKE_FROM = 0.8
+"""Busy share of siblings that count as slow as well, relative to the busiest one."""
+
+FURTHER = 1.25
+"""Ratio of records or of times between siblings from which it is no chance."""
+
+LONGER_MAX = 100
+"""Ratios of times per record above this say nothing: the siblings had next to nothing to do."""
+
+NO_NETWORK = "network settings do not help"
 
 # 1. Tasks without time left
 
@@ -125,15 +132,14 @@ def _ratios(
     tasks: Sequence[TaskTime], slow: Sequence[int], others: Sequence[int]
 ) -> tuple[float | None, float]:
     """Records of some tasks relative to those of the others, and their times for a record."""
-    busier = _relative([each.works for each in tasks], slow, others)
+    works, records = [each.works for each in tasks], [each.records or 0.0 for each in tasks]
+    busier, more = (
+        fmean(x[each] for each in slow) / max(fmean(x[each] for each in others), 1e-9)
+        for x in (works, records)
+    )
     if any(each.records is None for each in tasks):
         return None, busier
-    more = _relative([each.records or 0.0 for each in tasks], slow, others)
     return more, busier / max(more, 1e-9)
-
-
-def _relative(values: Sequence[float], some: Sequence[int], others: Sequence[int]) -> float:
-    return fmean(values[each] for each in some) / max(fmean(values[each] for each in others), 1e-9)
 
 
 def _is_slow_host(ledger: Ledger, vertex: int, place: str, longer: float) -> bool:
@@ -155,12 +161,9 @@ def _is_slow_host(ledger: Ledger, vertex: int, place: str, longer: float) -> boo
 def symptoms(ledger: Ledger, vertex: int) -> tuple[Symptom, ...]:
     """Consequences of a task that holds the job up: back pressure before it, and checkpoints that
     do not complete."""
-    pressed = [
-        f"{ledger.vertices[each].name} {share:.0%}"
-        for each in ledger.before(vertex)
-        if each in ledger.vertices
-        and (share := ledger.vertices[each].waits_for_output or 0.0) >= PRESSED_FROM
-    ]
+    before = [ledger.vertices[each] for each in ledger.before(vertex) if each in ledger.vertices]
+    waits = [(each.name, each.waits_for_output or 0.0) for each in before]
+    pressed = [f"{name} {share:.0%}" for name, share in waits if share >= PRESSED_FROM]
     back_pressure = [Symptom(f"Back-pressured before it: {named(pressed)}")] if pressed else []
     return (*back_pressure, *checkpoint_symptoms(ledger, ledger.vertices[vertex].tasks))
 
@@ -197,8 +200,13 @@ def unseen(ledger: Ledger) -> Bottleneck | None:
     tasks = [ledger.task_of(edge, each.consumer) for each in slow]
     names = tuple(each.name for each in tasks)
     cause, place, why, helps = _why_unseen(ledger, edge, slow)
-    who = "its consumers do" if len(slow) == len(edge.inputs) else named(names) + _does(names)
-    text = f"on {edge.name}: {who} not keep up: {share:.0%} of the time {_evidence(edge, share)}"
+    who = f"{named(names)} {'does' if len(names) == 1 else 'do'}"
+    if len(slow) == len(edge.inputs):
+        who = "its consumers do"
+    seen = "there was no credit for a channel, so all its buffers lay at the receiver"
+    if edge.most(CREDIT) >= share:
+        seen = "data waited at a producer and the receiver had no free buffer"
+    text = f"on {edge.name}: {who} not keep up: {share:.0%} of the time {seen}"
     return Bottleneck(
         cause=cause,
         tasks=names,
@@ -211,16 +219,6 @@ def unseen(ledger: Ledger) -> Bottleneck | None:
         place=place,
         helps=helps,
     )
-
-
-def _does(names: Sequence[str]) -> str:
-    return " does" if len(names) == 1 else " do"
-
-
-def _evidence(edge: EdgeTime, share: float) -> str:
-    if edge.most(CREDIT) >= share:
-        return "data waited at a producer and the receiver had no free buffer"
-    return "there was no credit for a channel, so all its buffers lay at the receiver"
 
 
 def pressed_edges(ledger: Ledger) -> dict[int, EdgeTime]:
@@ -262,13 +260,9 @@ def _why_unseen(
         return Cause.SKEW, None, why, (Remedy.BALANCE,)
     places = {each.task_manager for each in slow}
     place = places.pop() if len(places) == 1 else None
-    pressed = [own for each in pressed_edges(ledger).values() for own in pressure(each)[1]]
-    there = [
-        each
-        for other in pressed_edges(ledger).values()
-        for each in other.inputs
-        if each.task_manager == place
-    ]
+    others_pressed = pressed_edges(ledger).values()
+    pressed = [own for each in others_pressed for own in pressure(each)[1]]
+    there = [x for each in others_pressed for x in each.inputs if x.task_manager == place]
     if len(there) > 1 and all(each in pressed for each in there):
         return Cause.SLOW_HOST, place, (f"{place} is slow",), (Remedy.HOST,)
     return Cause.SLOW_SUBTASK, place, (), (Remedy.HOST,)

@@ -15,22 +15,15 @@ SAME_LATENCY = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """Changes from one setting to another; None where unknown.
+    """Changes from one setting to another; None where unknown. Ranges are the ends of a change: of
+    the 90% interval of a prediction, or the smallest and the largest of several rounds."""
 
-    Attributes:
-        throughput_ratio, buffers_ratio: of records/s and buffers/s, the new to the old.
-        cpu_cores: 0.06 for 6% of a core more.
-        messages_per_s: data buffers and the credit for them, where that is known.
-        p50_range_ns, p99_range_ns, cpu_range_cores: ends of these changes: of the 90% interval of a
-            prediction, or the smallest and the largest of several rounds.
-    """
-
-    throughput_ratio: float | None = None
+    throughput_ratio: float | None = None  # of records/s, the new to the old
     p50_ns: float | None = None
     p99_ns: float | None = None
-    buffers_ratio: float | None = None
-    cpu_cores: float | None = None
-    messages_per_s: float | None = None
+    buffers_ratio: float | None = None  # of buffers/s
+    cpu_cores: float | None = None  # 0.06 for 6% of a core more
+    messages_per_s: float | None = None  # data buffers and the credit for them, where that is known
     p50_range_ns: Range | None = None
     p99_range_ns: Range | None = None
     cpu_range_cores: Range | None = None

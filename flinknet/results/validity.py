@@ -1,6 +1,5 @@
 """How far a measurement can be used, by its warnings; disturbances of a run from outside; and
-foreign connections at its data ports.
-"""
+foreign connections at its data ports."""
 
 from __future__ import annotations
 

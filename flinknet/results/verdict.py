@@ -12,14 +12,10 @@ from math import ceil
 from flinknet.units import human_duration
 
 from .bottleneck import (
-    BUFFER_KEYS,
     CHECK_HOST,
     HELD_FROM,
     IDLE_BELOW,
-    LACKED_AT_ALL,
-    LACKED_FROM,
     LOADED_FROM,
-    MORE_BUFFERS_MAX,
     NOTHING,
     PRESSED_FROM,
     Bottleneck,
@@ -50,6 +46,22 @@ from .slow_tasks import (
     unseen,
 )
 
+LACKED_FROM = 0.05
+"""Share of the time in which a TaskManager lacks a processor from which others disturb it."""
+
+LACKED_AT_ALL = 0.01
+"""Share of the time without a processor that explains records taken late where nothing else does:
+a sleeper that is woken and gets none at once counts as asleep."""
+
+MORE_BUFFERS_MAX = 10
+"""Factor of the buffers that are recommended, at most."""
+
+BUFFER_KEYS = (
+    "keys up to Flink 1.20: taskmanager.network.memory.floating-buffers-per-gate,"
+    " .buffers-per-channel and, from 10 on, .max-buffers-per-channel; 2.x, where they are fixed,"
+    " has a larger taskmanager.memory.segment-size, a higher parallelism or fewer channels per gate"
+)
+
 
 def verdict(ledger: Ledger) -> Bottleneck | None:
     """The verdict of the first rule that speaks; None where the order of the edges is unknown, or
@@ -71,15 +83,16 @@ def verdicts(ledger: Ledger) -> list[Bottleneck]:
 
 def written_first(ledger: Ledger) -> Bottleneck | None:
     """An exchange that is read only when all of it is written. Nothing contradicts it."""
-    edge = next((each for each in ledger.edges if each.written is not None), None)
-    if edge is None or edge.written is None:
-        return None
-    share = f"{edge.written:.0%} of the time"
-    text = f"a blocking exchange: it was read only once all was written, which took {share}"
-    more = "latency counts it", "credit and the buffer timeout have no part in it"
-    return Bottleneck(
-        cause=Cause.BLOCKING, share=edge.written, evidence=(text, *more), edge=edge.name
-    )
+    for edge in ledger.edges:
+        if edge.written is not None:
+            share = f"{edge.written:.0%} of the time"
+            text = f"a blocking exchange: it was read only once all was written, which took {share}"
+            more = "latency counts it", "credit and the buffer timeout have no part in it"
+            evidence = (text, *more)
+            return Bottleneck(
+                cause=Cause.BLOCKING, share=edge.written, evidence=evidence, edge=edge.name
+            )
+    return None
 
 
 # 3. Between the tasks: the network, TaskManagers, buffers, barriers
@@ -92,27 +105,25 @@ def on_the_way(ledger: Ledger) -> Bottleneck | None:
     producers that do not wait if silence is the only evidence.
     """
     found = [
-        (share, -place, edge, each)
-        for place, (edge, each) in enumerate(ledger.inputs)
+        (share, edge, each)
+        for edge, each in ledger.inputs
         if (share := _long_way(ledger, edge, each))
     ]
     if not found:
         return None
-    share, _, edge, slow = max(found, key=lambda each: each[:2])
+    share, edge, slow = max(found, key=lambda each: each[0])
     readers = [
         ledger.task_of(other, each.consumer).name
-        for _, _, other, each in found
+        for _, other, each in found
         if (each.connection, each.task_manager) == (slow.connection, slow.task_manager)
     ]
     names = tuple(dict.fromkeys(readers))
-    what = f"senders wait {share:.0%} of the time for credit of {named(names)}, which have little"
-    what += " to do"
+    what = f"senders wait {share:.0%} of the time for credit of"
     if LATE in slow.most:
-        what = f"{slow.most[LATE]:.0%} of the buffers take over 2 ms to {named(names)}, which have"
-        what += " little to do"
+        what = f"{slow.most[LATE]:.0%} of the buffers take over 2 ms to"
     to_check = "round trip" if slow.is_loopback else "bandwidth and round trip"
-    sender = slow.sender or edge.source_name
-    text = f"the network from {sender} to {slow.task_manager}: {what}"
+    way = f"{slow.sender or edge.source_name} to {slow.task_manager}"
+    text = f"the network from {way}: {what} {named(names)}, which have little to do"
     return Bottleneck(
         cause=Cause.NETWORK,
         tasks=names,
@@ -170,13 +181,12 @@ def loaded_host(ledger: Ledger) -> Bottleneck | None:
 def stopped_host(ledger: Ledger) -> Bottleneck | None:
     """A TaskManager whose process stood still; nothing contradicts it, for whoever waits for it or
     seems busy meanwhile is a consequence."""
-    stood_still = {name: each.stood_still for name, each in ledger.hosts.items()}
-    place = max(stood_still, key=lambda each: stood_still[each], default=None)
-    if place is None or stood_still[place] < PRESSED_FROM:
+    place = max(ledger.hosts, key=lambda each: ledger.hosts[each].stood_still, default="")
+    if not place or (share := ledger.hosts[place].stood_still) < PRESSED_FROM:
         return None
-    why = f"stood still for {stood_still[place]:.0%} of the time"
+    why = f"stood still for {share:.0%} of the time"
     remedy = "it was stopped, frozen, or asleep with its machine: run again"
-    return _slow_host(ledger, place, stood_still[place], why, remedy)
+    return _slow_host(ledger, place, share, why, remedy)
 
 
 _MORE_CORES = "more cores or further TaskManagers help"
@@ -213,16 +223,10 @@ def standing_still(ledger: Ledger) -> Bottleneck | None:
     if ledger.origin("tasks", "working") is SeenBy.FLINK and is_held:
         return None
     edge = next(edge for edge, each in ledger.inputs if each.task_manager == place)
-    text = f"{place} stops at times: {found[place]:.0%} of the time it answers on no channel"
-    return Bottleneck(
-        cause=Cause.SLOW_HOST,
-        tasks=tuple(each.name for each in tasks if each.stood_still is not None),
-        share=found[place],
-        evidence=(text,),
-        remedy=(CHECK_HOST,),
-        edge=edge.name,
-        place=place,
-        helps=(Remedy.HOST,),
+    why = f"stops at times: {found[place]:.0%} of the time it answers on no channel"
+    seen = tuple(each.name for each in tasks if each.stood_still is not None)
+    return replace(
+        _slow_host(ledger, place, found[place], why, CHECK_HOST), tasks=seen, edge=edge.name
     )
 
 
@@ -248,7 +252,10 @@ def starved(ledger: Ledger) -> Bottleneck | None:
             f"few buffers behind {name}: it waits for its output {share:.0%} of the time, while no"
             f" task behind it is busy for more than {most:.0%}"
         )
-        more = _more_buffers(edges[0], share)
+        more, buffers = "more buffers", edges[0].buffers
+        if buffers is not None:  # with so many the writer would not wait
+            wanted = ceil(min(1 / max(1 - share, 1e-9), MORE_BUFFERS_MAX) * buffers)
+            more = f"{wanted} buffers for each channel instead of {buffers:g}"
         tasks = [task for each in edges for task in ledger.vertices[each.target].tasks]
         return Bottleneck(
             cause=Cause.FEW_BUFFERS,
@@ -274,34 +281,20 @@ def _credit(edges: Sequence[EdgeTime]) -> tuple[str, ...]:
     return () if most is None else (most.text,)
 
 
-def _more_buffers(edge: EdgeTime, share: float) -> str:
-    """The buffers with which the writer would not wait."""
-    if edge.buffers is None:
-        return "more buffers"
-    factor = min(1 / max(1 - share, 1e-9), MORE_BUFFERS_MAX)
-    return f"{ceil(factor * edge.buffers)} buffers for each channel instead of {edge.buffers:g}"
-
-
 def pressing(ledger: Ledger) -> Bottleneck | None:
     """The busiest task behind one that mostly waits for its output, although it has time left: its
     work comes in bursts, or takes time that does not count as busy.
 
     Contradicted by waiting for its own output.
     """
-    waiting = [
-        vertex
+    waits = {vertex: each.waits_for_output or 0.0 for vertex, each in ledger.vertices.items()}
+    works = {
+        vertex: each.works
         for vertex, each in ledger.vertices.items()
-        if (each.waits_for_output or 0.0) >= HELD_FROM
-    ]
-    behind = [
-        vertex
-        for vertex, each in ledger.vertices.items()
-        if set(ledger.before(vertex)) & set(waiting)
-        and each.works >= max(IDLE_BELOW, each.waits_for_output or 0.0)
-    ]
-    if not behind:
-        return None
-    return slow_tasks(ledger, max(behind, key=lambda each: ledger.vertices[each].works))
+        if each.works >= max(IDLE_BELOW, waits[vertex])
+        and any(waits.get(before, 0.0) >= HELD_FROM for before in ledger.before(vertex))
+    }
+    return slow_tasks(ledger, max(works, key=lambda each: works[each])) if works else None
 
 
 def aligning(ledger: Ledger) -> Bottleneck | None:
@@ -312,9 +305,8 @@ def aligning(ledger: Ledger) -> Bottleneck | None:
     """
     edges = [each for each in ledger.edges if each.has_barriers]
     edge = max(edges, key=lambda each: each.most(BARRIER), default=None)
-    if edge is None or edge.most(BARRIER) < PRESSED_FROM:
+    if edge is None or (share := edge.most(BARRIER)) < PRESSED_FROM:
         return None
-    share = edge.most(BARRIER)
     before = ledger.vertices.get(edge.source)
     waits = [] if before is None else [each.waits_for_output for each in before.tasks]
     flows = bool(waits) and all(each is not None and each < PRESSED_FROM for each in waits)
@@ -367,14 +359,10 @@ def machine(ledger: Ledger) -> Bottleneck | None:
     most = max((each.works for each in ledger.tasks), default=0.0)
     why = f"no task is busy for more than {most:.0%}, and none waits long for its output"
     text = f"the machine: records are taken later than they are due, though {why}"
-    return Bottleneck(
-        cause=Cause.SLOW_HOST,
-        share=lacked[place],
-        evidence=(text, f"{place} waited {lacked[place]:.0%} of the time for a processor"),
-        remedy=("repeat it with less else on the machine, or at a lower rate",),
-        place=place,
-        helps=(Remedy.HOST,),
-    )
+    waited = f"waited {lacked[place]:.0%} of the time for a processor"
+    remedy = "repeat it with less else on the machine, or at a lower rate"
+    found = _slow_host(ledger, place, lacked[place], waited, remedy)
+    return replace(found, tasks=(), evidence=(text, *found.evidence))
 
 
 def healthy(ledger: Ledger) -> Bottleneck | None:
@@ -385,39 +373,41 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
             return None
         most = max((each.most(CREDIT) for each in ledger.edges), default=0.0)
         most_waited = f"data waits for credit {most:.0%} of the time at most"
-        text = f"{most_waited}, and no barrier blocks a channel for long"
-        where = "the network holds nothing up"
-        unseen = "how busy the tasks are was not recorded"
-        return Bottleneck(cause=Cause.NONE, evidence=(where, unseen, text))
+        seen = (
+            "the network holds nothing up",
+            "how busy the tasks are was not recorded",
+            f"{most_waited}, and no barrier blocks a channel for long",
+        )
+        return Bottleneck(cause=Cause.NONE, evidence=seen)
     waits = {number: each.waits_for_output or 0.0 for number, each in ledger.vertices.items()}
     most_waiting = max(waits, key=lambda each: waits[each])
     busiest = max(ledger.tasks, key=lambda each: each.works)
-    text, pressed, free = NOTHING, [], ["no task waits for its output"]
+    evidence, free = [NOTHING], ["no task waits for its output"]
     if ledger.is_unpaced:
         free = []
         text = "the sources: they emit as fast as they can, and no task behind them is saturated"
+        evidence = [text]
     elif waits[most_waiting] >= PRESSED_FROM:
         free = []
         name = ledger.vertices[most_waiting].name
         said = f"{name} waits for its output {waits[most_waiting]:.0%} of the time"
         has_output = any(each.source == most_waiting for each in ledger.edges)
         downstream = f"{said}, for a reason further downstream"
-        pressed = [f"no task is saturated; {said}" if has_output else downstream]
+        evidence.append(f"no task is saturated; {said}" if has_output else downstream)
     if busiest.works >= PRESSED_FROM:
-        pressed.append(f"{busiest.name} is busiest, {busiest.works:.0%}")
+        evidence.append(f"{busiest.name} is busiest, {busiest.works:.0%}")
     headroom = None
     if busiest.works >= IDLE_BELOW:
         headroom = 1 / busiest.works
-        pressed[-1] += f": room for {headroom:.1f} times the rate"
+        evidence[-1] += f": room for {headroom:.1f} times the rate"
     found = Bottleneck(
         cause=Cause.NONE,
-        evidence=(text, *pressed, *free),
+        evidence=(*evidence, *free),
         symptoms=checkpoint_symptoms(ledger),
         headroom=headroom,
     )
     edge = max(ledger.edges, key=lambda each: each.mean(FLUSH), default=None)
-    share = 0.0 if edge is None else edge.mean(FLUSH)
-    if edge is None or share < IDLE_BELOW:
+    if edge is None or (share := edge.mean(FLUSH)) < IDLE_BELOW:
         return found
     waiting = Symptom(
         f"On {edge.name} the oldest record waits for the flusher {share:.0%} of the time, so a"

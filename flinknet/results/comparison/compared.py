@@ -1,6 +1,5 @@
 """Configurations that were measured in interleaved rounds, each candidate against the base, and the
-decisions of limits.
-"""
+decisions of limits."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from flinknet.units import run_numbers
 from ..measures import FlushCounts
 from ..run import RunResult, has_given_rate
 from ..validity import DISTURBED, GIVEN_UP, RATE_NOT_REACHED, Validity, is_disturbed
-from .differences import METRICS, Difference, Verdict, as_kept, difference, label_of
+from .differences import METRICS, Difference, Verdict, difference, label_of
 from .limits import Limit, LimitDecision, Outcome
 
 
@@ -37,19 +36,13 @@ _RATES = frozenset(("throughput", "throughput_bytes"))
 
 @dataclass(frozen=True, slots=True)
 class CountedRun:
-    """One run that counts.
-
-    Attributes:
-        number: number of the run in its call; None for a run of an earlier result.
-        tries: number of tries; of invalid or disturbed tries the least disturbed valid one counts,
-            whatever it measured.
-        discarded: the other tries; empty for a run of an earlier result.
-    """
+    """One run that counts; of invalid or disturbed tries the least disturbed valid one does,
+    whatever it measured."""
 
     result: RunResult
-    number: int | None = None
-    tries: int = 1
-    discarded: tuple[RunResult, ...] = ()
+    number: int | None = None  # number of the run in its call; None for a run of an earlier result
+    tries: int = 1  # number of tries
+    discarded: tuple[RunResult, ...] = ()  # the other tries; empty for a run of an earlier result
 
     @property
     def is_disturbed(self) -> bool:
@@ -71,17 +64,14 @@ class Configuration:
 
     @property
     def results(self) -> list[RunResult]:
-        """The results of its runs."""
         return [each.result for each in self.runs]
 
     @property
     def numbers(self) -> list[int]:
-        """Numbers of its runs, of those that have one."""
         return [each.number for each in self.runs if each.number is not None]
 
     @property
     def tries(self) -> int:
-        """Number of runs with all tries."""
         return sum(each.tries for each in self.runs)
 
     @property
@@ -100,7 +90,6 @@ class Configuration:
 
     @property
     def validity(self) -> Validity:
-        """Validity of its worst run."""
         return min(each.validity for each in self.results)
 
     @property
@@ -110,7 +99,6 @@ class Configuration:
         return FlushCounts(*map(sum, zip(*counts, strict=True)))
 
     def values(self, metric: str) -> list[float | None]:
-        """A metric of each run."""
         return [METRICS[metric].figure.read(each) for each in self.results]
 
 
@@ -125,41 +113,28 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An earlier result in the place of the first configuration's runs.
-
-    Attributes:
-        config: name of the configuration in the result.
-        elsewhere: differences of its machine or software from this one. With any, nothing is called
-            better or worse, and no limit is decided.
-        notes: smaller differences that may shift figures a little.
-    """
+    """An earlier result in the place of the first configuration's runs. If it comes from elsewhere,
+    nothing is called better or worse, and no limit is decided."""
 
     path: str
-    config: str
+    config: str  # name of the configuration in the result
     measured_at: str | None
     environment: Mapping[str, Any]
-    elsewhere: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()  # differences of its machine or software from this one
+    notes: tuple[str, ...] = ()  # smaller differences that may shift figures a little
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One configuration against the base.
-
-    Attributes:
-        unlike: options in which its workload differs from that of the base.
-        changes: settings in which it differs; none: it is the same configuration.
-        invalid: invalid runs of it and of the base, as a text; with any, no limit can hold.
-        notes: differing settings that this load hardly shows.
-    """
+    """One configuration against the base."""
 
     configuration: Configuration
     differences: Mapping[str, Difference]
-    unlike: tuple[str, ...]
-    changes: tuple[SettingChange, ...]
+    unlike: tuple[str, ...]  # options in which its workload differs from that of the base
+    changes: tuple[SettingChange, ...]  # settings that differ; none: it is the same configuration
     decisions: tuple[LimitDecision, ...]
-    invalid: str = ""
-    notes: tuple[str, ...] = ()
+    invalid: str = ""  # invalid runs of it and of the base, as a text; with any, no limit can hold
+    notes: tuple[str, ...] = ()  # differing settings that this load hardly shows
 
     @property
     def name(self) -> str:
@@ -226,7 +201,6 @@ class Comparison:
         )
 
     def baseline_lines(self) -> list[str]:
-        """Lines about the origin of the baseline, and its limits."""
         if self.baseline is None:
             return []
         known = self.baseline
@@ -243,7 +217,6 @@ class Comparison:
         return lines + [f"Since the baseline: {note}." for note in known.notes]
 
     def invalid_lines(self) -> list[str]:
-        """Lines about invalid runs, and their effect on limits."""
         if not self.invalid:
             return []
         end = ", so no limit can hold" if self.decisions else ""
@@ -259,7 +232,6 @@ class Comparison:
         ]
 
     def disturbed_lines(self) -> list[str]:
-        """Lines about repeated runs, and runs that are still disturbed."""
         runs = sum(len(each.runs) for each in self.measured_here)
         lines = []
         if self.repeated:
@@ -298,14 +270,12 @@ def compare(
     notes: tuple[str, ...] = (),
     neutral: Collection[str] = (),
 ) -> Candidate:
-    """Compare a candidate with the base, within rounds or against an earlier result.
+    """Compare a candidate with the base, within rounds or against an earlier result; `neutral`
+    metrics are neither good nor bad here.
 
     Invalid runs of the candidate leave a limit broken if only the candidate can be the cause: all
     runs of the base are valid, and no invalid run is disturbed. Otherwise nothing is called better
     or worse, and no limit is decided.
-
-    Args:
-        neutral: metrics that are neither good nor bad here.
     """
     is_elsewhere = baseline is not None and bool(baseline.elsewhere)
     invalid = _invalid_runs((base, candidate))
@@ -313,7 +283,11 @@ def compare(
         x.is_invalid and x.is_disturbed for x in candidate.runs
     )
     is_undirected = bool(unlike) or is_elsewhere or is_uncertain
-    given = _RATES if _is_rate_kept(base, candidate) else frozenset[str]()
+    results = (*base.results, *candidate.results)
+    codes = {each.code for result in results for each in result.warnings}
+    is_kept = not codes & {GIVEN_UP, RATE_NOT_REACHED}
+    is_kept &= all(has_given_rate(each.workload) for each in results)
+    given = _RATES if is_kept else frozenset[str]()
     disturbed = sum(each.is_disturbed for each in (*base.runs, *candidate.runs))
     runs = len(base.runs) + len(candidate.runs)
     remedy = "every run was disturbed: find a quieter machine" if disturbed == runs else ""
@@ -335,12 +309,17 @@ def compare(
     differences = {name: differ(name) for name in METRICS}
     if differences["throughput"].verdict in _DIFFERS:
         differences["cpu"] = differ("cpu", is_neutral=True)
-    differences |= {name: as_kept(differences[name]) for name in given}
+    for name in given:  # the load sets them, so more runs need not decide
+        if differences[name].verdict is Verdict.UNCLEAR:
+            differences[name] = replace(differences[name], verdict=Verdict.KEPT)
     decisions = []
     for limit in limits:
         decision = limit.decision(differences[limit.metric])
-        if differences[limit.metric].change is None:
-            decision = replace(decision, reason=_why_unmeasured(base, candidate, limit.metric))
+        if differences[limit.metric].change is None and METRICS[limit.metric].records_min:
+            records = min(each.measured.latency_ns.count for each in results)
+            needs = f"{label_of(limit.metric)} needs {METRICS[limit.metric].records_min} records"
+            remedy = "use a longer --duration, a higher --rate or more --producers"
+            decision = replace(decision, reason=f"{needs}, a run had {records}: {remedy}")
         if is_elsewhere:
             reason = "the baseline was measured elsewhere"
             decision = LimitDecision(limit, Outcome.INCONCLUSIVE, reason)
@@ -351,27 +330,6 @@ def compare(
         decisions.append(decision)
     return Candidate(
         candidate, differences, tuple(unlike), tuple(changes), tuple(decisions), invalid, notes
-    )
-
-
-def _is_rate_kept(base: Configuration, candidate: Configuration) -> bool:
-    """Whether every run took all records that were due at a given rate."""
-    results = (*base.results, *candidate.results)
-    codes = {each.code for result in results for each in result.warnings}
-    return not codes & {GIVEN_UP, RATE_NOT_REACHED} and all(
-        has_given_rate(each.workload) for each in results
-    )
-
-
-def _why_unmeasured(base: Configuration, candidate: Configuration, metric: str) -> str:
-    """Why a metric has no change, and a remedy."""
-    if (needed := METRICS[metric].records_min) == 0:
-        return "nothing to compare"
-    results = (*base.results, *candidate.results)
-    records = min(each.measured.latency_ns.count for each in results)
-    return (
-        f"{label_of(metric)} needs {needed} records, a run had {records}: use a longer --duration,"
-        " a higher --rate or more --producers"
     )
 
 

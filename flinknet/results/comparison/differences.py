@@ -21,28 +21,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
-from statistics import fmean, geometric_mean, median, stdev
+from statistics import fmean, geometric_mean, stdev
 
-from ..figures import CPU, FIGURES, Figure, of_run
+from ..figures import CPU, FIGURES, Figure, of_run, typical
 from ..run import RunResult
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure that configurations are compared by.
-
-    Attributes:
-        label: its name in tables and sentences, if not that of the metric.
-        records_min: fewest records of a run that it is known of.
-        resolution: largest relative error of a value.
-        negligible_amount: smallest difference that matters where a value is zero, in its unit.
-    """
+    """A figure that configurations are compared by."""
 
     figure: Figure[RunResult]
-    label: str = ""
-    records_min: int = 0
-    resolution: float = 0.0
-    negligible_amount: float = 0.0
+    label: str = ""  # its name in tables and sentences, if not that of the metric
+    records_min: int = 0  # fewest records of a run that it is known of
+    resolution: float = 0.0  # largest relative error of a value
+    negligible_amount: float = 0.0  # least that matters where a value is zero, in its unit
 
 
 HISTOGRAM_RESOLUTION = 1 / 256
@@ -65,7 +58,6 @@ METRICS: Mapping[str, Metric] = {
 
 
 def label_of(metric: str) -> str:
-    """Name of a metric in tables and sentences."""
     return METRICS[metric].label or metric
 
 
@@ -128,25 +120,19 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean change, and its error as a function of the number of runs.
+    """A mean change, and its error as a function of the number of runs. `deviation` is that of runs
+    (unpaired) or of the differences of rounds (paired), None for one run; `base_error` is that of
+    the baseline's own mean, which more runs do not reduce, from `base_runs` runs, 0 where runs are
+    paired."""
 
-    Attributes:
-        centre: the mean, of logarithms where `is_log`.
-        deviation: standard deviation of runs (unpaired) or of the differences of rounds (paired);
-            None for one run.
-        base_error: standard error of the baseline's own mean, which more runs do not reduce, from
-            `base_runs` runs; 0 where runs are paired.
-        reach_min: smallest reach of the interval to either side.
-    """
-
-    centre: float
+    centre: float  # the mean, of logarithms where `is_log`
     deviation: float | None
     runs: int
     is_log: bool
     confidence: float
     base_error: float = 0.0
     base_runs: int = 0
-    reach_min: float = 0.0
+    reach_min: float = 0.0  # smallest reach of the interval to either side
 
     def interval(self, runs: int | None = None) -> tuple[float, float] | None:
         """The confidence interval (as a ratio where `is_log`) for a number of runs with this
@@ -167,40 +153,29 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A metric of a candidate against the base; None where not measured.
-
-    Attributes:
-        base_mean, candidate_mean: over the rounds in which both were measured; geometric where
-            `is_ratio`, so that they differ by exactly `change`.
-        change: relative where `is_ratio` (+0.1: ten percent more), else in the unit of the metric.
-        low, high: interval of `change`; None with fewer than two rounds.
-        is_ratio: False where a value is zero.
-        direction: that of the metric, or 0 where neither side is better.
-        remedy: the way to a decision where more runs do not help; empty otherwise.
-    """
+    """A metric of a candidate against the base; None where not measured. Means are over the rounds
+    in which both were measured, and geometric where `is_ratio`, so that they differ by exactly
+    `change`."""
 
     base_median: float | None
     candidate_median: float | None
     base_mean: float | None
     candidate_mean: float | None
-    change: float | None
-    low: float | None
+    change: float | None  # relative where `is_ratio` (+0.1: ten percent more), else in its unit
+    low: float | None  # interval of `change`; None with fewer than two rounds
     high: float | None
     rounds: int
     verdict: Verdict
-    is_ratio: bool = True
+    is_ratio: bool = True  # False where a value is zero
     estimate: Estimate | None = None
-    direction: int = 0
+    direction: int = 0  # that of the metric, or 0 where neither side is better
     negligible: float = NEGLIGIBLE
-    remedy: str = ""
+    remedy: str = ""  # the way to a decision where more runs do not help; empty otherwise
 
     def runs_needed(self, is_decided: Callable[[Difference], bool] | None = None) -> int | None:
-        """Number of runs that would decide, if they vary as those so far; None if RUNS_MAX would
-        not do, or if their variation is unknown.
-
-        Args:
-            is_decided: of the difference with more runs; by default, any verdict.
-        """
+        """Number of runs that would decide, by any verdict or the given function of the difference
+        with more runs, if they vary as those so far; None if RUNS_MAX would not do, or if their
+        variation is unknown."""
         decided = is_decided or (lambda expected: expected.verdict is not Verdict.UNCLEAR)
         low, high = self.rounds, RUNS_MAX
         if self.estimate is None or not decided(self._with_runs(high)):
@@ -250,14 +225,15 @@ def difference(
     negligible_amount: float = 0.0,
     remedy: str = "",
 ) -> Difference:
-    """Compare two samples, one value a round; the arguments are those of Metric and Difference.
-
-    Args:
-        is_paired: by their index, without rounds in which either side has no value; otherwise the
-            samples are independent, and may differ in length.
-    """
-    medians = _median(base), _median(candidate)
-    first, second = _paired(base, candidate) if is_paired else (_known(base), _known(candidate))
+    """Compare two samples, one value a round: paired by their index, without rounds in which either
+    side has no value, or else independent, of any lengths. Other arguments are those of Metric and
+    Difference."""
+    medians = typical(base), typical(candidate)
+    if is_paired:
+        pairs = list(zip(base, candidate, strict=True))
+        base = [a for a, b in pairs if b is not None]
+        candidate = [b for a, b in pairs if a is not None]
+    first, second = ([each for each in side if each is not None] for side in (base, candidate))
     if not first or not second:
         return Difference(*medians, None, None, None, None, None, 0, Verdict.UNKNOWN)
     is_log = min(*first, *second) > 0
@@ -287,13 +263,6 @@ def difference(
         negligible=negligible,
         remedy=remedy,
     )
-
-
-def as_kept(found: Difference) -> Difference:
-    """A difference with the verdict KEPT, if it is unclear: the load sets its throughput, so more
-    runs need not decide it."""
-    is_unclear = found.verdict is Verdict.UNCLEAR
-    return replace(found, verdict=Verdict.KEPT) if is_unclear else found
 
 
 def what_would_decide(differences: Mapping[str, Difference]) -> str:
@@ -333,26 +302,8 @@ def _estimate(
     )
 
 
-def _paired(
-    base: Sequence[float | None], candidate: Sequence[float | None]
-) -> tuple[list[float], list[float]]:
-    pairs = [
-        (a, b) for a, b in zip(base, candidate, strict=True) if a is not None and b is not None
-    ]
-    return [a for a, _ in pairs], [b for _, b in pairs]
-
-
-def _known(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
 def _deviation(sample: Sequence[float]) -> float | None:
     return stdev(sample) if len(sample) > 1 else None
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    present = _known(values)
-    return median(present) if present else None
 
 
 def verdict_of(

@@ -63,10 +63,7 @@ class EarlierResult:
 
 
 def earlier_result(document: Any, source: str) -> EarlierResult:
-    """Read a document of compare-configs or bench.
-
-    Raises: ConfigError if it is neither.
-    """
+    """Read a document of compare-configs or bench. Raises: ConfigError if it is neither."""
     try:
         return _read(document, source)
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -77,10 +74,8 @@ def earlier_result(document: Any, source: str) -> EarlierResult:
 
 def baseline_in(earlier: EarlierResult, names: Sequence[str]) -> Configuration:
     """The configuration of an earlier result that others are compared with: its candidate; of
-    several, the one that has one of these names.
-
-    Raises: ConfigError if there is none, or if it has fewer than two runs.
-    """
+    several, the one that has one of these names. Raises: ConfigError if there is none, or if it has
+    fewer than two runs."""
     candidates = earlier.candidates
     named = [each for each in candidates if each.name in names]
     chosen = candidates if len(candidates) == 1 else named
@@ -199,7 +194,6 @@ class TrendPoint:
 
     @property
     def change(self) -> float | None:
-        """Change against the base of that call, as a ratio."""
         if not self.value or not self.base_value:
             return None
         return self.value / self.base_value - 1
@@ -207,8 +201,6 @@ class TrendPoint:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step: the change, its interval, and the number of results after it."""
-
     since: str | None
     change: float
     low: float
@@ -256,47 +248,26 @@ def mean_of(configuration: Configuration, metric: str) -> float | None:
 
 def trend_of(config: str, metric: str, points: Sequence[TrendPoint]) -> Trend:
     """The trend of results in their order, with the last step."""
-    counted = [each for each in points if each.value and not each.why_not]
+    counted = [(each, each.value) for each in points if each.value and not each.why_not]
     recent = counted[-WINDOW:]
-    return Trend(config, metric, tuple(points), _step(recent), _step_min(recent))
-
-
-def _step(points: Sequence[TrendPoint]) -> Step | None:
-    count = len(points)
+    count, logs = len(recent), [math.log(value) for _, value in recent]
     if count < RESULTS_MIN:
-        return None
-    logs = _logs(points)
-    places = range(BEFORE_MIN, count)
-    at = max(places, key=lambda place: _strength(logs, place))
+        return Trend(config, metric, tuple(points), None)
+    # Largest movement of a mean by chance, over all places where a step might be, in its errors.
+    chance = student_t_quantile(1 - _CHANCE / (count - BEFORE_MIN) / 2, count - 2)
+
+    def strength(place: int) -> float:
+        centre, error = _shift(logs, place)
+        return abs(centre) / error if error else abs(centre) * math.inf if centre else 0.0
+
+    step, at = None, max(range(BEFORE_MIN, count), key=strength)
     centre, error = _shift(logs, at)
-    reach = _reach(count, error)
-    if abs(centre) <= reach or abs(math.expm1(centre)) < NEGLIGIBLE:
-        return None
-    low, high = math.expm1(centre - reach), math.expm1(centre + reach)
-    return Step(points[at].measured_at, math.expm1(centre), low, high, count - at)
-
-
-def _step_min(points: Sequence[TrendPoint]) -> float | None:
-    count = len(points)
-    if count < RESULTS_MIN:
-        return None
-    _, error = _shift(_logs(points), count // 2)
-    return max(math.expm1(_reach(count, error)), NEGLIGIBLE)
-
-
-def _logs(points: Sequence[TrendPoint]) -> list[float]:
-    return [math.log(each.value) for each in points if each.value]
-
-
-def _reach(count: int, error: float) -> float:
-    """Largest movement of a mean by chance, over all places where a step might be."""
-    places = count - BEFORE_MIN
-    return student_t_quantile(1 - _CHANCE / places / 2, count - 2) * error
-
-
-def _strength(logs: Sequence[float], place: int) -> float:
-    centre, error = _shift(logs, place)
-    return abs(centre) / error if error else abs(centre) * math.inf if centre else 0.0
+    reach = chance * error
+    if abs(centre) > reach and abs(math.expm1(centre)) >= NEGLIGIBLE:
+        low, high = math.expm1(centre - reach), math.expm1(centre + reach)
+        step = Step(recent[at][0].measured_at, math.expm1(centre), low, high, count - at)
+    least = max(math.expm1(chance * _shift(logs, count // 2)[1]), NEGLIGIBLE)
+    return Trend(config, metric, tuple(points), step, least)
 
 
 def _shift(logs: Sequence[float], place: int) -> tuple[float, float]:

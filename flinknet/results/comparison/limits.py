@@ -49,7 +49,6 @@ class Limit:
         return Outcome.PASS if high <= limit else Outcome.INCONCLUSIVE
 
     def decision(self, difference: Difference) -> LimitDecision:
-        """The outcome with its reason."""
         outcome = self.outcome(difference)
         if outcome is not Outcome.INCONCLUSIVE:
             return LimitDecision(self, outcome)
@@ -77,11 +76,9 @@ _LIMIT = re.compile(r"\s*(\w[\w./ ]*?)\s*([<>])\s*([^<>]+)")
 
 
 def parse_limit(text: str) -> Limit:
-    """Parse `metric>percent` or `metric<percent`; a metric may have its name in tables.
-
-    Raises: ConfigError, with the known metrics, for text that is no limit; and for a limit that
-    improvements break, or that nothing or everything breaks.
-    """
+    """Parse `metric>percent` or `metric<percent`; a metric may have its name in tables. Raises:
+    ConfigError, with the known metrics, for text that is no limit; and for a limit that
+    improvements break, or that nothing or everything breaks."""
     match = _LIMIT.fullmatch(text)
     if match is None:
         raise ConfigError(
