@@ -1,14 +1,13 @@
-"""Answers about runs, and about jobs of several exchanges as a whole: observations, predictions,
-advice and prices.
-"""
+"""Answers about runs, and about jobs of several exchanges as a whole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import TYPE_CHECKING
 
+from flinknet import results
+from flinknet.histogram import LogLinearHistogram
 from flinknet.options import effective_flink_keys
 from flinknet.options.link import link_of, show_link
 from flinknet.predict.exchange import (
@@ -19,25 +18,7 @@ from flinknet.predict.exchange import (
 )
 from flinknet.predict.fit.costs import RATE_IS_FITTED
 from flinknet.predict.grid import Grid
-from flinknet.results import (
-    TAKEN_ALONE,
-    Advice,
-    EdgeAnswer,
-    JobAnswer,
-    JobObserved,
-    JobPoint,
-    Measured,
-    ModelError,
-    RunDetails,
-    SimulatedPart,
-    TraceDescription,
-    TraceLoss,
-    TracePart,
-    TradeOffPoint,
-    sustained_per_s,
-)
 from flinknet.trace import file_index
-from flinknet.trace.recordings import RunPlace
 
 from .advise.advice import advice, advice_of_job, chosen, set_by_operators, withheld
 from .advise.caveats import SET_BY_OPERATOR, caveats, warnings_of
@@ -46,10 +27,9 @@ from .advise.targets import Target
 from .edges import local_share, not_to_the_end, received_per_s
 from .observe.checkpoints import since_trigger
 from .observe.flink_metrics import flink_metrics
-from .observe.latency import LatencyRow, total_latency
+from .observe.latency import LatencyRow, distribution, total_latency
 from .observe.measured import (
     ObservedRun,
-    latency_distribution,
     message_counts,
     over_time,
     regime_shares,
@@ -70,60 +50,44 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRun:
-    """Observations in the part of a run that the prediction of the recorded setting stands for:
-    all of a part that windows are spread over, so the model's error includes that of the sample.
-
-    Attributes:
-        simulated: how much of the part the simulation used.
-    """
-
-    measured: Measured
-    simulated: SimulatedPart
-
-
 def compared_runs(
     spark: SparkSession, observed: Sequence[ObservedRun], recorded: Sequence[Prediction]
-) -> list[ComparedRun]:
-    """Observations to compare the recorded setting of each run with, given its predictions."""
-    windows = [
-        replace(each.run, to_ns=row.window_to_ns)
-        for each, row in zip(observed, recorded, strict=True)
-    ]
-    parts = [
-        window
-        for window, each in zip(windows, observed, strict=True)
-        if window.to_ns != each.run.to_ns and not window.manifest.is_from_between
-    ]
+) -> tuple[list[results.Measured], list[results.SimulatedPart]]:
+    """Observations in the part of each run that the prediction of its recorded setting stands for,
+    all of a part that windows are spread over, so that the model's error includes that of the
+    sample; and how much of the part was simulated or, if that failed, compared."""
+    pairs = list(zip(observed, recorded, strict=True))
+    windows = [replace(each.run, to_ns=row.window_to_ns) for each, row in pairs]
+    is_cut = [row.window_to_ns != each.run.to_ns for each, row in pairs]
+    own = [w for w, cut in zip(windows, is_cut, strict=True) if cut]
+    own = [each for each in own if not each.manifest.is_from_between]
     totals: dict[int, LatencyRow] = {}
-    if parts:
-        rows = collected(LatencyRow, total_latency(spark, work_units(parts)))
+    if own:
+        rows = collected(LatencyRow, total_latency(spark, work_units(own)))
         totals = {row.run: row for row in rows}
-    found = []
-    for window, each, row in zip(windows, observed, recorded, strict=True):
+    observations, simulated = [], []
+    for window, cut, (each, row) in zip(windows, is_cut, pairs, strict=True):
         measured = each.measured
         if window.run in totals:
             measured = _measured_within(window, each, totals[window.run])
-        elif window.manifest.is_from_between and window.to_ns != each.run.to_ns:
+        elif window.manifest.is_from_between and cut:
             measured = _captured_within(each, window.duration_ns)
         measured = _over_counted_time(window, measured)
-        found.append(ComparedRun(measured, _simulated_part(each, measured, row)))
-    return found
+        observations.append(measured)
+        if row.simulated_ns is None:
+            part = results.SimulatedPart(measured.records, window.duration_ns, not cut)
+        else:
+            part = results.SimulatedPart(row.records or 0, row.simulated_ns, False, row.windows)
+        simulated.append(part)
+    return observations, simulated
 
 
-def _simulated_part(observed: ObservedRun, measured: Measured, row: Prediction) -> SimulatedPart:
-    """How much of a run was simulated; if that failed, how much was compared."""
-    window_ns = row.window_to_ns - observed.run.from_ns
-    if row.simulated_ns is not None:
-        return SimulatedPart(row.records or 0, row.simulated_ns, False, row.windows)
-    return SimulatedPart(measured.records, window_ns, row.window_to_ns == observed.run.to_ns)
-
-
-def _measured_within(window: RecordedRun, observed: ObservedRun, total: LatencyRow) -> Measured:
+def _measured_within(
+    window: RecordedRun, observed: ObservedRun, total: LatencyRow
+) -> results.Measured:
     records, part_ns = total.latency_ns.count, window.duration_ns
     duration_ns = max(window.to_ns, total.consumed_to_ns) - window.from_ns
-    throughput = sustained_per_s(
+    throughput = results.sustained_per_s(
         records,
         duration_ns,
         part_ns,
@@ -140,7 +104,7 @@ def _measured_within(window: RecordedRun, observed: ObservedRun, total: LatencyR
     )
 
 
-def _captured_within(observed: ObservedRun, duration_ns: int) -> Measured:
+def _captured_within(observed: ObservedRun, duration_ns: int) -> results.Measured:
     """Messages up to an instant of the measured part, by the windows before it."""
     whole = [row for row in observed.rows.throughput if row.from_ns + row.width_ns <= duration_ns]
     if not whole:
@@ -156,33 +120,31 @@ def _captured_within(observed: ObservedRun, duration_ns: int) -> Measured:
     )
 
 
-def _over_counted_time(window: RecordedRun, measured: Measured) -> Measured:
+def _over_counted_time(window: RecordedRun, measured: results.Measured) -> results.Measured:
     """The observations, with throughput over the length of time that a prediction counts."""
     if window.manifest.is_from_between or not measured.records:
         return measured
     from flinknet.predict.what_if import counted_ns
 
     timeout_ns = max(recorded_setting(window.manifest).network.buffer_timeout_ns, 0)
-    # Records that typically wait longer than the timeout wait for something else.
-    p50 = measured.latency_ns.p50 or 0
-    waits_for_flush = not is_max_rate(window.manifest) and p50 <= timeout_ns
-    length_ns = counted_ns(
-        measured.duration_ns, window.duration_ns, timeout_ns if waits_for_flush else 0
-    )
-    counted_per_s = measured.records * 1e9 / length_ns
-    throughput = max(counted_per_s, measured.throughput_records_per_s or 0.0)
+    if is_max_rate(window.manifest) or (measured.latency_ns.p50 or 0) > timeout_ns:
+        timeout_ns = 0  # records that typically wait longer wait for something else
+    length_ns = counted_ns(measured.duration_ns, window.duration_ns, timeout_ns)
+    throughput = max(measured.records * 1e9 / length_ns, measured.throughput_records_per_s or 0.0)
     return replace(measured, throughput_records_per_s=throughput)
 
 
 def model_error(
-    point: TradeOffPoint, observed: Measured | JobObserved, buffers_per_s: float | None
-) -> ModelError:
+    point: results.TradeOffPoint,
+    observed: results.Measured | results.JobObserved,
+    buffers_per_s: float | None,
+) -> results.ModelError:
     """Error of the prediction of the recorded setting, without figures that the model was fitted
     to; `observed` is of the part that the prediction stands for, see `ComparedRun`."""
     if RATE_IS_FITTED in point.notes:
         point = replace(point, throughput_records_per_s=None, buffers_per_s=None)
     too_low = _relative(point.latency_ns.mean, point.mean_latency_at_least_ns)
-    return ModelError(
+    return results.ModelError(
         throughput=_relative(point.throughput_records_per_s, observed.throughput_records_per_s),
         p50=_relative(point.latency_ns.p50, observed.latency_ns.p50),
         p99=_relative(point.latency_ns.p99, observed.latency_ns.p99),
@@ -196,107 +158,80 @@ def _relative(predicted: float | None, observed: float | None) -> float | None:
     return None if predicted is None or not observed else (predicted - observed) / observed
 
 
-def _buffers_per_s(observed: Measured, *, is_from_between: bool) -> float | None:
-    """Buffers per second, over the length of time that throughput is of where that was recorded."""
-    if is_from_between:
-        return observed.buffers * 1e9 / observed.duration_ns if observed.duration_ns else None
-    records_per_s = observed.throughput_records_per_s
-    if not observed.records or records_per_s is None:
-        return None
-    return observed.buffers / observed.records * records_per_s
-
-
 @dataclass(frozen=True, slots=True)
 class AdvisedRun:
     """The predictions of a run with ascending settings, their error, advice, and the share of their
     records that were recorded; the others passed on local channels."""
 
-    points: tuple[TradeOffPoint, ...]
-    error: ModelError
-    advice: Advice
+    points: tuple[results.TradeOffPoint, ...]
+    error: results.ModelError
+    advice: results.Advice
     recorded_share: float = 1.0
 
 
 def advise(
     run: RecordedRun,
-    compared: ComparedRun,
+    measured: results.Measured,
     predictions: Predictions,
     grid: Grid,
     targets: Sequence[Target],
 ) -> AdvisedRun:
-    """Advice on a run, among the settings that the grid asks for."""
+    """Advice on a run, among the settings that the grid asks for; `measured` as of
+    `compared_runs`."""
     settings, rows = zip(*predictions.of_run(run), strict=True)
     points = tuple(row.point for row in rows)
     asked = grid.asked(recorded_setting(run.manifest), is_max_rate=is_max_rate(run.manifest))
     recorded = next(row for row in rows if row.point.is_recorded)
-    measured = compared.measured
     share = 1.0 if recorded.job == ALONE else recorded_share(run, measured)
-    if measured.throughput_records_per_s is not None:
-        records_per_s = measured.throughput_records_per_s / share
+    records_per_s, buffers_per_s = measured.throughput_records_per_s, None
+    if records_per_s is not None:
+        records_per_s /= share
         measured = replace(measured, throughput_records_per_s=records_per_s)
-    is_from_between = run.manifest.is_from_between
-    error = model_error(
-        recorded.point, measured, _buffers_per_s(measured, is_from_between=is_from_between)
-    )
+    if run.manifest.is_from_between and measured.duration_ns:
+        buffers_per_s = measured.buffers * 1e9 / measured.duration_ns
+    elif not run.manifest.is_from_between and measured.records and records_per_s is not None:
+        buffers_per_s = measured.buffers / measured.records * records_per_s  # over the same time
+    error = model_error(recorded.point, measured, buffers_per_s)
     if error.is_tail_off:
         points = tuple(each.without_tail for each in points)
-    found = advice(
-        points,
-        targets,
-        error,
-        asked=[place for place, each in enumerate(settings) if each in asked],
-        why_not=withheld(error, points),
-    )
+    places = [place for place, each in enumerate(settings) if each in asked]
+    found = advice(points, targets, error, asked=places, why_not=withheld(error, points))
     return AdvisedRun(points, error, found, share)
 
 
-def answers_of(
-    observed: Sequence[ObservedRun],
-    compared: Sequence[ComparedRun],
-    advised: Sequence[AdvisedRun],
-    judged: Sequence[JudgedEdge],
-    details: Sequence[RunDetails | None],
-    predictions: Predictions,
-) -> list[EdgeAnswer]:
-    """The answer about each run, in their order; edges behind another one that are taken alone say
-    so."""
-    of_runs = zip(observed, compared, advised, judged, details, strict=True)
-    answers = [_answer(*each) for each in of_runs]
-    for place, each in enumerate(observed):
-        if predictions.is_taken_alone(each.run):
-            remarks = (*answers[place].remarks, TAKEN_ALONE)
-            answers[place] = replace(answers[place], remarks=remarks)
-    return answers
-
-
-def _answer(
+def answer_of(
     observed: ObservedRun,
-    compared: ComparedRun,
+    simulated: results.SimulatedPart,
     advised: AdvisedRun,
     judged: JudgedEdge,
-    details: RunDetails | None,
-) -> EdgeAnswer:
+    details: results.RunDetails | None,
+    *,
+    is_taken_alone: bool,
+) -> results.EdgeAnswer:
+    """The answer about a run; an edge behind another one that is taken alone says so."""
     flink = flink_metrics(observed.run, observed.measured)
     messages, cpu_cost = message_counts(observed), cpu_cost_of(observed)
     points = advised.points
     if observed.run.manifest.is_from_between:
         points = since_trigger(points, observed.measured.checkpoints)
-    return EdgeAnswer(
+    remarks = caveats(observed, None if flink is None else flink.share)
+    latency = LogLinearHistogram.from_bytes(*(each.histogram for each in observed.rows.totals))
+    return results.EdgeAnswer(
         trace=_described(observed.run, uncounted_loss(observed)),
         observed=observed.measured,
         model_error=advised.error,
         trade_offs=priced(points, observed.measured, messages, cpu_cost, advised.recorded_share),
         advice=advised.advice,
-        simulated=compared.simulated,
+        simulated=simulated,
         messages=messages,
         channels=replayed_channels(observed),
-        latency_distribution=latency_distribution(observed.rows).known_within(
+        latency_distribution=distribution(latency).known_within(
             observed.run.manifest.clock.error_ns
         ),
         regimes=regime_shares(observed.rows),
         diagnosis=judged.diagnosis,
         over_time=over_time(observed),
-        remarks=caveats(observed, None if flink is None else flink.share),
+        remarks=(*remarks, results.TAKEN_ALONE) if is_taken_alone else remarks,
         is_bottleneck=judged.is_bottleneck,
         bottleneck=judged.bottleneck,
         details=details,
@@ -310,13 +245,13 @@ def _answer(
     )
 
 
-def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescription:
+def _described(run: RecordedRun, losses: tuple[results.TraceLoss, ...]) -> results.TraceDescription:
     indexes = [(file, file_index(file)) for file in run.files]
     whole_from_ns, whole_to_ns = run.whole_ns or (run.from_ns, run.to_ns)
     link = link_of(run.manifest.scenario.get("link"))
     damaged = tuple(file.title for file, index in indexes if not index.is_whole)
     cut = dict.fromkeys([run.cut, *(f"{each} is cut off" for each in damaged)])
-    return TraceDescription(
+    return results.TraceDescription(
         path=str(run.path),
         started_at=run.manifest.started_at,
         config=effective_flink_keys(recorded_network(run.manifest))
@@ -331,7 +266,7 @@ def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescript
         edge_number=run.ends.number,
         edge=run.edge_name,
         origin=run.manifest.origin,
-        part=TracePart(
+        part=results.TracePart(
             run.from_ns - whole_from_ns,
             run.to_ns - whole_from_ns,
             whole_to_ns - whole_from_ns,
@@ -351,28 +286,26 @@ def job_answer(
     predictions: Predictions,
     observed: Mapping[int, ObservedRun],
     targets: Sequence[Target] = (),
-) -> JobAnswer:
-    """The answer about a job, from its edges by number of the run."""
-    points = tuple(_point(plan, each, predictions) for each in plan.order)
+) -> results.JobAnswer:
     seen = _job_observed(plan, observed)
+    points = _points(plan, predictions)
     recorded = next(each for each in points if each.is_recorded)
     ends = [each.ends for each in plan.edges]
     own = [each.ends.name for each in plan.edges if has_own_timeout(each.manifest)]
     notes = [SET_BY_OPERATOR.format(", ".join(own))] if own else []
     error = model_error(recorded, seen, seen.buffers_per_s)
-    points = _to_rely_on(points, error)
+    points = _points(plan, predictions, error)
     why_not = withheld(error, points)
     choice, by_task = None if why_not else chosen(points, targets, error), None
     search = TaskSearch.of(plan, predictions, choice, targets, error)
     if plan.searched and search is not None and (ended := search.ended()) is not None:
         shown, by_task = ended
-        points = tuple(_point(plan, each, predictions) for each in shown.order)
-        points = _to_rely_on(points, error)
+        points = _points(shown, predictions, error)
     if choice is not None and own:
         choice = set_by_operators(choice, points, recorded)
     fed = [each.target for each in ends]
     assumed = predictions.of(plan, plan.candidates.index(plan.recorded), WHOLE_JOB).assumed
-    return JobAnswer(
+    return results.JobAnswer(
         path=str(plan.run.path),
         edges=tuple(each.name for each in ends),
         edge_numbers=tuple(each.number for each in ends),
@@ -383,36 +316,13 @@ def job_answer(
         simulated_ns=plan.part.simulated_ns,
         is_whole=plan.part.simulated_ns >= plan.run.duration_ns,
         notes=(*not_to_the_end(plan.edges), *notes, *assumed),
-        advice=Advice(withheld=why_not) if why_not else advice_of_job(choice, recorded),
+        advice=results.Advice(withheld=why_not) if why_not else advice_of_job(choice, recorded),
         by_task=by_task,
     )
 
 
-def whole_jobs(
-    observed: Sequence[ObservedRun],
-    answers: Sequence[EdgeAnswer],
-    wholes: Mapping[tuple[RunPlace, int], JobAnswer],
-) -> list[JobAnswer]:
-    """The answers about recorded jobs with their edges; an exchange that is in no job of several is
-    one by itself.
-
-    Args:
-        wholes: answers about jobs of several edges, by the key that their edges have in common.
-    """
-    jobs: list[JobAnswer] = []
-    pairs = zip(observed, answers, strict=True)
-    for key, group in groupby(pairs, key=lambda pair: pair[0].run.job):
-        edges = [answer for _, answer in group]
-        if key in wholes:
-            edges.sort(key=lambda each: each.trace.edge_number)
-            jobs.append(replace(wholes[key], answers=tuple(edges)))
-        else:
-            jobs += [each.alone for each in edges]
-    return jobs
-
-
 def search_further(
-    predictions: Predictions, jobs: Sequence[JobAnswer], targets: Sequence[Target]
+    predictions: Predictions, jobs: Sequence[results.JobAnswer], targets: Sequence[Target]
 ) -> list[Plan]:
     """The plans with the timeouts of tasks to simulate next; see `task_timeouts`."""
     plans = [each for each in predictions.plans if each.job == ALONE]
@@ -422,26 +332,25 @@ def search_further(
     return plans
 
 
-def _point(plan: Plan, number: int, predictions: Predictions) -> JobPoint:
-    total = predictions.of(plan, number, WHOLE_JOB).point
-    edges = tuple(predictions.of(plan, number, place).point for place in range(len(plan.edges)))
-    timeouts_ns = tuple(each.network.buffer_timeout_ns for each in plan.candidates[number])
-    why = total.why_unknown
-    if why is not None:
-        pairs = zip(plan.edges, edges, strict=True)
-        name = next((run.ends.name for run, each in pairs if each.why_unknown == why), None)
-        total = replace(total, why_unknown=why if name is None else f"{name}: {why}")
-    return JobPoint.of(total, timeouts_ns, edges)
-
-
-def _to_rely_on(points: tuple[JobPoint, ...], error: ModelError) -> tuple[JobPoint, ...]:
+def _points(
+    plan: Plan, predictions: Predictions, error: results.ModelError | None = None
+) -> tuple[results.JobPoint, ...]:
     """The predictions of a job, without its p99 if the model is too far off in it alone."""
-    if not error.is_tail_off:
-        return points
-    return tuple(each.without_tail for each in points)
+    found = []
+    for number in plan.order:
+        total = predictions.of(plan, number, WHOLE_JOB).point
+        edges = tuple(predictions.of(plan, number, place).point for place in range(len(plan.edges)))
+        timeouts_ns = tuple(each.network.buffer_timeout_ns for each in plan.candidates[number])
+        if (why := total.why_unknown) is not None:
+            pairs = zip(plan.edges, edges, strict=True)
+            name = next((run.ends.name for run, each in pairs if each.why_unknown == why), None)
+            total = replace(total, why_unknown=why if name is None else f"{name}: {why}")
+        point = results.JobPoint.of(total, timeouts_ns, edges)
+        found.append(point.without_tail if error is not None and error.is_tail_off else point)
+    return tuple(found)
 
 
-def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> JobObserved:
+def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> results.JobObserved:
     """Observations of the whole job: of channels that were not recorded, by Flink's counters; of
     buffers, the recorded ones."""
     sources = {each.ends.source for each in plan.edges}
@@ -458,7 +367,7 @@ def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> JobObserve
         if each.duration_ns and not each.is_unseen
     ]
     is_known = len(ends) == 1 and not ends[0].manifest.is_from_between
-    return JobObserved(
+    return results.JobObserved(
         sum(each for each in rates if each is not None) if None not in rates else None,
         observed[ends[0].run].measured.latency_ns if is_known else UNKNOWN_LATENCY,
         sum(buffers) if buffers else None,

@@ -37,18 +37,10 @@ def convert(
     buckets: int = 16,
     options: Mapping[str, str] | None = None,
 ) -> int:
-    """Write the events of all runs at some paths into a new table.
-
-    Args:
-        out: directory, or a URI that Spark can write to; must not be there yet.
-        form: of FORMS.
-        buckets: a channel is in bucket channel mod `buckets`.
-        options: of the data source, such as channels.
-
-    Returns: the number of rows.
-
-    Raises: ConfigError where this Spark has no Delta Lake.
-    """
+    """Write the events of all runs at some paths into a new table in one of FORMS, in a directory
+    or at a URI that Spark can write to; a channel is in bucket channel mod `buckets`. Options are
+    those of the data source, such as channels. Returns: the number of rows. Raises: ConfigError
+    where this Spark has no Delta Lake."""
     events = _with_partitions(_events(spark, paths, options or {}), buckets)
     balanced = events.hint("rebalance", *PARTITIONED_BY)
     writer = (

@@ -54,10 +54,8 @@ class EdgeTimeouts:
     of: tuple[tuple[str, int], ...]
 
     def on(self, edges: Sequence[Edge]) -> list[int | None]:
-        """The timeout of each edge; None for the recorded one.
-
-        Raises: ConfigError for an edge that does not exist, or a name of edges of several tasks.
-        """
+        """The timeout of each edge; None for the recorded one. Raises: ConfigError for an edge that
+        does not exist, or a name of edges of several tasks."""
         found: list[int | None] = [None] * len(edges)
         for text, timeout_ns in self.of:
             if text.isdecimal():
@@ -112,7 +110,6 @@ class Pairs:
         self.is_local = np.fromiter((infos[each].is_local for each in self._newest), bool)
 
     def summed(self, values: IntArray) -> IntArray:
-        """Values of channels as those of pairs."""
         found = np.zeros(len(self.keys), np.int64)
         np.add.at(found, self._place, values)
         return found
@@ -171,15 +168,12 @@ def local_edges(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     if not run.manifest.is_from_between:
         return []
     return [
-        replace(run, run=_NO_NUMBER, edge=each.index, manifest=run.manifest.of_edge(each.index))
+        replace(run, run=-1, edge=each.index, manifest=run.manifest.of_edge(each.index))
         for each in run.flow
         if each.index not in recorded
         and local_share(run, each.index) == 1
         and received_per_s(run, each.index) is not None
     ]
-
-
-_NO_NUMBER = -1
 
 
 def local_share(run: RecordedRun, index: int) -> float:
@@ -226,15 +220,10 @@ class ProducedEdge:
 
 def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> ProducedEdge:
     """The edge that the channels of a manifest belong to, with their milestones."""
-    vertices: set[bytes | None] = set()
-    graphs: set[bytes] = set()
-    for channel in manifest.channels:
-        producer = producer_of(channel.partition)
-        if producer is None:
-            vertices.add(None)
-        else:
-            vertices.add(producer.execution_vertex_id.job_vertex_id.raw)
-            graphs.add(producer.execution_graph_id.raw)
+    producers = [producer_of(each.partition) for each in manifest.channels]
+    known = [each for each in producers if each is not None]
+    vertices = {each.execution_vertex_id.job_vertex_id.raw for each in known}
+    is_one = len(vertices) == 1 and len(known) == len(producers)
     passed_ns: dict[tuple[int, int], int] = {}
     for row in milestones:
         key = row.data_type, row.value
@@ -243,8 +232,8 @@ def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> 
     numbers = {channel.edge for channel in manifest.channels}
     own = edges.get(numbers.pop()) if len(numbers) == 1 else None
     return ProducedEdge(
-        vertices.pop() if len(vertices) == 1 else None,
-        frozenset(graphs),
+        vertices.pop() if is_one else None,
+        frozenset(each.execution_graph_id.raw for each in known),
         passed_ns,
         None if own is None else own.source,
         None if own is None or not own.target_tasks else _reached(own.target, edges.values()),
@@ -252,7 +241,6 @@ def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> 
 
 
 def _reached(vertex: int, edges: Iterable[Edge]) -> frozenset[int]:
-    """A vertex and all that its records come to."""
     found, before = {vertex}, set[int]()
     while found != before:
         before = set(found)
@@ -261,8 +249,6 @@ def _reached(vertex: int, edges: Iterable[Edge]) -> frozenset[int]:
 
 
 class EdgeOrder:
-    """The order of the edges of one trace."""
-
     def __init__(self, edges: Sequence[ProducedEdge]) -> None:
         self._edges = edges
         self._ancestors = ancestors(each.vertex for each in edges if each.vertex is not None)

@@ -152,21 +152,17 @@ class _Windows:
         at_ns = block["at_ns"][data].astype(np.int64) - from_ns
         channels = block["channel"][data]
         np.add.at(self.passed_bytes, at_ns // self.width_ns, block["payload_bytes"][data])
-        for channel in np.unique(channels).tolist():
-            found_ns = int(at_ns[channels == channel].min())
-            self.first_ns[channel] = min(self.first_ns.get(channel, found_ns), found_ns)
         self.is_begun |= bool((block["sequence_number"][data] <= FIRST_NUMBER).any())
         credit = (block["kind"] == MessageKind.ADD_CREDIT) & is_known
-        back_ns = block["at_ns"][credit].astype(np.int64) - from_ns
-        self._add_credited(at_ns, channels, back_ns, block["channel"][credit])
-
-    def _add_credited(
-        self, at_ns: IntArray, channels: IntArray, back_ns: IntArray, back_of: IntArray
-    ) -> None:
+        back_ns, back_of = (
+            block["at_ns"][credit].astype(np.int64) - from_ns,
+            block["channel"][credit],
+        )
         order = np.lexsort((back_ns, back_of))
         back_ns, back_of = back_ns[order], back_of[order]
         for channel in np.unique(channels).tolist():
             own_ns = at_ns[channels == channel]
+            self.first_ns[channel] = min(self.first_ns.get(channel, SEARCH_NS), int(own_ns.min()))
             first, last = np.searchsorted(back_of, [channel, channel + 1])
             place = first + np.searchsorted(back_ns[first:last], own_ns)
             is_back = place < last
@@ -191,20 +187,14 @@ def start_up_ns(files: Iterable[TraceFile], from_ns: int, to_ns: int) -> int:
         with TraceReader(file, file_index(file).within(from_ns, to_ns)) as reader:
             for block in reader.events(_COLUMNS, None, from_ns, to_ns):
                 windows.add(block, from_ns)
-    first = _first_steady(windows.passed_bytes, windows.opened)
+    # The first window that is like most, from the one on in which the last channel opened; that one
+    # if there is none, for then the load itself is not steady.
+    middle, first = float(np.median(windows.passed_bytes)), windows.opened
+    near = (windows.passed_bytes >= middle / NEAR) & (windows.passed_bytes <= middle * NEAR)
+    first += int(np.argmax(near[first : MOST + 1]))
     if windows.is_begun:
         first = _first_quick(windows.credited, first)
     return first * windows.width_ns
-
-
-def _first_steady(passed_bytes: IntArray, opened: int) -> int:
-    """The first window that is like most, from the one on in which the last channel opened; that
-    one if there is none, for then the load itself is not steady."""
-    middle = float(np.median(passed_bytes))
-    for window in range(opened, MOST + 1):
-        if middle / NEAR <= passed_bytes[window] <= middle * NEAR:
-            return window
-    return opened
 
 
 def _first_quick(credited: IntArray, steady: int) -> int:

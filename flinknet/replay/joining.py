@@ -17,7 +17,7 @@ whose error is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
 
@@ -83,7 +83,7 @@ class Part:
 
     @property
     def measured(self) -> tuple[int, int] | None:
-        """From its first data buffer to its last one; None without any."""
+        """From its first data buffer to its last one."""
         from_ns, to_ns = self.manifest.measured_from_ns, self.manifest.measured_to_ns
         return None if from_ns is None or to_ns is None else (from_ns, to_ns)
 
@@ -113,22 +113,28 @@ def groups_of(parts: Sequence[Part], together: Together = Together.AUTO) -> list
 
     @cache
     def may_be_one(one: int, other: int) -> bool:
-        return _may_be_one(parts[one], parts[other])
+        """Whether recordings that have ids in common may be one run, by when they were made."""
+        first, later = parts[one], parts[other]
+        if first.measured is None or later.measured is None:
+            return True
+        if not is_same_clock(first.manifest.clock, later.manifest.clock):
+            return True
+        if first.measured[0] < later.measured[1] and later.measured[0] < first.measured[1]:
+            return True
+        shared = first.receivers.keys() & later.receivers.keys()
+        return any(not (first.receivers[x][1] and later.receivers[x][1]) for x in shared)
 
+    is_one = together is Together.ONE
     for place, part in enumerate(parts):
         if not part.manifest.is_from_between:
             continue
-        keys: Iterable[bytes | str] = [*part.executions, *part.receivers]
-        if together is Together.ONE:
-            keys = [""]
+        keys: Iterable[bytes | str] = [""] if is_one else [*part.executions, *part.receivers]
         for key in keys:
             known = owners.setdefault(key, [])
             fitting = [
                 other
                 for other in known
-                if group[other] == group[place]
-                or together is Together.ONE
-                or may_be_one(other, place)
+                if group[other] == group[place] or is_one or may_be_one(other, place)
             ]
             for other in fitting:
                 first, last = sorted((group[other], group[place]))
@@ -144,30 +150,17 @@ def groups_of(parts: Sequence[Part], together: Together = Together.AUTO) -> list
 def without_idle(groups: Sequence[list[Part]]) -> tuple[list[list[Part]], list[Part]]:
     """The groups without recordings of taps that no data passed, which are of no run; and these,
     unless they are all that there is."""
-    is_idle = [
-        not others and each.manifest.is_from_between and each.measured is None
-        for each, *others in groups
-    ]
-    if all(is_idle):
-        return list(groups), []
-    used = [group for group, idle in zip(groups, is_idle, strict=True) if not idle]
-    return used, [group[0] for group, idle in zip(groups, is_idle, strict=True) if idle]
-
-
-def _may_be_one(one: Part, other: Part) -> bool:
-    """Whether two recordings that have ids in common may be one run, by when they were made."""
-    clocks = one.manifest.clock, other.manifest.clock
-    spans = one.measured, other.measured
-    if not is_same_clock(*clocks) or spans[0] is None or spans[1] is None:
-        return True
-    if spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1]:
-        return True
-    shared = one.receivers.keys() & other.receivers.keys()
-    return any(not (one.receivers[each][1] and other.receivers[each][1]) for each in shared)
+    used, idle = list[list[Part]](), list[Part]()
+    for group in groups:
+        first, *others = group
+        if others or not first.manifest.is_from_between or first.measured is not None:
+            used.append(group)
+        else:
+            idle.append(first)
+    return (used, idle) if used else (list(groups), [])
 
 
 def join(parts: Sequence[Part]) -> list[JoinedPart]:
-    """The part of each recording in the run that they make up."""
     same = _same_channels(parts)
     clocks = relate(parts, same)
     owners = _owners(parts, clocks, same)
@@ -200,18 +193,15 @@ def run_of(members: Sequence[JoinedPart]) -> Run:
 def _same_channels(parts: Sequence[Part]) -> dict[tuple[int, int], list[SameChannel]]:
     """Channels in both of two recordings: by the id of the receiver, and by the partition where
     both know it."""
-    first: dict[str, list[tuple[int, int, str]]] = {}
+    first: dict[str, tuple[int, int, str]] = {}
+    found: dict[tuple[int, int], list[SameChannel]] = {}
     for place, part in enumerate(parts):
         for channel in part.manifest.channels:
-            holders = first.setdefault(channel.receiver_id, [])
-            holders.append((place, channel.index, channel.partition))
-    found: dict[tuple[int, int], list[SameChannel]] = {}
-    for holders in first.values():
-        one, index, partition = holders[0]
-        for other, other_index, other_partition in holders[1:]:
-            is_other = partition and other_partition and partition != other_partition
-            if other != one and not is_other:
-                found.setdefault((one, other), []).append((index, other_index))
+            own = place, channel.index, channel.partition
+            one, index, partition = first.setdefault(channel.receiver_id, own)
+            is_other = partition and channel.partition and partition != channel.partition
+            if place != one and not is_other:
+                found.setdefault((one, place), []).append((index, channel.index))
     return found
 
 
@@ -264,12 +254,9 @@ def _edges(part: Part, known: dict[object, int]) -> list[int]:
 def _ranges(numbers: Sequence[tuple[int, int]]) -> list[ChannelRange]:
     found: list[ChannelRange] = []
     for channel, number in sorted(numbers):
-        last = found[-1] if found else None
-        if last is not None and (channel, number) == (
-            last.first + last.count,
-            last.number + last.count,
-        ):
-            found[-1] = replace(last, count=last.count + 1)
+        first, count, first_number = astuple(found[-1]) if found else (-1, 0, -1)
+        if (channel, number) == (first + count, first_number + count):
+            found[-1] = ChannelRange(first, count + 1, first_number)
         else:
             found.append(ChannelRange(channel, 1, number))
     return found
@@ -285,14 +272,9 @@ def labels_of(paths: Iterable[AnyPath]) -> list[str]:
 # Clocks
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Passed:
-    """Instants at which a channel's messages passed a recording: those of the producer, in the
-    order of their numbers; the request for the partition, and each credit message after it."""
-
-    sequence_number: IntArray
-    data_ns: IntArray
-    asked_ns: IntArray
+_Passed = tuple[IntArray, IntArray, IntArray]
+"""Instants at which a channel's messages passed a recording: those of the producer, behind their
+ascending numbers; and of the request for the partition with each credit message after it."""
 
 
 def relate(
@@ -333,9 +315,16 @@ def relate(
         for known in waiting:
             nearest = sorted(steps.get(known, ()), key=lambda step: step[1].error_ns or 0)
             for other, step in nearest:
-                if other not in relations:
-                    relations[other] = _after(relations[known], step)
-                    waiting.append(other)
+                if other in relations:
+                    continue
+                waiting.append(other)
+                before = relations[known]
+                errors_ns = before.error_ns, step.error_ns
+                relations[other] = ClockRelation(
+                    max(before.basis, step.basis, key=BASES.index),
+                    before.offset_ns + step.offset_ns,
+                    None if None in errors_ns else sum(x or 0 for x in errors_ns),
+                )
     return [relations[place] for place in range(len(runs))]
 
 
@@ -347,15 +336,20 @@ def by_messages(one: Run, other: Run, channels: Sequence[SameChannel]) -> ClockR
         (_passed(one, left), _passed(other, right))
         for left, right in sorted(channels)[:CHANNELS_COMPARED]
     ]
-    data = np.concatenate([_between(*each) for each in passed], axis=1)
+    both = []
+    for (numbers, left_ns, _), (other_numbers, right_ns, _) in passed:
+        _, ours, theirs = np.intersect1d(
+            numbers, other_numbers, assume_unique=True, return_indices=True
+        )
+        both.append(np.stack((left_ns[ours], left_ns[ours] - right_ns[theirs])))
+    data = np.concatenate(both, axis=1)
     if not data.size:
         return None
     for messages, part_ns in ((None, PART_NS), (None, FOREVER_NS), (1, FOREVER_NS)):
         asked = []
-        for left, right in passed:
-            count = min(len(left.asked_ns), len(right.asked_ns), messages or ROWS_COMPARED)
-            ours, theirs = left.asked_ns[:count], right.asked_ns[:count]
-            asked.append(np.stack((ours, ours - theirs)))
+        for (_, _, left_ns), (_, _, right_ns) in passed:
+            count = min(len(left_ns), len(right_ns), messages or ROWS_COMPARED)
+            asked.append(np.stack((left_ns[:count], left_ns[:count] - right_ns[:count])))
         bounds = _bounds(data, np.concatenate(asked, axis=1), part_ns)
         if bounds is not None:
             low, high = bounds
@@ -416,30 +410,15 @@ def _passed(run: Run, channel: int) -> _Passed:
                 if rows >= ROWS_COMPARED:
                     break
     if not parts:
-        return _Passed(_NOTHING, _NOTHING, _NOTHING)
+        return _NOTHING, _NOTHING, _NOTHING
     found = {name: np.concatenate([part[name] for part in parts]) for name in _COLUMNS}
     is_sent = (found["kind"] == MessageKind.BUFFER_RESPONSE) & (found["point"] == TracePoint.SENT)
     number, first = np.unique(found["sequence_number"][is_sent], return_index=True)
     is_request = found["kind"] == MessageKind.PARTITION_REQUEST
     is_asked = is_request | (found["kind"] == MessageKind.ADD_CREDIT)
     since = int(np.argmax(is_request)) if is_request.any() else len(is_request)
-    return _Passed(
+    return (
         number.astype(np.int64),
         found["at_ns"][is_sent][first].astype(np.int64),
         found["at_ns"][since:][is_asked[since:]].astype(np.int64),
     )
-
-
-def _between(left: _Passed, right: _Passed) -> IntArray:
-    """Instants of buffers that both have, and the differences, each by its own clock."""
-    _, ours, theirs = np.intersect1d(
-        left.sequence_number, right.sequence_number, assume_unique=True, return_indices=True
-    )
-    return np.stack((left.data_ns[ours], left.data_ns[ours] - right.data_ns[theirs]))
-
-
-def _after(known: ClockRelation, step: ClockRelation) -> ClockRelation:
-    weakest = max(known.basis, step.basis, key=BASES.index)
-    errors = known.error_ns, step.error_ns
-    error_ns = None if errors[0] is None or errors[1] is None else errors[0] + errors[1]
-    return ClockRelation(weakest, known.offset_ns + step.offset_ns, error_ns)

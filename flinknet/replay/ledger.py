@@ -1,6 +1,5 @@
 """The ledger of a recorded job, from its own events, or from what a tap or capture saw and Flink
-reported: where the time of each task and channel went.
-"""
+reported: where the time of each task and channel went."""
 
 from __future__ import annotations
 
@@ -26,7 +25,6 @@ from flinknet.results.ledger import (
     CheckpointCounts,
     EdgeTime,
     HostTime,
-    InputTime,
     Ledger,
     SeenBy,
     TaskTime,
@@ -68,16 +66,13 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
     ends = [each.run.ends for each in edges]
     times = [_own_edge(each) for each in edges]
     amounts = [_Amounts(each) for each in edges]
-    names = {each.source: each.source_tasks for each in ends}
-    names |= {each.target: each.target_tasks for each in ends}
     reported = task_shares(edges[0].run)
     vertices = {}
-    vertex_names = {
-        vertex: name
-        for each in ends
-        for vertex, name in ((each.source, each.source_name), (each.target, each.target_name))
-    }
-    for vertex, name in vertex_names.items():
+    named = {}
+    for each in ends:
+        named[each.source] = each.source_name, each.source_tasks
+        named[each.target] = each.target_name, each.target_tasks
+    for vertex, (name, known) in named.items():
         into = [place for place, each in enumerate(ends) if each.target == vertex]
         out = [place for place, each in enumerate(ends) if each.source == vertex]
         consumers = {each.consumer: each for place in into for each in times[place].inputs}
@@ -88,7 +83,6 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
         works = [amounts[place].of_task(WORKING, producers=False) for place in into]
         tasks = []
         for subtask in sorted(subtasks):
-            known = names.get(vertex, ())
             waited = min(sum(each.get(subtask, 0.0) for each in waits), 1.0)
             worked = max((each.get(subtask, 0.0) for each in works), default=0.0)
             own = consumers.get(subtask)
@@ -140,22 +134,21 @@ def _own_edge(observed: ObservedRun) -> EdgeTime:
     amounts = _Amounts(observed)
     passed = amounts.of_pairs(TRANSITS, pairs) * ~pairs.is_local
     late = amounts.of_pairs(LATE_TRANSITS, pairs) / np.maximum(passed, 1)
-    shares[LATE] = np.where(passed > 0, late, 0.0) * (not _is_crowded(observed))
+    # Where other processes have most of the processors, buffers are late wherever they go.
+    used = _processors(observed)
+    others, cores = (number_of(used.get(each)) or 0.0 for each in ("outside_share", "cores"))
+    shares[LATE] = np.where(passed > 0, late, 0.0) * (not others >= HELD_FROM * cores > 0)
     records = pairs.summed(rows.consumed.of(pairs.channel, "count"))
+    written = None
+    if is_blocking(observed.run.manifest):
+        starts_ns = [row.from_ns for row in rows.throughput if row.buffers]
+        written = min(min(starts_ns, default=math.inf) / observed.measured.duration_ns, 1.0)
     return replace(
         pairs.edge(records, shares, mean=REGIMES),
         has_barriers=any(row.data_type in BARRIER_TYPES for row in rows.messages),
-        written=_written(observed),
+        written=written,
         credit=observed.credit,
     )
-
-
-def _written(observed: ObservedRun) -> float | None:
-    """Share of the time before the first buffer of a blocking exchange left; None for others."""
-    if not is_blocking(observed.run.manifest):
-        return None
-    starts_ns = [row.from_ns for row in observed.rows.throughput if row.buffers]
-    return min(min(starts_ns, default=math.inf) / observed.measured.duration_ns, 1.0)
 
 
 def _stood_still(edges: Sequence[EdgeTime], place: str) -> float:
@@ -182,7 +175,6 @@ class _Amounts:
         return dict(zip(tasks, (own["amount"] / self._whole_ns).tolist(), strict=True))
 
     def of_pairs(self, what: str, pairs: Pairs) -> IntArray:
-        """Numbers of pairs; 0 where there is none."""
         own = self._rows.where("what", what)
         return values_at(pairs.keys, pair_keys(own["producer"], own["consumer"]), own["amount"])
 
@@ -205,14 +197,6 @@ def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
         busy, lacked, stood_ns = (number_of(each.get(name)) or 0.0 for each in shares)
         found[name] = HostTime(busy, lacked, min(stood_ns / max(observed.run.duration_ns, 1), 1.0))
     return found
-
-
-def _is_crowded(observed: ObservedRun) -> bool:
-    """Whether other processes had most of the processors: then buffers are late wherever they
-    go."""
-    processors = _processors(observed)
-    others, cores = (number_of(processors.get(each)) or 0.0 for each in ("outside_share", "cores"))
-    return others >= HELD_FROM * cores > 0
 
 
 # What was recorded between TaskManagers
@@ -307,47 +291,41 @@ def typical_ns(barriers: Iterable[BarrierRow], whole_ns: int) -> int:
 def _consumers(edge: EdgeTime) -> VertexTime:
     """The tasks that read an edge, of which nothing is known but their channels."""
     count = max([len(edge.inputs), *(each.consumer + 1 for each in edge.inputs)])
-    inputs = {each.consumer: each for each in edge.inputs}
-    tasks = []
-    for subtask in range(count):
-        own = [inputs[subtask]] if subtask in inputs else []
-        tasks.append(_with_channels(TaskTime(task_of("consumers", subtask, count)), own))
-    return VertexTime("consumers", tasks)
+    tasks = [TaskTime(task_of("consumers", subtask, count)) for subtask in range(count)]
+    return VertexTime("consumers", _with_channels(tasks, [edge]))
 
 
 def _reported(vertex: Mapping[str, Any], edges: Sequence[EdgeTime], run: RecordedRun) -> VertexTime:
-    """A vertex by Flink's own metrics, and the channels to its tasks."""
     series = series_of(run)
     found, records = vertex_metrics(vertex, series), records_in(vertex, series)
-    return VertexTime(
-        found.name,
-        [
-            _with_channels(
-                TaskTime(
-                    each.name,
-                    each.task_manager,
-                    working=each.busy,
-                    waits_for_input=each.idle,
-                    waits_for_output=each.back_pressured,
-                    records=records.get(each.name),
-                    queued_buffers=each.input_queue_buffers,
-                ),
-                [own for edge in edges for own in edge.inputs if own.consumer == subtask],
+    tasks = [
+        TaskTime(
+            each.name,
+            each.task_manager,
+            working=each.busy,
+            waits_for_input=each.idle,
+            waits_for_output=each.back_pressured,
+            records=records.get(each.name),
+            queued_buffers=each.input_queue_buffers,
+        )
+        for each in found.tasks
+    ]
+    return VertexTime(found.name, _with_channels(tasks, edges))
+
+
+def _with_channels(tasks: Sequence[TaskTime], edges: Sequence[EdgeTime]) -> list[TaskTime]:
+    """The subtasks of a vertex, with what the channels to them show."""
+    found = list(tasks)
+    for subtask, task in enumerate(tasks):
+        own = [each for edge in edges for each in edge.inputs if each.consumer == subtask]
+        if own:
+            found[subtask] = replace(
+                task,
+                task_manager=task.task_manager or own[0].task_manager,
+                held_by_barrier=max(each.most[BARRIER] for each in own),
+                stood_still=min(each.most[UNANSWERED] for each in own),
             )
-            for subtask, each in enumerate(found.tasks)
-        ],
-    )
-
-
-def _with_channels(task: TaskTime, inputs: Sequence[InputTime]) -> TaskTime:
-    if not inputs:
-        return task
-    return replace(
-        task,
-        task_manager=task.task_manager or inputs[0].task_manager,
-        held_by_barrier=max(each.most[BARRIER] for each in inputs),
-        stood_still=min(each.most[UNANSWERED] for each in inputs),
-    )
+    return found
 
 
 def _with_names(edge: EdgeTime, vertices: Mapping[int, VertexTime]) -> EdgeTime:

@@ -7,8 +7,10 @@ losses that recordings themselves report.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
@@ -49,8 +51,6 @@ NAMED_LOSSES: Mapping[str, str] = {
 
 
 class OnDamage(StrEnum):
-    """Effect of damage on a replay."""
-
     STOP = "stop"
     SKIP = "skip"
 
@@ -89,11 +89,8 @@ def open_parts(
     paths: Sequence[AnyPath], on_damage: OnDamage = OnDamage.STOP, reads: FileReads = READ_HERE
 ) -> tuple[list[Part], list[TraceLoss]]:
     """Open every recording at some paths, or directly below them: the usable ones, and the losses
-    of all of them.
-
-    Raises: TraceFormatError for a path that is no recording; for a damaged one, unless damage is
-    passed over; and if none can be used.
-    """
+    of all of them. Raises: TraceFormatError for a path that is no recording; for a damaged one,
+    unless damage is passed over; and if none can be used."""
     found = list(dict.fromkeys(run for path in paths for run in find_runs(path)))
     losses = list(_without_manifest(paths))
     if on_damage is OnDamage.STOP:
@@ -129,21 +126,20 @@ def open_parts(
 
 def _with_indexes(parts: Sequence[Part], reads: FileReads) -> list[Part]:
     """The recordings, with files as they are now, whose indexes were read."""
+
+    def stamped(file: TraceFile) -> TraceFile:
+        with suppress(OSError):  # its reader says what is wrong
+            return replace(file, stamp=[*stamp_of(file)])
+        return replace(file, stamp=[])
+
     files = [file for part in parts for file in part.run.files]
-    stamps = iter(all_at(path_of(files[0].path), _stamp_of, files) if files else [])
-    found = []
-    for part in parts:
-        own = tuple(replace(file, stamp=next(stamps)) for file in part.run.files)
-        found.append(replace(part, run=replace(part.run, files=own)))
-    reads.indexes([file for part in found for file in part.run.files])
-    return found
-
-
-def _stamp_of(file: TraceFile) -> list[int]:
-    try:
-        return [*stamp_of(file)]
-    except OSError:  # its reader says what is wrong
-        return []
+    files = all_at(path_of(files[0].path), stamped, files) if files else []
+    reads.indexes(files)
+    rest = iter(files)
+    return [
+        replace(part, run=replace(part.run, files=tuple(islice(rest, len(part.run.files)))))
+        for part in parts
+    ]
 
 
 def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[TraceLoss]:
@@ -173,7 +169,6 @@ def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[Trac
 
 
 def left_out(path: AnyPath, why: str) -> TraceLoss:
-    """The loss of a recording that is not used."""
     return TraceLoss(str(path), None, LEFT_OUT_KIND, None, f"left out: {why}")
 
 
@@ -197,10 +192,7 @@ def _stated(part: Part) -> Mapping[str, Any]:
 
 
 def opened_part(recording: Recording) -> Part:
-    """Open a recording.
-
-    Raises: TraceFormatError if it is none, or if its run left other files.
-    """
+    """Open a recording. Raises: TraceFormatError if it is none, or if its run left other files."""
     run = recording.open()
     if run.manifest is None:
         TraceReader(run.path).close()  # what is no trace at all is refused as such
@@ -237,10 +229,8 @@ def _unusable_capture(stated: Mapping[str, Any]) -> str | None:
 
 
 def _usable(path: AnyPath) -> Recording:
-    """A recording without the files that cannot be used.
-
-    Raises: TraceError if nothing of it can be.
-    """
+    """A recording without the files that cannot be used. Raises: TraceError if nothing of it can
+    be."""
     if path.is_file():
         return Recording(str(path))
     manifest = RunManifest.load(path)
@@ -285,13 +275,12 @@ def _skipped(part: Part, file: DamagedFile) -> TraceLoss:
 def _without_manifest(paths: Sequence[AnyPath]) -> Iterator[TraceLoss]:
     """Directories of traces among the recordings that are none, for they lack their manifest."""
     for path in (found for given in paths for found in matching(given)):
-        if path.is_dir() and not (path / MANIFEST_NAME).is_file():
-            directories = sorted({each.parent for each in path.glob(f"*/*{TRACE_SUFFIX}")})
-            for directory in directories:
-                if not (directory / MANIFEST_NAME).is_file():
-                    yield left_out(
-                        directory, f"it has trace files and no {MANIFEST_NAME}; copy it back"
-                    )
+        if not path.is_dir() or (path / MANIFEST_NAME).is_file():
+            continue
+        for directory in sorted({each.parent for each in path.glob(f"*/*{TRACE_SUFFIX}")}):
+            if not (directory / MANIFEST_NAME).is_file():
+                why = f"it has trace files and no {MANIFEST_NAME}; copy it back"
+                yield left_out(directory, why)
 
 
 def described_recordings(
@@ -301,7 +290,7 @@ def described_recordings(
     labels = labels_of(each.part.run.path for each in members) if members else []
     found = []
     for label, each in zip(labels, members, strict=True):
-        manifest, span = each.part.manifest, each.part.measured
+        manifest, span_ns = each.part.manifest, each.part.measured
         since_ns = each.clock.offset_ns - from_ns
         found.append(
             ReplayedRecording(
@@ -310,8 +299,8 @@ def described_recordings(
                 manifest.started_at,
                 len(manifest.channels),
                 each.channels_counted,
-                None if span is None else span[0] + since_ns,
-                None if span is None else span[1] + since_ns,
+                None if span_ns is None else span_ns[0] + since_ns,
+                None if span_ns is None else span_ns[1] + since_ns,
                 each.clock,
             )
         )
@@ -320,32 +309,28 @@ def described_recordings(
 
 def sets_of(paths: Sequence[AnyPath]) -> list[RecordingSet]:
     """The sets of recordings that are one run among some run directories, for `trace info`. Events
-    are read only to relate clocks.
-
-    Raises: TraceFormatError for one that cannot be opened.
-    """
+    are read only to relate clocks. Raises: TraceFormatError for one that cannot be opened."""
     if len(paths) < 2:
         return []
     recordings = [Recording(str(path)) for path in paths]
     opened = [Part(each, each.open()) for each in recordings]
     parts = [each for each in opened if each.manifest.is_from_between]
-    return [_set_of(group) for group in groups_of(parts) if len(group) > 1]
-
-
-def _set_of(group: Sequence[Part]) -> RecordingSet:
-    parts = join(group)
-    run = run_of(parts)
-    assert run.manifest is not None
-    from_ns, to_ns = run.manifest.measured_from_ns, run.manifest.measured_to_ns
-    return RecordingSet(
-        str(run.path),
-        described_recordings(parts, from_ns or 0),
-        len(run.manifest.channels),
-        len({each.edge for each in run.manifest.channels}),
-        None if from_ns is None or to_ns is None else to_ns - from_ns,
-        tuple(loss for part in group for loss in named_losses(part, _dropped_events(part))),
-    )
-
-
-def _dropped_events(part: Part) -> dict[str, int]:
-    return {file.path: file_index(file).dropped_events or 0 for file in part.run.files}
+    found = []
+    for group in (each for each in groups_of(parts) if len(each) > 1):
+        members = join(group)
+        run = run_of(members)
+        assert run.manifest is not None
+        from_ns, to_ns = run.manifest.measured_from_ns, run.manifest.measured_to_ns
+        files = [file for part in group for file in part.run.files]
+        dropped = {each.path: file_index(each).dropped_events or 0 for each in files}
+        found.append(
+            RecordingSet(
+                str(run.path),
+                described_recordings(members, from_ns or 0),
+                len(run.manifest.channels),
+                len({each.edge for each in run.manifest.channels}),
+                None if from_ns is None or to_ns is None else to_ns - from_ns,
+                tuple(loss for part in group for loss in named_losses(part, dropped)),
+            )
+        )
+    return found

@@ -1,16 +1,11 @@
 """Replay as a pipe: runs that were read are observed; plans of their exchanges and jobs are
 predicted, which fits the costs of each run inside the executors; advice follows from predictions
-and observations.
-
-Each stage hands a typed value to the next one. JSON is made from the answers at the end, by
-`report.export`.
-"""
+and observations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -25,33 +20,21 @@ from .advise.targets import Target
 from .answers import (
     AdvisedRun,
     advise,
-    answers_of,
+    answer_of,
     compared_runs,
     job_answer,
     search_further,
-    whole_jobs,
 )
 from .edges import EdgeTimeouts
 from .observe.details import run_details
 from .observe.observed import collect, observe
 from .plans import ALONE, Plan, check_edge_timeouts, grids_for, plan_exchanges, plan_jobs
-from .predictions import Prediction, Predictions, PredictionUnit, units_of
+from .predictions import WHOLE_JOB, Prediction, Predictions, PredictionUnit, units_of
 from .price import priced_job
 from .read import RecordedRun
 from .simulations import predictions_of
 from .slices import PARTITIONS_MAX, SlicePart, prediction_of_slices, simulated_slices
-from .spark.frames import (
-    Columns,
-    collected,
-    columns_of,
-    flattened,
-    frame_of,
-    in_order,
-    map_units,
-    mapped,
-    rows_of,
-    table_of,
-)
+from .spark import frames
 from .spark.units import Checkpoint
 
 if TYPE_CHECKING:
@@ -68,7 +51,6 @@ class Replay:
 
     @property
     def answers(self) -> list[EdgeAnswer]:
-        """The answers about all edges."""
         return [each for job in self.jobs for each in job.answers]
 
 
@@ -123,14 +105,20 @@ def replay_runs(
     plans += plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
     settings = _settings_of(plans)
     on_progress("; ".join([f"simulating {counted(settings, 'setting')}", *why_long]))
-    compute = partial(predict, spark, arrivals=tables.packed_arrivals(), checkpoint=checkpoint)
-    predictions = predict_all(compute, plans)
+    arrivals = tables.packed_arrivals()
 
+    def predicted(plans: Sequence[Plan], before: Predictions) -> Predictions:
+        """The predictions of plans whose first candidates were predicted before."""
+        known = [len(each.candidates) for each in before.plans] or [0] * len(plans)
+        table = predict(spark, plans, known, arrivals=arrivals, checkpoint=checkpoint)
+        return Predictions(plans, [*before.rows, *frames.collected(Prediction, table)])
+
+    predictions = predicted(plans, Predictions((), ()))
     recorded = [
         next(row for _, row in predictions.of_run(each.run) if row.point.is_recorded)
         for each in observed
     ]
-    compared = compared_runs(spark, observed, recorded)
+    compared, simulated = compared_runs(spark, observed, recorded)
     grids = grids_for([each.run for each in observed], observed, grid)
     of_run = {each.run.run: each for each in observed}
 
@@ -153,7 +141,7 @@ def replay_runs(
         more = _settings_of(refined) - settings
         if more:
             on_progress(f"simulating {counted(more, 'setting')} in finer steps")
-            predictions = predict_all(compute, refined, predictions)
+            predictions = predicted(refined, predictions)
             advised, jobs = answered(predictions)
         while True:
             further = search_further(predictions, jobs, targets)
@@ -161,13 +149,16 @@ def replay_runs(
             if not more:
                 break
             on_progress(f"simulating {counted(more, 'setting')}, task by task")
-            predictions = predict_all(compute, further, predictions)
+            predictions = predicted(further, predictions)
             advised, jobs = answered(predictions)
 
     if details:
         on_progress("reading details")
     found = run_details(spark, tables, observed) if details else [None] * len(runs)
-    answers = answers_of(observed, compared, advised, verdicts, found, predictions)
+    answers = [
+        answer_of(*each, is_taken_alone=predictions.is_taken_alone(each[0].run))
+        for each in zip(observed, simulated, advised, verdicts, found, strict=True)
+    ]
     by_run = {
         each.run.run: (answer, own.recorded_share)
         for each, answer, own in zip(observed, answers, advised, strict=True)
@@ -176,10 +167,15 @@ def replay_runs(
         plan.run.job: priced_job(job, [by_run.get(each.run) for each in plan.edges])
         for job, plan in zip(jobs, predictions.jobs, strict=True)
     }
-    return Replay(
-        whole_jobs(observed, answers, wholes),
-        lambda: tables.named() | _tables(spark, predictions),
-    )
+    found_jobs: list[JobAnswer] = []
+    for key, group in groupby(observed, key=lambda each: each.run.job):
+        edges = [by_run[each.run.run][0] for each in group]
+        if key in wholes:
+            edges.sort(key=lambda each: each.trace.edge_number)
+            found_jobs.append(replace(wholes[key], answers=tuple(edges)))
+        else:
+            found_jobs += [each.alone for each in edges]
+    return Replay(found_jobs, lambda: tables.named() | _tables(spark, predictions))
 
 
 def _settings_of(plans: Sequence[Plan]) -> int:
@@ -194,12 +190,8 @@ def predict(
     arrivals: DataFrame | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> DataFrame:
-    """Predict every candidate of every plan. Returns: rows of Prediction.
-
-    Args:
-        known: candidates of each plan that come first and were predicted before.
-        arrivals: arrivals in the slices, from `ObservedTables.packed_arrivals`.
-    """
+    """Predict every candidate of every plan but the first ones that are known, slices by `arrivals`
+    (`ObservedTables.packed_arrivals`). Returns: rows of Prediction."""
     pairs = [
         (plan, first)
         for plan, first in zip(plans, known or [0] * len(plans), strict=True)
@@ -212,7 +204,7 @@ def predict(
         if plan.part.latest_ns is None
         for unit in units_of(plan, first)
     ]
-    table = map_units(spark, units, _columns, Prediction)
+    table = frames.map_units(spark, units, _columns, Prediction)
     if not sliced:
         return table
     assert arrivals is not None
@@ -220,8 +212,8 @@ def predict(
     return of_slices.union(table) if units else of_slices
 
 
-def _columns(unit: PredictionUnit) -> Iterable[Columns]:
-    return [columns_of(Prediction, list(predictions_of(unit)))]
+def _columns(unit: PredictionUnit) -> Iterable[frames.Columns]:
+    return [frames.columns_of(Prediction, list(predictions_of(unit)))]
 
 
 def _predict_slices(
@@ -235,48 +227,38 @@ def _predict_slices(
     wholes = {plan.run.run: units_of(plan, first, 1)[0] for plan, first in sliced}
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = (part for batch in batches for part in rows_of(SlicePart, batch))
+        found = (part for batch in batches for part in frames.rows_of(SlicePart, batch))
         for key, own in groupby(found, lambda part: (part.run, part.candidate)):
             parts = sorted(own, key=lambda part: part.slice_from_ns)
             row = prediction_of_slices(units[key], parts)
-            yield from table_of(Prediction, [row]).to_batches()
+            yield from frames.table_of(Prediction, [row]).to_batches()
 
     keys = ("run", "candidate")
     parts = simulated_slices(arrivals, wholes, checkpoint)
     parts = parts.repartition(min(len(units), PARTITIONS_MAX), *keys)
-    return in_order(mapped(parts.sortWithinPartitions(*keys), merge, Prediction), *keys)
+    return frames.in_order(
+        frames.mapped(parts.sortWithinPartitions(*keys), merge, Prediction), *keys
+    )
 
 
 def _tables(spark: SparkSession, predictions: Predictions) -> dict[str, DataFrame]:
-    """The rows as tables: exchanges as `trade_offs`, jobs and their edges as `jobs`."""
     alone = [each.run for each in predictions.plans if each.job == ALONE]
     named = {
         "trade_offs": [row for run in alone for _, row in predictions.of_run(run)],
-        "jobs": predictions.rows_of_jobs(),
+        "jobs": [
+            predictions.of(job, number, edge)
+            for job in predictions.jobs
+            for number in range(len(job.candidates))
+            for edge in range(WHOLE_JOB, len(job.edges))
+        ],
     }
     return {
-        name: flat_predictions(frame_of(spark, table_of(Prediction, rows)))
+        name: flat_predictions(frames.frame_of(spark, frames.table_of(Prediction, rows)))
         for name, rows in named.items()
         if rows
     }
 
 
-def predict_all(
-    compute: Callable[[Sequence[Plan], Sequence[int]], DataFrame],
-    plans: Sequence[Plan],
-    before: Predictions | None = None,
-) -> Predictions:
-    """Predict the candidates of some plans, but for those that were predicted before, by a function
-    that is `predict` in a session."""
-    known = [0] * len(plans) if before is None else [len(e.candidates) for e in before.plans]
-    rows = collected(Prediction, compute(plans, known))
-    return Predictions(plans, rows if before is None else [*before.rows, *rows])
-
-
-_THROUGH = frozenset({"setting", "point", "latency_ns"})
-"""Structs whose fields are columns under their own names."""
-
-
 def flat_predictions(table: DataFrame) -> DataFrame:
     """Rows of Prediction with a column for each figure and each setting."""
-    return flattened(table, _THROUGH)
+    return frames.flattened(table, ("setting", "point", "latency_ns"))

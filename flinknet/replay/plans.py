@@ -1,8 +1,5 @@
 """Plans: which settings to predict for which edges, and from which part of the recording: all of it
-where that takes seconds, else windows or slices spread over it.
-
-An exchange by itself is planned as a job of one edge.
-"""
+where that takes seconds, else windows or slices spread over it."""
 
 from __future__ import annotations
 
@@ -63,10 +60,6 @@ BEATS_MIN = 20
 """Fewest beats of the longest buffer timeout in a window: one is left over at the end of it."""
 
 
-BEATS_ARE_LEAST = f"{BEATS_MIN} beats of the longest buffer timeout are the least"
-SLICE_IS_LEAST = "a slice is the least"
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """A stretch of a run that is simulated by itself: a window, or a slice by its number among all
@@ -79,22 +72,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a run to simulate under each setting.
-
-    Attributes:
-        windows: simulated one by one and added up; the first one begins with the run, and the last
-            one ends where the part ends that the windows stand for.
-        core_ns: length to simulate, from the start, of settings that the compiled model does not
-            cover.
-        is_asked: the user chose the part, so settings with too few beats in it are refused.
-        latest_ns: of slices, which executors simulate apart from each other, the longest time from
-            the first record of a buffer until the buffer was sent; None for windows.
-    """
+    """The part of a run to simulate under each setting. Windows are simulated one by one and added
+    up; the first one begins with the run, and the last one ends where the part ends that the
+    windows stand for. Slices are windows that executors simulate apart from each other."""
 
     windows: tuple[Window, ...]
-    core_ns: int
-    is_asked: bool = False
-    latest_ns: int | None = None
+    core_ns: int  # length to simulate, from the start, of what the compiled model does not cover
+    is_asked: bool = False  # chosen by the user, so settings with too few beats in it are refused
+    latest_ns: int | None = None  # of slices, longest from a buffer's first record to its sending
 
     @property
     def from_ns(self) -> int:
@@ -121,7 +106,6 @@ class Part:
 
 
 def first_of(run: RecordedRun, duration_ns: int) -> Part:
-    """The beginning of a run, not longer than the run."""
     to_ns = min(run.to_ns, run.from_ns + duration_ns)
     return Part((Window(run.from_ns, to_ns),), to_ns - run.from_ns)
 
@@ -132,13 +116,9 @@ def part_of_exchange(
     max_records: int | None = None,
     split: int | None = None,
 ) -> tuple[Part, str | None]:
-    """The part of an exchange to simulate, and a line if it is much longer than intended.
-
-    Args:
-        max_records: records to simulate for each setting, from the start; None for the whole run
-            where that takes seconds, else windows or slices spread over it.
-        split: slices of the run; None for as many as suit its size.
-    """
+    """The part of an exchange to simulate, and a line if it is much longer than intended: its first
+    `max_records` for each setting; None for the whole run where that takes seconds, else windows or
+    slices spread over it, of which there are `split`, or as many as suit its size."""
     run, measured = observed.run, observed.measured
     core_to_ns = _end_of(run, measured.records, _core_records(measured, run))
     core_to_ns = min(run.to_ns, max(core_to_ns, run.from_ns + _least_ns(settings)))
@@ -150,11 +130,12 @@ def part_of_exchange(
         share = _share_in_seconds(run, measured, settings)
     is_asked = run.is_asked_part or (max_records is not None and to_ns < run.to_ns)
     windows: tuple[Window, ...] = (Window(run.from_ns, to_ns),)
-    latest_ns, why = None, BEATS_ARE_LEAST
+    latest_ns, least = None, f"{BEATS_MIN} beats of the longest buffer timeout are the least"
     edges = slice_edges(run, split)
     is_cut = len(edges) > 2 and (split or to_ns > core_to_ns)
     if is_spread and is_cut and observed.rows.arrivals:
-        latest_ns, why = max(row.latest_ns for row in observed.rows.arrivals), SLICE_IS_LEAST
+        latest_ns = max(row.latest_ns for row in observed.rows.arrivals)
+        least = "a slice is the least"
         slices = [each for each in slices_between(edges) if each.from_ns < to_ns]
         windows = spread_slices(slices, share)
     elif is_spread and max_records is None:
@@ -162,7 +143,13 @@ def part_of_exchange(
         windows = spread_windows(run, share, settings)
     core_ns = min(core_to_ns, windows[-1].to_ns) - run.from_ns
     part = Part(windows, core_ns, is_asked, latest_ns)
-    return part, _why_long(run, part.simulated_ns, share, why)
+    times = part.simulated_ns / (run.duration_ns * share)
+    if times < LONG_FROM:
+        return part, None
+    return part, (
+        f"{human_duration(part.simulated_ns)} of {human_duration(run.duration_ns)} are simulated,"
+        f" {times:.1f} times what is meant to be: {least}"
+    )
 
 
 def part_of_job(
@@ -230,48 +217,24 @@ def _share_in_seconds(run: RecordedRun, measured: Measured, settings: Sequence[S
     record by record, where the recording does not show when records came."""
     if run.manifest.is_from_between:
         return min(1.0, RECORDS_MAX / max(measured.records, 1))
-    messages = sum(_messages_of(run, measured, each) for each in settings)
+    messages = 0
+    for timeout_ns in (each.network.buffer_timeout_ns for each in settings):
+        beats = run.duration_ns // timeout_ns if timeout_ns > 0 else 0
+        most = measured.buffers + beats * len(run.manifest.channels)
+        messages += min(measured.records, most) if timeout_ns else measured.records
     return min(1.0, MESSAGES_MAX / max(messages, 1))
-
-
-def _messages_of(run: RecordedRun, measured: Measured, setting: Setting) -> int:
-    """Buffers of a run under a setting, roughly and at most."""
-    timeout_ns = setting.network.buffer_timeout_ns
-    if timeout_ns == 0:
-        return measured.records
-    beats = 0 if timeout_ns < 0 else run.duration_ns // timeout_ns * len(run.manifest.channels)
-    return min(measured.records, measured.buffers + beats)
-
-
-def _why_long(run: RecordedRun, simulated_ns: int, share: float, why: str) -> str | None:
-    """A line if much more of a run is simulated than its share."""
-    times = simulated_ns / (run.duration_ns * share)
-    if times < LONG_FROM:
-        return None
-    return (
-        f"{human_duration(simulated_ns)} of {human_duration(run.duration_ns)} are simulated,"
-        f" {times:.1f} times what is meant to be: {why}"
-    )
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A job to predict.
+    """A job to predict."""
 
-    Attributes:
-        job: number of the job; ALONE for an exchange by itself.
-        edges: in the direction of flow; one for an exchange by itself.
-        candidates: by number; further ones are added at the end.
-        by_edge: candidates that differ in the timeouts of some edges, which are listed last.
-        searched: further ones of a search; not listed unless they are in `by_edge`, too.
-    """
-
-    job: int
-    edges: tuple[RecordedRun, ...]
+    job: int  # number of the job; ALONE for an exchange by itself
+    edges: tuple[RecordedRun, ...]  # in the direction of flow; one for an exchange by itself
     part: Part
-    candidates: tuple[Settings, ...]
-    by_edge: tuple[Settings, ...] = ()
-    searched: tuple[Settings, ...] = ()
+    candidates: tuple[Settings, ...]  # by number; further ones are added at the end
+    by_edge: tuple[Settings, ...] = ()  # candidates with other timeouts on some edges, listed last
+    searched: tuple[Settings, ...] = ()  # further ones of a search; listed if in `by_edge`, too
 
     @property
     def run(self) -> RecordedRun:
@@ -304,8 +267,7 @@ class Plan:
         """The timeout of each task that sends, in ns; None if edges behind one of them differ."""
         of_edges = [each.network.buffer_timeout_ns for each in settings]
         sources = [each.ends.source for each in self.edges]
-        timeouts_ns = dict(zip(sources, of_edges, strict=True))
-        found = tuple(timeouts_ns[each] for each in self.tasks)
+        found = tuple(dict(zip(sources, of_edges, strict=True)).values())  # as `tasks`
         return found if self.edge_timeouts(found) == of_edges else None
 
     def refined(self, choices: Sequence[Choice]) -> Plan:
@@ -397,7 +359,6 @@ def grids_for(
 
 
 def settings_of(run: RecordedRun, grid: Grid) -> list[Setting]:
-    """The settings of a grid for a run, the recorded one among them."""
     recorded = recorded_setting(run.manifest)
     return grid.settings(recorded, is_max_rate=is_max_rate(run.manifest))
 

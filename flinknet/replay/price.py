@@ -13,16 +13,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from flinknet import results
 from flinknet.arrays import FloatArray, IntArray
-from flinknet.results import (
-    CpuCost,
-    EdgeAnswer,
-    JobAnswer,
-    Measured,
-    MessageCount,
-    Price,
-    TradeOffPoint,
-)
+from flinknet.results.trades import ratio_of
 from flinknet.trace.metrics import Series
 
 from .edges import local_share, received_per_s
@@ -67,7 +60,7 @@ USUAL_ROUNDS = 20
 SAME_RATE = 0.02
 """Relative difference of record rates below which two intervals have the same work."""
 
-_Point = TypeVar("_Point", bound=TradeOffPoint)
+_Point = TypeVar("_Point", bound=results.TradeOffPoint)
 
 _CPU_TIME, _MESSAGES, _RECORDS = "JVM.CPU.Time", "numBuffersInRemote", "numRecordsIn"
 """Names of Flink's counters; numBuffersOut is unsuitable, because it counts finished buffers, and a
@@ -84,7 +77,7 @@ class _Carried:
 
     @classmethod
     def of(
-        cls, measured: Measured, messages: Sequence[MessageCount], share: float
+        cls, measured: results.Measured, messages: Sequence[results.MessageCount], share: float
     ) -> _Carried | None:
         """None if nothing was sent; `share` as of `priced`."""
         data = next((each for each in messages if each.kind == "DATA_BUFFER"), None)
@@ -98,39 +91,32 @@ class _Carried:
     ) -> tuple[float, float, float]:
         credits = self.credits if flow_control == "credit" else 0.0
         frame_bytes = BUFFER_RESPONSE_BYTES + self.payload_bytes * records_per_s / buffers_per_s
-        packets_per_s = buffers_per_s * (_packets_of(frame_bytes) + credits)
+        # Packets that a frame fills on average, if all sizes up to twice the mean are as likely:
+        # the mean alone, rounded up, would jump where it passes a whole number of packets.
+        most = max(2 * frame_bytes / SEGMENT_BYTES_MAX, 1.0)
+        full = int(most)
+        packets = (full * (full + 1) / 2 + (most - full) * (full + 1)) / most
+        packets_per_s = buffers_per_s * (packets + credits)
         bytes_per_s = buffers_per_s * (frame_bytes + credits * ADD_CREDIT_BYTES)
         bytes_per_s += packets_per_s * PACKET_HEADER_BYTES
         return buffers_per_s * (1 + credits), packets_per_s, bytes_per_s
 
 
-def _packets_of(mean_bytes: float) -> float:
-    """Packets that a frame fills on average, if all sizes up to twice the mean are as likely: the
-    mean alone, rounded up, would jump where it passes a whole number of packets."""
-    most = max(2 * mean_bytes / SEGMENT_BYTES_MAX, 1.0)
-    full = int(most)
-    return (full * (full + 1) / 2 + (most - full) * (full + 1)) / most
-
-
 def priced(
-    points: Sequence[TradeOffPoint],
-    measured: Measured,
-    messages: Sequence[MessageCount],
-    cpu_cost: CpuCost,
+    points: Sequence[results.TradeOffPoint],
+    measured: results.Measured,
+    messages: Sequence[results.MessageCount],
+    cpu_cost: results.CpuCost,
     share: float = 1.0,
-) -> tuple[TradeOffPoint, ...]:
-    """The points of one exchange with their prices.
-
-    Args:
-        measured: of the recorded setting.
-        share: share of the records of the points that are on the network.
-    """
+) -> tuple[results.TradeOffPoint, ...]:
+    """The points of one exchange with their prices, by measurements of the recorded setting; a
+    share of their records is on the network."""
     carried = [_Carried.of(measured, messages, share)]
     prices = [_price([point], carried) for point in points]
     return _with_changes(points, prices, cpu_cost)
 
 
-def recorded_share(run: RecordedRun, measured: Measured) -> float:
+def recorded_share(run: RecordedRun, measured: results.Measured) -> float:
     """Share of the records of an edge that were recorded, by Flink's counters; the others passed on
     local channels. 1 without such channels or counters."""
     index = run.ends.index
@@ -140,7 +126,9 @@ def recorded_share(run: RecordedRun, measured: Measured) -> float:
     return min(measured.throughput_records_per_s / all_per_s, 1.0)
 
 
-def priced_job(job: JobAnswer, answers: Sequence[tuple[EdgeAnswer, float] | None]) -> JobAnswer:
+def priced_job(
+    job: results.JobAnswer, answers: Sequence[tuple[results.EdgeAnswer, float] | None]
+) -> results.JobAnswer:
     """The job with the price of each setting: that of all edges together, by the answer about each,
     with the share of its records that were recorded; None for one that is never on the network."""
     known = [each for each in answers if each is not None]
@@ -155,7 +143,9 @@ def priced_job(job: JobAnswer, answers: Sequence[tuple[EdgeAnswer, float] | None
     return replace(job, points=_with_changes(job.points, prices, cpu_cost), cpu_cost=cpu_cost)
 
 
-def _price(edges: Sequence[TradeOffPoint], carried: Sequence[_Carried | None]) -> Price | None:
+def _price(
+    edges: Sequence[results.TradeOffPoint], carried: Sequence[_Carried | None]
+) -> results.Price | None:
     """The price of some edges together, without the changes; None where that of one is unknown, and
     where no buffer is sent."""
     prices = []
@@ -169,11 +159,11 @@ def _price(edges: Sequence[TradeOffPoint], carried: Sequence[_Carried | None]) -
     if not prices:
         return None
     messages_per_s, packets_per_s, bytes_per_s = map(sum, zip(*prices, strict=True))
-    return Price(messages_per_s, packets_per_s, bytes_per_s, None, None)
+    return results.Price(messages_per_s, packets_per_s, bytes_per_s, None, None)
 
 
 def _with_changes(
-    points: Sequence[_Point], prices: Sequence[Price | None], cpu_cost: CpuCost
+    points: Sequence[_Point], prices: Sequence[results.Price | None], cpu_cost: results.CpuCost
 ) -> tuple[_Point, ...]:
     """The points with their prices, and how these differ from that of the recorded setting."""
     pairs = [*zip(points, prices, strict=True)]
@@ -181,11 +171,15 @@ def _with_changes(
     if recorded is None:
         return tuple(points)
 
-    def changed(point: TradeOffPoint, price: Price | None) -> Price | None:
+    def changed(point: results.TradeOffPoint, price: results.Price | None) -> results.Price | None:
         if price is None or before is None:
             return price
         cpu_cores = None
-        if point.buffers_per_s and recorded.buffers_per_s and _is_same_work(point, recorded):
+        ratio = ratio_of(point.throughput_records_per_s, recorded.throughput_records_per_s)
+        is_same_work = ratio is not None and abs(ratio - 1) <= SAME_RATE
+        is_same_work &= point.flow_control == recorded.flow_control
+        is_same_work &= point.consumer_speed == recorded.consumer_speed
+        if point.buffers_per_s and recorded.buffers_per_s and is_same_work:
             more_per_s = point.buffers_per_s - recorded.buffers_per_s
             cpu_cores = more_per_s * cpu_cost.ns_per_message / 1e9
         more = price.messages_per_s - before.messages_per_s
@@ -194,24 +188,17 @@ def _with_changes(
     return tuple(replace(point, price=changed(point, price)) for point, price in pairs)
 
 
-def _is_same_work(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:
-    one, other = point.throughput_records_per_s, recorded.throughput_records_per_s
-    if not one or not other or point.flow_control != recorded.flow_control:
-        return False
-    return abs(one / other - 1) <= SAME_RATE and point.consumer_speed == recorded.consumer_speed
-
-
-def cpu_cost_of(observed: ObservedRun) -> CpuCost:
+def cpu_cost_of(observed: ObservedRun) -> results.CpuCost:
     """CPU time of a message: by the counters of the job, or as assumed."""
     run = observed.run
     if not run.manifest.is_from_between:
-        return CpuCost(
-            OWN_CPU_NS_PER_MESSAGE, "assumed: that of flinknet's own stack", is_learnt=False
+        return results.CpuCost(
+            OWN_CPU_NS_PER_MESSAGE, "assumed: that of flinknet's own stack", False
         )
     learnt_ns = learnt_ns_per_message(series_of(run))
     if learnt_ns is not None:
-        return CpuCost(learnt_ns, "measured by the job's own counters", is_learnt=True)
-    return CpuCost(FLINK_CPU_NS_PER_MESSAGE, "assumed: as measured of Flink 2.3", is_learnt=False)
+        return results.CpuCost(learnt_ns, "measured by the job's own counters", True)
+    return results.CpuCost(FLINK_CPU_NS_PER_MESSAGE, "assumed: as measured of Flink 2.3", False)
 
 
 def learnt_ns_per_message(series: Sequence[Series]) -> float | None:
@@ -237,7 +224,9 @@ def learnt_ns_per_message(series: Sequence[Series]) -> float | None:
     causes = np.column_stack([np.ones(intervals), sent, read])
     usual = _usual(causes, cpu_ns)
     causes, cpu_ns = causes[usual], cpu_ns[usual]
-    if len(cpu_ns) < max(LEARNT_FROM_INTERVALS, USUAL_MIN * intervals) or not _differ(causes):
+    if len(cpu_ns) < max(LEARNT_FROM_INTERVALS, USUAL_MIN * intervals):
+        return None
+    if np.linalg.matrix_rank(causes / np.maximum(causes.max(axis=0), 1)) < causes.shape[1]:
         return None
     solution, *_ = np.linalg.lstsq(causes, cpu_ns, rcond=None)
     residual = cpu_ns - causes @ solution
@@ -259,12 +248,6 @@ def _usual(causes: FloatArray, cpu_ns: FloatArray) -> npt.NDArray[np.bool_]:
             break
         usual = found
     return usual
-
-
-def _differ(causes: FloatArray) -> bool:
-    """Whether the causes change apart from each other."""
-    rank = np.linalg.matrix_rank(causes / np.maximum(causes.max(axis=0), 1))
-    return bool(rank == causes.shape[1])
 
 
 def _counters(series: Iterable[Series], name: str) -> list[tuple[IntArray, FloatArray]]:

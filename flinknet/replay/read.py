@@ -21,20 +21,9 @@ from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import Recording, RunPlace
 from flinknet.units import counted, human_duration
 
+from . import opening
 from .executions import Execution, executions_of, start_up_ns
 from .joining import Part, Together, groups_of, join, run_of, without_idle
-from .opening import (
-    CREDIT_UNKNOWN_KIND,
-    LEFT_OUT_KIND,
-    READ_HERE,
-    FileReads,
-    OnDamage,
-    described_recordings,
-    left_out,
-    named_losses,
-    open_parts,
-    opened_part,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +33,6 @@ class RecordedRun:
     Only the measured window [from_ns, to_ns) counts for answers: warm-up and drain are recorded,
     too. Each edge of a run with several exchanges is a RecordedRun, whose manifest has only the
     channels of that edge.
-
-    Attributes:
-        edge: None where there is one exchange.
-        until_ns: end of the counted time; the drain follows the measured window.
-        notes: why the measured window is not the whole one.
-        cut: what ended the measured window; empty where it is all there.
-        execution: number of the execution in a trace in which jobs come and go; 0 for the first or
-            only one.
-        is_asked_part: whether the measured window is a requested part.
-        whole_ns: recorded interval; None if equal to the measured window.
-        recordings: recordings of the run; several where taps on several hosts recorded it.
-        described: descriptions of several recordings; instants count from `recorded_from_ns`.
-        flow: all edges of the job, in the direction of flow.
     """
 
     run: int
@@ -65,17 +41,17 @@ class RecordedRun:
     manifest: RunManifest
     from_ns: int
     to_ns: int
-    edge: int | None = None
-    until_ns: int = FOREVER_NS
-    notes: tuple[str, ...] = ()
-    cut: str = ""
-    whole_ns: tuple[int, int] | None = None
-    is_asked_part: bool = False
-    execution: int = 0
-    recordings: tuple[Recording, ...] = ()
-    described: tuple[ReplayedRecording, ...] = ()
+    edge: int | None = None  # None where there is one exchange
+    until_ns: int = FOREVER_NS  # end of the counted time; the drain follows the measured window
+    notes: tuple[str, ...] = ()  # why the measured window is not the whole one
+    cut: str = ""  # what ended the measured window; empty where it is all there
+    whole_ns: tuple[int, int] | None = None  # recorded interval, where the measured window is less
+    is_asked_part: bool = False  # whether the measured window is a requested part
+    execution: int = 0  # number of it, in a trace in which jobs come and go
+    recordings: tuple[Recording, ...] = ()  # several where taps on several hosts recorded the run
+    described: tuple[ReplayedRecording, ...] = ()  # descriptions of several recordings
     losses: tuple[TraceLoss, ...] = ()
-    flow: tuple[Edge, ...] = ()
+    flow: tuple[Edge, ...] = ()  # all edges of the job, in the direction of flow
 
     @property
     def ends(self) -> Edge:
@@ -107,7 +83,7 @@ class RecordedRun:
     @property
     def is_credit_known(self) -> bool:
         """Whether the credit of all channels was known all the time."""
-        return all(each.kind != CREDIT_UNKNOWN_KIND for each in self.losses)
+        return all(each.kind != opening.CREDIT_UNKNOWN_KIND for each in self.losses)
 
     @property
     def is_unseen(self) -> bool:
@@ -160,25 +136,23 @@ def open_runs(
     describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
     *,
     together: Together = Together.AUTO,
-    on_damage: OnDamage = OnDamage.STOP,
-    reads: FileReads = READ_HERE,
+    on_damage: opening.OnDamage = opening.OnDamage.STOP,
+    reads: opening.FileReads = opening.READ_HERE,
 ) -> list[RecordedRun]:
     """Open every run directory at the paths or directly below them, numbered in order; of a run
-    with several exchanges, each edge. Recordings of one job are one run, see `joining`.
-
-    Args:
-        asked: the part of each run to use.
-        describe: adds the job to the manifest of a recording between processes.
-        together: recordings that are one run.
-
-    Raises: TraceFormatError for a path without a run, ConfigError for a part that does not exist.
-    """
+    with several exchanges, each edge, and of each the part that was asked for. Recordings of one
+    job are one run, see `joining`; `describe` adds the job to the manifest of a recording between
+    processes. Raises: TraceFormatError for a path without a run, ConfigError for a part that does
+    not exist."""
     runs: list[RecordedRun] = []
-    parts, losses = open_parts(paths, on_damage, reads)
+    parts, losses = opening.open_parts(paths, on_damage, reads)
     groups, idle = without_idle(groups_of(parts, together))
-    losses += [left_out(each.run.path, "no data passed it") for each in idle]
+    losses += [opening.left_out(each.run.path, "no data passed it") for each in idle]
     for group in groups:
-        lost = _losses_of(group, losses, is_only=len(groups) == 1)
+        own = {str(part.run.path) for part in group}
+        # omitted recordings may belong to the only run, or to each that has several
+        is_open = len(groups) == 1 or len(group) > 1
+        lost = [x for x in losses if x.path in own or (x.kind == opening.LEFT_OUT_KIND and is_open)]
         run = _recorded_run(group, len(runs), lost, on_damage)
         if not run.manifest.is_from_between:
             runs += edges_of(part_of(run, asked))
@@ -192,27 +166,24 @@ def open_runs(
 
 
 def open_recorded_run(path: AnyPath, number: int) -> RecordedRun:
-    """Open a run directory for replay.
-
-    Raises: TraceFormatError if it is none, if its result does not belong to it, or if the run was
-    not recorded up to its measured part.
-    """
-    return _recorded_run([opened_part(Recording(str(path)))], number)
+    """Open a run directory for replay. Raises: TraceFormatError if it is none, if its result does
+    not belong to it, or if the run was not recorded up to its measured part."""
+    return _recorded_run([opening.opened_part(Recording(str(path)))], number)
 
 
 def _recorded_run(
     group: Sequence[Part],
     number: int,
     losses: Sequence[TraceLoss] = (),
-    on_damage: OnDamage = OnDamage.STOP,
+    on_damage: opening.OnDamage = opening.OnDamage.STOP,
 ) -> RecordedRun:
     """The run that some recordings are."""
     members = join(group) if len(group) > 1 else []
     recordings = [each.recording for each in members if each.recording is not None]
     run = run_of(members) if recordings else group[0].run
     assert run.manifest is not None, "a trace file alone is refused"
-    part = measured_part(run, is_cut_used=on_damage is OnDamage.SKIP)
-    named = [loss for each in group for loss in named_losses(each, part.dropped_events)]
+    part = measured_part(run, is_cut_used=on_damage is opening.OnDamage.SKIP)
+    named = [loss for each in group for loss in opening.named_losses(each, part.dropped_events)]
     unknown = sum(not each.partition for each in run.manifest.channels)
     notes = part.notes
     if unknown and run.manifest.is_from_between:
@@ -231,29 +202,15 @@ def _recorded_run(
         notes=notes,
         cut=part.cut,
         recordings=tuple(recordings) or (group[0].recording,),
-        described=described_recordings(members, part.from_ns),
+        described=opening.described_recordings(members, part.from_ns),
         losses=(*losses, *named),
     )
 
 
-def _losses_of(
-    group: Sequence[Part], losses: Sequence[TraceLoss], *, is_only: bool
-) -> list[TraceLoss]:
-    """Losses of some recordings; omitted recordings count where they may belong: to the only run,
-    or to each that has several recordings."""
-    paths = {str(part.run.path) for part in group}
-    is_open = is_only or len(group) > 1
-    return [
-        each for each in losses if each.path in paths or (each.kind == LEFT_OUT_KIND and is_open)
-    ]
-
-
 def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun, AskedPart]]:
     """Each execution of a job in a trace recorded between processes as a run, with its part of the
-    requested part; executions outside of that are omitted.
-
-    Raises: ConfigError if the trace has no such part.
-    """
+    requested part; executions outside of that are omitted. Raises: ConfigError if the trace has no
+    such part."""
     executions = executions_of(run.manifest, run.files)
     if len(executions) < 2:
         return [(_restarted(run, each, asked), asked) for each in executions] or [(run, asked)]
@@ -326,10 +283,8 @@ def edges_of(run: RecordedRun) -> list[RecordedRun]:
 
 
 def part_of(run: RecordedRun, asked: AskedPart) -> RecordedRun:
-    """The run, with the part that is used as its measured window.
-
-    Raises: ConfigError if there is no such part.
-    """
+    """The run, with the part that is used as its measured window. Raises: ConfigError if there is
+    no such part."""
     whole_from_ns, whole_to_ns = run.from_ns, run.to_ns
     if asked != WHOLE:
         _check(run, asked)

@@ -21,7 +21,6 @@ from flinknet.predict.captured_rows import common_value_bytes, sent_bytes
 from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid
 from flinknet.predict.loading import load_exchange
-from flinknet.predict.recorded import RecordedExchange
 from flinknet.results import TradeOffPoint
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
@@ -42,10 +41,8 @@ _BUSY_MAX = 0.9
 
 def open_to_repeat(path: AnyPath, edge: int | None) -> RecordedRun:
     """Open a run whose records are sent again; recorded between processes, one edge without the
-    start of the job.
-
-    Raises: ConfigError if there are several edges and none was chosen, or if there is no such one.
-    """
+    start of the job. Raises: ConfigError if there are several edges and none was chosen, or if
+    there is no such one."""
     run = open_recorded_run(path, 0)
     if not run.manifest.is_from_between:
         if edge is not None:
@@ -54,11 +51,11 @@ def open_to_repeat(path: AnyPath, edge: int | None) -> RecordedRun:
             )
         return run
     edges = open_runs([run.path])
+    chosen = [each for each in edges if each.ends.number == edge]
     if edge is None and len(edges) == 1:
-        return edges[0]
-    for each in edges:
-        if each.ends.number == edge:
-            return each
+        chosen = edges
+    if chosen:
+        return chosen[0]
     if len(edges) == 1:
         raise ConfigError(f"--edge: there is no edge {edge}; the trace has one exchange only")
     known = "; ".join(each.ends.title for each in edges)
@@ -67,10 +64,8 @@ def open_to_repeat(path: AnyPath, edge: int | None) -> RecordedRun:
 
 
 def scenario_of(run: RecordedRun) -> Scenario:
-    """The given scenario, with the measured part as long as recorded.
-
-    Raises: ConfigError if the manifest does not have it, or if it was a blocking exchange.
-    """
+    """The given scenario, with the measured part as long as recorded. Raises: ConfigError if the
+    manifest does not have it, or if it was a blocking exchange."""
     manifest = run.manifest
     if manifest.is_from_between:
         return _captured_scenario(run)
@@ -88,11 +83,8 @@ def scenario_of(run: RecordedRun) -> Scenario:
     known = {each.name for each in fields(WorkloadConfig)}
     given: dict[str, Any] = {name: value for name, value in stated.items() if name in known}
     given["record_size"] = RecordSize(**given.get("record_size", {}))
-    delays_ns = given.get("relay_delay_ns_per_record", ())
-    given["relay_delay_ns_per_record"] = (
-        tuple(delays_ns) if isinstance(delays_ns, list) else (delays_ns,)  # one, as of older runs
-    )
-    given["relay_parallelism"] = tuple(given.get("relay_parallelism", ()))
+    for name in ("relay_delay_ns_per_record", "relay_parallelism"):
+        given[name] = tuple(given.get(name, ()))
     given["slow_consumers"] = tuple(
         SlowConsumer(**each) for each in given.get("slow_consumers", ())
     )
@@ -120,10 +112,8 @@ def predict_timeouts(
     run: RecordedRun, for_all_ns: Sequence[int], edge_timeouts: Sequence[EdgeTimeouts]
 ) -> list[PredictedTimeouts]:
     """Predict a job that flinknet ran, in this process without Spark: as recorded, with timeouts
-    for all tasks, and with timeouts of some edges.
-
-    Raises: ConfigError for a job of one exchange, and for two timeouts of one task.
-    """
+    for all tasks, and with timeouts of some edges. Raises: ConfigError for a job of one exchange,
+    and for two timeouts of one task."""
     runs = open_runs([run.path])
     check_edge_timeouts(runs, edge_timeouts)
     grid = Grid(buffer_timeouts_ns=for_all_ns)
@@ -134,8 +124,7 @@ def predict_timeouts(
     rows = [row for unit in units_of(plan, shares=1) for row in predictions_of(unit)]
     points = {row.candidate: row.point for row in rows if row.edge == WHOLE_JOB}
     found = []
-    for number, settings in enumerate(plan.candidates):
-        timeouts_ns = plan.task_timeouts(settings)
+    for number, timeouts_ns in enumerate(map(plan.task_timeouts, plan.candidates)):
         if timeouts_ns is None:
             raise ConfigError(
                 "--edge-timeout: edges behind one task have the same timeout; name the task, as in"
@@ -147,7 +136,7 @@ def predict_timeouts(
 
 
 def measured_then(run: RecordedRun) -> dict[str, Any] | None:
-    """Throughput and latencies of the run when it was recorded; None if unknown, and recorded
+    """Throughput and latencies of the run when it was recorded; None if unknown, or recorded
     between processes."""
     measured = result_of(run).get("measured")
     if run.manifest.is_from_between or not isinstance(measured, dict):
@@ -161,42 +150,33 @@ def _captured_scenario(run: RecordedRun) -> Scenario:
     if not exchange.records:
         raise ConfigError(f"{run.path}: no record was counted in it, so none can be sent again")
     setting = recorded_setting(run.manifest)
-    producers, consumers = exchange.producers, exchange.consumers
-    rate_per_s = exchange.records * 1e9 / run.duration_ns / producers
+    channels = [each.index for each in run.manifest.channels]
+    sent = sent_bytes(run.place, channels, run.from_ns, run.to_ns)
+    if (constant := common_value_bytes(sent)) is not None:
+        size = RecordSize(constant, constant)
+    else:
+        sizes = np.concatenate([each.value_bytes(each.at_ns) for each in sent.values()])
+        counts = np.concatenate([each.records for each in sent.values()])
+        mean_bytes = float(sizes @ counts / counts.sum())
+        size = RecordSize(int(sizes.min()), int(sizes.max()), stated_mean_bytes=mean_bytes)
+    slow = []  # consumers that needed time for each record, as far as it was their own
+    for consumer, record_ns in enumerate(exchange.costs.consume_ns_per_record):
+        records = sum(each.records for each in exchange.channels if each.consumer == consumer)
+        if record_ns >= _CONSUMED_NS_MIN and records * record_ns <= _BUSY_MAX * run.duration_ns:
+            slow.append(SlowConsumer(consumer, round(record_ns)))
     return Scenario(
         network=setting.network,
         workload=WorkloadConfig(
-            producers=producers,
-            consumers=consumers,
-            rate_per_s=rate_per_s,
-            record_size=_captured_size(run),
+            producers=exchange.producers,
+            consumers=exchange.consumers,
+            rate_per_s=exchange.records * 1e9 / run.duration_ns / exchange.producers,
+            record_size=size,
             duration_ns=run.duration_ns,
-            slow_consumers=_slow_consumers(exchange, run.duration_ns),
+            slow_consumers=tuple(slow),
         ),
         seed=run.manifest.seed,
         flow_control=setting.flow_control,
     )
-
-
-def _captured_size(run: RecordedRun) -> RecordSize:
-    channels = [each.index for each in run.manifest.channels]
-    sent = sent_bytes(run.place, channels, run.from_ns, run.to_ns)
-    if (size := common_value_bytes(sent)) is not None:
-        return RecordSize(size, size)
-    sizes = np.concatenate([each.value_bytes(each.at_ns) for each in sent.values()])
-    records = np.concatenate([each.records for each in sent.values()])
-    mean_bytes = float(sizes @ records / records.sum())
-    return RecordSize(int(sizes.min()), int(sizes.max()), stated_mean_bytes=mean_bytes)
-
-
-def _slow_consumers(exchange: RecordedExchange, duration_ns: int) -> tuple[SlowConsumer, ...]:
-    """Consumers that needed time for each record, as far as it was their own."""
-    slow = []
-    for consumer, record_ns in enumerate(exchange.costs.consume_ns_per_record):
-        records = sum(each.records for each in exchange.channels if each.consumer == consumer)
-        if record_ns >= _CONSUMED_NS_MIN and records * record_ns <= _BUSY_MAX * duration_ns:
-            slow.append(SlowConsumer(consumer, round(record_ns)))
-    return tuple(slow)
 
 
 def notes_of(run: RecordedRun, scenario: Scenario) -> list[str]:
@@ -224,11 +204,9 @@ def notes_of(run: RecordedRun, scenario: Scenario) -> list[str]:
 
 
 def save_records(run: RecordedRun, scenario: Scenario, directory: Path) -> str:
-    """Write what each producer sent, and when; in the warm-up, too.
-
-    Returns: the law of arrivals that a workload names them by; "constant" at the highest rate,
-        where records come as they can.
-    """
+    """Write what each producer sent, and when; in the warm-up, too. Returns: the law of arrivals
+    that a workload names them by; "constant" at the highest rate, where records come as they
+    can."""
     if is_max_rate(run.manifest):
         return "constant"
     from_ns = run.from_ns - scenario.workload.warmup_ns

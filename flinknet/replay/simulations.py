@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from flinknet.errors import ConfigError, SimulationError
-from flinknet.options.what_if import Setting, columns_of
+from flinknet.options import effective_flink_keys
+from flinknet.options.what_if import Setting, columns_of, situation_of
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, manifest_of
 from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.job import RecordedJob
@@ -21,6 +22,7 @@ from flinknet.predict.loading import load_alone, load_job
 from flinknet.predict.outcome import RANGES_OF_PHASES, Outcome, has_no_model, joined
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import BARRIERS_LEFT_OUT, leaves_barriers_out
+from flinknet.results import TradeOffPoint
 from flinknet.trace.index import Stamp, stamps_of
 from flinknet.trace.recordings import Recording, open_recordings
 from flinknet.units import NS_PER_MS, human_bytes, human_duration
@@ -28,19 +30,13 @@ from flinknet.units import NS_PER_MS, human_bytes, human_duration
 from .edges import NOT_FROM_SOURCES, is_from_sources
 from .plans import ALONE, Part, Window, first_of, plan_of
 from .predictions import (
-    GROWS,
-    NO_CHECKPOINT,
     NO_RUN,
-    NOT_WHOLE_MS,
-    POLLS,
-    SHORTER,
-    SLEEPS,
-    SLOW,
+    UNKNOWN_BACKLOG,
+    UNKNOWN_LATENCY,
     WHOLE_JOB,
     AskedSetting,
     Prediction,
     PredictionUnit,
-    point_of,
     units_of,
     within_clocks,
     without_latency,
@@ -52,27 +48,63 @@ MAX_RATE_WINDOW_NS = 2_000_000_000
 SEVERAL_EXCHANGES = "records passed through several exchanges, and the model knows one at a time"
 NO_RECORDS = "the trace holds no records to drive a simulation with"
 
+POLLS = (
+    "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
+    " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
+    " and p99 may be higher"
+)
+
+SLEEPS = (
+    "consumers that polled in the recorded run would sleep between messages: the trace does not"
+    " show how long they take to wake, 0.1 ms and more"
+)
+
+GROWS = (
+    "debloating begins with buffers of {}, as in a task, and the prediction includes the time until"
+    " they have their final size: to see what it is worth after that, record a run with it"
+)
+
+NO_CHECKPOINT = (
+    "the part that is simulated, {}, is over before the first checkpoint begins: give a shorter"
+    " interval, or more of the trace with --max-records"
+)
+
+SHORTER = (
+    "shorter than recorded: instants between the first and last record of a recorded buffer are"
+    " taken as evenly spread"
+)
+
+NOT_WHOLE_MS = "not advised: Flink's buffer timeout is in whole milliseconds"
+
+SLOW = "it is simulated message by message"
+
 
 def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iterator[Prediction]:
     """The rows of a unit, those of each candidate together: for a job a row of its own and one for
     each of its edges. Producers of an exchange may end their data with the part."""
-    place = tuple(unit.place)
-    keys = tuple(unit.part.windows), tuple(unit.edges), unit.job == ALONE
-    jobs = _loaded(place, *keys, stamps_at(place))
+    is_alone = unit.job == ALONE
+    jobs = _loaded(unit.place, unit.part.windows, unit.edges, is_alone, stamps_at(unit.place))
     if ends_its_data:
         jobs = tuple(
             _with_exchange(each, replace(each.edges[0].exchange, ends_its_data=True))
             for each in jobs
         )
-    error, why_no_latency = _why_unpredicted(unit, jobs), None
+    error = _why_unpredicted(unit, jobs) if is_alone else None
+    why_no_latency = None
     clock_error_ns = manifest_of(unit.place).clock.error_ns
-    if error is None and unit.job == ALONE:
+    if error is None and is_alone:
         why_no_latency = _contradiction(jobs, unit.part.core_ns)
-    for number in range(len(unit.candidates)):
-        settings = unit.settings_of(number)
+    for number, settings in enumerate(unit.settings):
         whys = (error, *(unit.part.why_refused(each) for each in settings))
         why = next((each for each in whys if each is not None), None)
-        rows = _unpredicted(unit, number, jobs)
+        if is_alone:
+            rows = [unpredicted(unit, number, _busiest(jobs))]
+        else:
+            notes = list(dict.fromkeys(note for job in jobs for note in job.notes))
+            if any(map(leaves_barriers_out, settings)):
+                notes.append(BARRIERS_LEFT_OUT)
+            rows = [_row(unit, number, WHOLE_JOB, assumed=notes)]
+            rows += [_row(unit, number, each) for each in range(len(unit.edges))]
         if why is None:
             try:
                 rows = _simulated(rows, unit.part, settings, jobs)
@@ -134,8 +166,6 @@ def _busiest(jobs: Sequence[RecordedJob], place: int = 0) -> RecordedExchange:
 
 def _why_unpredicted(unit: PredictionUnit, jobs: Sequence[RecordedJob]) -> str | None:
     """Why no setting of an exchange by itself is predicted; None if they are."""
-    if unit.job != ALONE:
-        return None
     manifest, edge = manifest_of(unit.place), unit.edges[0]
     if not is_from_sources(manifest, edge):
         return NOT_FROM_SOURCES
@@ -146,20 +176,7 @@ def _why_unpredicted(unit: PredictionUnit, jobs: Sequence[RecordedJob]) -> str |
     return None if _busiest(jobs).records else NO_RECORDS
 
 
-def _unpredicted(
-    unit: PredictionUnit, number: int, jobs: Sequence[RecordedJob]
-) -> list[Prediction]:
-    if unit.job == ALONE:
-        return [unpredicted(unit, number, _busiest(jobs))]
-    notes = list(dict.fromkeys(note for job in jobs for note in job.notes))
-    if any(map(leaves_barriers_out, unit.settings_of(number))):
-        notes.append(BARRIERS_LEFT_OUT)
-    of_edges = [_row(unit, number, each) for each in range(len(unit.edges))]
-    return [_row(unit, number, WHOLE_JOB, assumed=notes), *of_edges]
-
-
 def unpredicted(unit: PredictionUnit, place: int, fit: RecordedExchange) -> Prediction:
-    """The row of a candidate of an exchange, without figures."""
     row = _row(unit, place, assumed=list(fit.notes))
     least_ns = (fit.queued.mean_ns or None) if row.point.is_recorded else None
     return replace(row, point=replace(row.point, mean_latency_at_least_ns=least_ns))
@@ -193,8 +210,7 @@ def _outcome(
 ) -> tuple[Sequence[RecordedJob], Outcome]:
     """The windows that are simulated, and their outcome: all of them if the compiled model covers
     them, else the first ones, or the first part of the first one. Without a length for the real
-    core, what the compiled model does not cover is unknown.
-    """
+    core, what the compiled model does not cover is unknown."""
     lengths_ns = np.cumsum([each.edges[0].exchange.duration_ns for each in jobs])
     if lengths_ns[-1] > core_ns:
         found = []
@@ -227,9 +243,21 @@ def _contradiction(jobs: tuple[RecordedJob, ...], core_ns: int) -> str | None:
     return contradiction(fit.queued, found.latency.summary(), way_ns, p99_high_ns)
 
 
+def point_of(setting: Setting, *, is_recorded: bool) -> TradeOffPoint:
+    return TradeOffPoint(
+        config=effective_flink_keys(setting.network),
+        throughput_records_per_s=None,
+        latency_ns=UNKNOWN_LATENCY,
+        backlog_buffers=UNKNOWN_BACKLOG,
+        buffers_per_s=None,
+        is_recorded=is_recorded,
+        **situation_of(setting),
+    )
+
+
 def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Prediction:
     """A row without figures, of the candidate at a place in the unit."""
-    settings = unit.settings_of(place)
+    settings = unit.settings[place]
     setting = settings[max(edge, 0)]
     return Prediction(
         run=NO_RUN if edge == WHOLE_JOB else unit.runs[edge],
@@ -258,13 +286,7 @@ def with_outcome(
     )
     if outcome.why_unknown is not None:
         return unknown(replace(row, point=point), outcome.why_unknown)
-    phases, likely = max(len(outcome.phases), 1), outcome.likely
-    seconds = outcome.duration_ns / 1e9
-    ends: dict[str, Any] = {}
-    if likely is not None:
-        for end, figures in zip(("low", "high"), likely, strict=True):
-            ends[f"latency_{end}_ns"] = figures.latency_ns
-            ends[f"buffers_{end}_per_s"] = figures.buffers_per_s
+    phases, seconds = max(len(outcome.phases), 1), outcome.duration_ns / 1e9
     point = replace(
         point,
         latency_ns=outcome.latency.summary(),
@@ -272,8 +294,16 @@ def with_outcome(
         credits_per_s=outcome.credits / seconds if seconds > 0 else None,
         method=outcome.method,
         checkpoints=outcome.checkpoints,
-        **ends,
     )
+    if outcome.likely is not None:
+        low, high = outcome.likely
+        point = replace(
+            point,
+            latency_low_ns=low.latency_ns,
+            latency_high_ns=high.latency_ns,
+            buffers_low_per_s=low.buffers_per_s,
+            buffers_high_per_s=high.buffers_per_s,
+        )
     row = replace(row, records=outcome.records // phases)
     if exchange is None or setting is None:
         return replace(row, point=point)
@@ -287,7 +317,7 @@ def with_outcome(
         notes.append(SLEEPS)
     if exchange.stops_sleeping(setting):
         notes.append(POLLS)
-    if likely is not None:
+    if outcome.likely is not None:
         notes.append(RANGES_OF_PHASES)
     since_source_ns = None if row.job == ALONE else outcome.since_source.summary()
     point = replace(point, notes=tuple(notes), since_source_ns=since_source_ns)

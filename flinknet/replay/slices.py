@@ -39,18 +39,10 @@ from flinknet.results import BacklogSummary
 from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 
+from . import simulations
 from .observe.traffic import SliceLoad, loads_of
 from .plans import Window
 from .predictions import Prediction, PredictionUnit, within_clocks
-from .simulations import (
-    of_the_first,
-    predictions_of,
-    stamps_at,
-    unknown,
-    unpredicted,
-    with_notes,
-    with_outcome,
-)
 from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of, unpacked
 from .spark.units import Checkpoint
 from .spark.worker import freeze_what_is_loaded, return_free_memory
@@ -87,7 +79,6 @@ class SliceUnit:
 
     @classmethod
     def of(cls, unit: PredictionUnit, loads: Sequence[SliceLoad]) -> SliceUnit:
-        """A slice of a unit, from its loads on some channels each."""
         part, first = unit.part, loads[0]
         window = next(each for each in part.windows if each.number == first.slice)
         lists = ([each for own in loads for each in getattr(own, name)] for name in _LOADED)
@@ -133,22 +124,20 @@ def simulated_slices(
     all settings. Returns: rows of SlicePart."""
     wanted = {run: [each.number for each in own.part.windows] for run, own in units.items()}
     count = sum(map(len, wanted.values()))
-    loads = mapped(arrivals, partial(_loads, wanted=wanted), SliceLoad)
+
+    def loaded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = schema_of(SliceLoad)
+        for batch in batches:
+            for run, data in zip(batch["run"].to_pylist(), batch["rows"], strict=True):
+                for load in loads_of(unpacked(data.as_py()), wanted.get(run, ())):
+                    yield from record_batches([columns_of(SliceLoad, [load])], schema)
+
+    loads = mapped(arrivals, loaded, SliceLoad)
     keys = ("run", "slice")
     loads = loads.repartition(
         max(1, min(-(-count // SLICES_PER_PARTITION), PARTITIONS_MAX)), *keys
     ).sortWithinPartitions(*keys)
     return mapped(loads, partial(_parts, units=units, checkpoint=checkpoint), SlicePart)
-
-
-def _loads(
-    batches: Iterator[pa.RecordBatch], *, wanted: Mapping[int, Sequence[int]]
-) -> Iterator[pa.RecordBatch]:
-    schema = schema_of(SliceLoad)
-    for batch in batches:
-        for run, data in zip(batch["run"].to_pylist(), batch["rows"], strict=True):
-            for load in loads_of(unpacked(data.as_py()), wanted.get(run, ())):
-                yield from record_batches([columns_of(SliceLoad, [load])], schema)
 
 
 def _parts(
@@ -174,7 +163,7 @@ def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
 
     frame = _exchange_of(unit.whole)
     window, whole = unit.window, unit.whole
-    networks = [setting.network for setting in whole.settings]
+    networks = [setting.network for (setting,) in whole.settings]
     edge_ns = max(_warm_up_ns(frame, network) for network in networks)
     length_ns = window.to_ns - window.from_ns
     rest_ns = max(_rest_ns(frame, unit, network) for network in networks)
@@ -183,7 +172,7 @@ def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
     load_to_ns = min(window.to_ns + rest_ns, unit.whole.part.to_ns)
     pieces = _pieces(unit, load_from_ns, load_to_ns)
     parts = []
-    for candidate, setting in zip(whole.candidates, whole.settings, strict=True):
+    for candidate, (setting,) in zip(whole.candidates, whole.settings, strict=True):
         part = SlicePart(run=whole.runs[0], candidate=candidate, slice_from_ns=window.from_ns)
         if _rest_ns(frame, unit, setting.network) <= max(_EDGE_SHARE * length_ns, rest_ns):
             exchange = _part(frame, unit, pieces, load_from_ns, load_to_ns, setting)
@@ -201,8 +190,9 @@ def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
 
 def _exchange_of(unit: PredictionUnit) -> RecordedExchange:
     """The exchange of a unit without its arrivals, and its costs; fitted once in each process."""
-    place = tuple(unit.place)
-    return _fitted(place, unit.part.from_ns, unit.part.to_ns, stamps_at(place))
+    return _fitted(
+        unit.place, unit.part.from_ns, unit.part.to_ns, simulations.stamps_at(unit.place)
+    )
 
 
 @lru_cache(maxsize=8)
@@ -212,36 +202,21 @@ def _fitted(
     return load_exchange(place, from_ns, to_ns, with_arrivals=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pieces:
+def _pieces(unit: SliceUnit, load_from_ns: int, load_to_ns: int) -> list[ChannelRamps]:
     """Arrivals before a slice, in it in parts, and behind it, of the same channels."""
-
-    before: ChannelRamps
-    own: Sequence[ChannelRamps]
-    behind: ChannelRamps
-
-    def faster(self, factor: float, from_ns: int) -> _Pieces:
-        if factor == 1:
-            return self
-        own = [each.faster(factor, from_ns) for each in self.own]
-        before, behind = (each.faster(factor, from_ns) for each in (self.before, self.behind))
-        return _Pieces(before, own, behind)
-
-
-def _pieces(unit: SliceUnit, load_from_ns: int, load_to_ns: int) -> _Pieces:
     latest_ns = unit.whole.part.latest_ns or 0
     files, sent_before_ns = open_recordings(unit.whole.place).files, load_to_ns + latest_ns + 1
     arrivals = read_arrivals(files, load_from_ns, load_to_ns, sent_before_ns)
     known = arrivals.only(np.intersect1d(unit.load.channels, arrivals.channels))
     edges = (load_from_ns, unit.window.from_ns, unit.window.to_ns, load_to_ns)
     before, own, behind = known.split(edges)
-    return _Pieces(ChannelRamps.joined(before), own, ChannelRamps.joined(behind))
+    return [ChannelRamps.joined(before), *own, ChannelRamps.joined(behind)]
 
 
 def _part(
     frame: RecordedExchange,
     unit: SliceUnit,
-    pieces: _Pieces,
+    pieces: Sequence[ChannelRamps],
     load_from_ns: int,
     load_to_ns: int,
     setting: Setting,
@@ -254,11 +229,18 @@ def _part(
 
     before = dict(zip(unit.load.channels, unit.load.records_before, strict=True))
     sizes = dict(zip(unit.load.channels, unit.load.record_wire_bytes, strict=True))
-    start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.window.from_ns), setting)
-    pieces = pieces.faster(factor, run_from_ns)
-    warm = pieces.before.within(start_ns, _NEVER_NS)
-    whole = ChannelRamps.joined((warm, *pieces.own, pieces.behind)).by_channel()
-    counted = np.sum([each.counts for each in pieces.own], axis=0)
+    period_ns = _period_ns(frame, [setting.network])
+    slice_ns = scaled(unit.window.from_ns)
+    wanted_ns = max(slice_ns - _warm_up_ns(frame, setting.network), scaled(load_from_ns))
+    beats = max(-(-(wanted_ns - run_from_ns) // period_ns), 0)
+    start_ns = run_from_ns + beats * period_ns  # a whole number of beats after that of the run
+    start_ns -= period_ns * (start_ns > slice_ns)
+    if factor != 1:
+        pieces = [each.faster(factor, run_from_ns) for each in pieces]
+    earlier, *own, later = pieces
+    warm = earlier.within(start_ns, _NEVER_NS)
+    whole = ChannelRamps.joined((warm, *own, later)).by_channel()
+    counted = np.sum([each.counts for each in own], axis=0)
     counts = zip(*(each.tolist() for each in (warm.records, warm.counts, counted)), strict=True)
     channels = [
         replace(
@@ -281,18 +263,6 @@ def _part(
             _NEVER_NS if unit.window.to_ns >= unit.whole.part.to_ns else scaled(unit.window.to_ns),
         ),
     )
-
-
-def _start_ns(
-    frame: RecordedExchange, unit: SliceUnit, earliest_ns: int, slice_ns: int, setting: Setting
-) -> int:
-    """Start of the simulation of a slice: a whole number of beats after the start of the run."""
-    network = setting.network
-    period_ns = max(network.buffer_timeout_ns, 0) + frame.flush_overhead_ns
-    wanted_ns = max(slice_ns - _warm_up_ns(frame, network), earliest_ns)
-    beats = max(-(-(wanted_ns - unit.from_ns) // period_ns), 0)
-    start_ns = unit.from_ns + beats * period_ns
-    return start_ns if start_ns <= slice_ns else start_ns - period_ns
 
 
 def _warm_up_ns(frame: RecordedExchange, network: NetworkConfig) -> int:
@@ -351,14 +321,14 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
     candidate."""
     from flinknet.predict.what_if import with_delays
 
-    part, (setting,) = unit.part, unit.settings
+    part, ((setting,),) = unit.part, unit.settings
     if not all(each.is_covered for each in parts):
         first = part.from_ns + part.core_ns
         core = replace(part, windows=(Window(part.from_ns, first),), latest_ns=None)
-        (row,) = predictions_of(replace(unit, part=core))
-        return row if first >= part.to_ns else of_the_first(row, part.from_ns, first)
+        (row,) = simulations.predictions_of(replace(unit, part=core))
+        return row if first >= part.to_ns else simulations.of_the_first(row, part.from_ns, first)
     exchange = _exchange_of(unit)
-    row = unpredicted(unit, 0, exchange)
+    row = simulations.unpredicted(unit, 0, exchange)
     error = part.why_refused(setting) or next((each.error for each in parts if each.error), None)
     if error is None:
         simulated = added_up(parts, exchange.under(setting), setting.network)
@@ -366,6 +336,8 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
             length_ns = round(part.simulated_ns / setting.rate_factor)
             simulated = replace(simulated, duration_ns=length_ns)
             row = replace(row, windows=len(parts), simulated_ns=part.simulated_ns)
-        row = with_outcome(row, with_delays(simulated, exchange, setting), exchange, setting)
-    row = with_notes(unknown(row, error), unit.recorded[0])
+        row = simulations.with_outcome(
+            row, with_delays(simulated, exchange, setting), exchange, setting
+        )
+    row = simulations.with_notes(simulations.unknown(row, error), unit.recorded[0])
     return within_clocks(row, manifest_of(unit.place).clock.error_ns)

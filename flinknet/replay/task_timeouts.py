@@ -47,7 +47,6 @@ class Tried:
 
     @property
     def holds(self) -> bool:
-        """Whether the limit is kept, with the reserve."""
         return self.spare is not None and self.spare >= 0 and bool(self.buffers_per_s)
 
     def costs(self, other: Tried) -> float:
@@ -214,7 +213,6 @@ class TaskSearch:
 
     @property
     def further(self) -> Plan:
-        """The plan with the timeouts to simulate next."""
         room = max(SETTINGS_TRIED_MAX - len(self.plan.searched), 0)
         found = map(self._settings, self._left[:room])
         more = tuple(each for each in found if each not in self.plan.candidates)
@@ -233,7 +231,7 @@ class TaskSearch:
         best = best_of(self.tried)
         if best is None:
             return None
-        doubled = [_put(best, {n: _twice(each)}) for n, each in enumerate(best)]
+        doubled = [_put(best, {n: 2 * each or NS_PER_MS}) for n, each in enumerate(best)]
         wanted = [self._settings(each) for each in (best, *doubled)]
         more = [each for each in wanted if each in self.plan.searched]
         plan = replace(self.plan, by_edge=(*self.plan.by_edge, *dict.fromkeys(more)))
@@ -242,10 +240,12 @@ class TaskSearch:
             (shown.index(settings), self.tried[timeouts].margin) if settings in shown else None
             for timeouts, settings in zip(doubled, wanted[1:], strict=True)
         ]
-        found, is_flink = self.tried[best], plan.run.manifest.is_from_between
-        names = plan.tasks.values()
-        pairs = zip(names, best, strict=True)
-        calls = [f"{each}: {_call(own, is_flink=is_flink)}" for each, own in pairs]
+        found, names = self.tried[best], plan.tasks.values()
+        call = '{}: .set_buffer_timeout("{}")'
+        values = [format_duration_ns(each) for each in best]
+        if plan.run.manifest.is_from_between:
+            call, values = "{}: .setBufferTimeout({})", [str(each // NS_PER_MS) for each in best]
+        calls = [call.format(*pair) for pair in zip(names, values, strict=True)]
         choice = replace(
             self.choice,
             point=shown.index(wanted[0]),
@@ -265,14 +265,3 @@ class TaskSearch:
             is_ended=not self._left,
         )
         return plan, timeouts
-
-
-def _twice(timeout_ns: int) -> int:
-    return 2 * timeout_ns or NS_PER_MS
-
-
-def _call(timeout_ns: int, *, is_flink: bool) -> str:
-    """The call that sets a timeout: of Flink's API, or of a program of flinknet."""
-    if is_flink:
-        return f".setBufferTimeout({timeout_ns // NS_PER_MS})"
-    return f'.set_buffer_timeout("{format_duration_ns(timeout_ns)}")'

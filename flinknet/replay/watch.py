@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,8 +38,6 @@ from .spark.installed import check_data_source
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-CONSUMED, RECORDED = "consumed", "recorded"
 
 WORKER_LATE = "Python worker failed to connect back"
 """Spark's message about a Python process of a stream that has not started within 10 s, as on a busy
@@ -87,13 +86,15 @@ class GrowingRun:
 
     def excerpt(self, directory: Path, span_ns: int) -> Excerpt:
         """Copy the newest part into a new directory, `span_ns` of it if the run is that old and has
-        not too many events.
-
-        Raises: TraceFormatError if nothing can be said of the run yet, or if it is damaged.
-        """
+        not too many events. Raises: TraceFormatError if nothing can be said of the run yet, or if
+        it is damaged."""
         manifest, _ = RunManifest.load_with_fault(self.path)
-        found = {file: self._blocks_of(file) for file in sorted(self.path.glob(f"*{TRACE_SUFFIX}"))}
-        known = {file: blocks for file, blocks in found.items() if blocks}
+        known: dict[Path, list[WholeBlock]] = {}
+        for file in sorted(self.path.glob(f"*{TRACE_SUFFIX}")):
+            with suppress(FileNotFoundError):  # dropped by a ring meanwhile
+                blocks = list(whole_blocks(file, self._old_bytes.get(file.name, 0)))
+                if events := [each for each in blocks if each.type is BlockType.EVENTS]:
+                    known[file] = events
         if not known:
             raise TraceFormatError(f"{self.path}: no event has been written yet")
         processes = {file: process_of(file) for file in known}
@@ -111,14 +112,8 @@ class GrowingRun:
             if wanted:
                 _copy(file, wanted, directory, processes[file])
                 copied.append(processes[file])
-        part = replace(
-            manifest,
-            measured_from_ns=from_ns,
-            measured_to_ns=to_ns,
-            processes=tuple(copied),
-            files={},
-        )
-        part.save(directory)
+        part = replace(manifest, measured_from_ns=from_ns, measured_to_ns=to_ns, files={})
+        replace(part, processes=tuple(copied)).save(directory)
         return Excerpt(directory, from_ns, to_ns)
 
     def has_ended(self) -> bool:
@@ -131,27 +126,16 @@ class GrowingRun:
             self._has_ended = bool(manifest.files)
         return self._has_ended
 
-    def _blocks_of(self, file: Path) -> list[WholeBlock]:
-        try:
-            blocks = list(whole_blocks(file, self._old_bytes.get(file.name, 0)))
-        except FileNotFoundError:  # dropped by a ring meanwhile
-            return []
-        return [each for each in blocks if each.type is BlockType.EVENTS]
-
 
 def _from_ns(known: dict[Path, list[WholeBlock]], from_ns: int, to_ns: int) -> int:
     """From when on a part has EVENTS_MAX events at most, taken as evenly spread in each block."""
     near = [
-        each
+        (each.first_ns, each.last_ns, each.events)
         for own in known.values()
         for each in own
         if each.last_ns >= from_ns and each.first_ns < to_ns
     ]
-    first_ns, last_ns, events = (
-        np.array([(each.first_ns, each.last_ns, each.events) for each in near], np.int64)
-        .reshape(-1, 3)
-        .T
-    )
+    first_ns, last_ns, events = np.array(near, np.int64).reshape(-1, 3).T
     starts_ns, ends_ns = np.maximum(first_ns, from_ns), np.minimum(last_ns + 1, to_ns)
     counts = events * ((ends_ns - starts_ns) / (last_ns + 1 - first_ns))
     parts = -(-int(counts.sum()) // EVENTS_MAX)
@@ -215,10 +199,8 @@ class Following:
 
 class Watch:
     """Follows the newest part, `span_ns` long, of the run or runs in a directory. Runs that had
-    ended before are left out while others continue.
-
-    Raises: ConfigError for a path that is no directory.
-    """
+    ended before are left out while others continue. Raises: ConfigError for a path that is no
+    directory."""
 
     def __init__(self, path: Path, work_dir: Path, *, span_ns: int) -> None:
         if not path.is_dir():
@@ -266,7 +248,10 @@ class Watch:
         edges: list[WatchedEdge] = []
         bottlenecks: dict[str, str] = {}
         waiting: dict[str, str] = {}
-        for run in self._going_on():
+        directories = sorted({file.parent for file in trace_files(self._path)})
+        runs = [self._runs.setdefault(each, GrowingRun(each)) for each in directories]
+        self._followed |= {each.path for each in runs if not each.has_ended()}
+        for run in [each for each in runs if each.path in self._followed] or runs:
             self._excerpts += 1
             name, directory = run.path.name, self._work_dir / f"newest-{self._excerpts}"
             try:
@@ -283,13 +268,6 @@ class Watch:
                 shutil.rmtree(directory, ignore_errors=True)
         return WatchLook(batch, self._events, tuple(edges), bottlenecks, waiting)
 
-    def _going_on(self) -> list[GrowingRun]:
-        """Runs that have not ended, or had not at an earlier look; all if there are none."""
-        directories = sorted({file.parent for file in trace_files(self._path)})
-        runs = [self._runs.setdefault(each, GrowingRun(each)) for each in directories]
-        self._followed |= {each.path for each in runs if not each.has_ended()}
-        return [each for each in runs if each.path in self._followed] or runs
-
 
 def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
     """Add a row for each edge to a table of Parquet files, a directory or a URI."""
@@ -304,10 +282,8 @@ def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
 
 
 def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]:
-    """Each edge in a part of a run, and what limits its job, in words; None if unknown.
-
-    Raises: TraceFormatError if nothing can be said about a run.
-    """
+    """Each edge in a part of a run, and what limits its job, in words; None if unknown. Raises:
+    TraceFormatError if nothing can be said about a run."""
     is_between = RunManifest.load(excerpt.directory).is_from_between
     runs = open_runs([excerpt.directory], _EVERYTHING if is_between else WHOLE)
     observed = list(observe_here(runs, split=None))
@@ -322,6 +298,12 @@ def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> Watch
     seconds = run.duration_ns / 1e9
     verdict = next(iter(judged_edge.diagnosis), None)
     is_between = run.manifest.is_from_between
+    p50, p99 = measured.latency_ns.p50, measured.latency_ns.p99
+    bounds = LatencyBounds("consumed", measured.latency_ns.count, p50, p50, p99, p99)
+    if is_between:
+        waits = waits_at_most(run.place, run.from_ns, run.to_ns, edge=run.edge)
+        p50, p99 = (waits.supported_percentile(q) for q in (0.5, 0.99))
+        bounds = LatencyBounds("recorded", waits.count, None, p50, None, p99)
     starved = [row.ns / run.duration_ns for row in rows.credit_starved]
     blocked = [row.ns / run.duration_ns for row in rows.blocked]
     return WatchedEdge(
@@ -334,7 +316,7 @@ def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> Watch
         records=measured.records,
         records_per_s=measured.records / seconds,
         bytes_per_s=measured.bytes / seconds,
-        latency=_bounds(observed),
+        latency=bounds,
         backlog_buffers=measured.backlog_buffers,
         regimes=regime_shares(rows),
         starved=min(max(starved), 1.0) if starved else None,
@@ -344,13 +326,3 @@ def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> Watch
         why=UNKNOWN if verdict is None else verdict.text,
         is_bottleneck=judged_edge.is_bottleneck,
     )
-
-
-def _bounds(observed: ObservedRun) -> LatencyBounds:
-    run, latency = observed.run, observed.measured.latency_ns
-    if not run.manifest.is_from_between:
-        p50, p99 = latency.p50, latency.p99
-        return LatencyBounds(CONSUMED, latency.count, p50, p50, p99, p99)
-    waits = waits_at_most(run.place, run.from_ns, run.to_ns, edge=run.edge)
-    p50, p99 = (waits.supported_percentile(q) for q in (0.5, 0.99))
-    return LatencyBounds(RECORDED, waits.count, None, p50, None, p99)

@@ -23,14 +23,9 @@ from flinknet.replay import plans, simulations
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld
 from flinknet.replay.answers import model_error
 from flinknet.replay.plans import Part, Window, first_of, plan_exchanges, plan_of, slices_between
-from flinknet.replay.predictions import (
-    NOT_WHOLE_MS,
-    AskedSetting,
-    Prediction,
-    point_of,
-    units_of,
-)
+from flinknet.replay.predictions import AskedSetting, Prediction, units_of
 from flinknet.replay.read import AskedPart, RecordedRun, open_recorded_run, part_of
+from flinknet.replay.simulations import NOT_WHOLE_MS, point_of
 from flinknet.trace.job_names import ONLY_EDGE, Edge
 from flinknet.trace.manifest import TAP
 from tests.recorded_exchange import steady

@@ -20,9 +20,8 @@ from flinknet.predict.grid import Grid
 from flinknet.predict.loading import load_alone, load_exchange
 from flinknet.predict.what_if import simulate
 from flinknet.replay.pipeline import replay_runs
-from flinknet.replay.predictions import GROWS
 from flinknet.replay.read import open_recorded_run, open_runs
-from flinknet.replay.simulations import predict_here
+from flinknet.replay.simulations import GROWS, predict_here
 from flinknet.report.export import replay_document
 from flinknet.results import EdgeAnswer
 from flinknet.trace import open_run

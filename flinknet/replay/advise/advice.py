@@ -15,20 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from operator import le
 from typing import Any
 
+from flinknet import results
 from flinknet.options import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, find_option, what_if
 from flinknet.predict.fit.queued import CONTRADICTED
-from flinknet.results import (
-    Advice,
-    Choice,
-    JobAnswer,
-    JobPoint,
-    ModelError,
-    SituationAdvice,
-    TradeOffPoint,
-    why_unchecked,
-)
 from flinknet.units import NS_PER_MS, format_duration_ns
 
 from .targets import Target
@@ -47,18 +39,14 @@ UNKNOWN_ERROR = "the model's error is unknown"
 
 
 def choose(
-    points: Sequence[TradeOffPoint],
+    points: Sequence[results.TradeOffPoint],
     targets: Sequence[Target],
-    error: ModelError,
+    error: results.ModelError,
     situation: Situation | None = None,
-) -> Choice:
-    """The setting of a situation that meets all targets with the longest timeout, then with the
-    least memory and the fewest buffers per second; those that meet them safely come first. Where
-    all are alike, what was recorded stays.
-
-    Args:
-        situation: None for the recorded one.
-    """
+) -> results.Choice:
+    """The setting of a situation (None: the recorded one) that meets all targets with the longest
+    timeout, then with the least memory and the fewest buffers per second; those that meet them
+    safely come first. Where all are alike, what was recorded stays."""
     recorded = _recorded(points)
     situation = situation or situation_of(recorded)
     reserve = {each: each.reserve(error) for each in targets}
@@ -80,27 +68,28 @@ def choose(
         ]
         scored.append((min(known), min(spare), index))
     texts = tuple(each.text for each in targets)
-    if not scored:
-        return Choice(texts, None, False, None, None, "", is_known=is_known)
     holding = [each for each in scored if each[1] >= 0] or [each for each in scored if each[0] >= 0]
     if not holding:
-        best_margin = max(scored)[0]
-        near = [each for each in scored if each[0] >= best_margin - EQUAL]
-        margin, _, nearest = min(near, key=lambda each: (*_expense(points[each[2]]), -each[0]))
-        return Choice(texts, None, False, margin, nearest, "", is_known=is_known)
+        near = [each for each in scored if each[0] >= max(scored)[0] - EQUAL]
+        margin, _, nearest = min(
+            near,
+            key=lambda each: (*_expense(points[each[2]]), -each[0]),
+            default=(None, None, None),
+        )
+        return results.Choice(texts, None, False, margin, nearest, "", is_known=is_known)
     as_recorded = [each for each in holding if points[each[2]].config == recorded.config]
-    if as_recorded and are_alike(
-        [each for each in points if situation_of(each) == situation], error
-    ):
+    own = [each for each in points if situation_of(each) == situation]
+    if as_recorded and are_alike(own, error):
         holding = as_recorded
     of_recorded = next((each[0] for each in as_recorded if points[each[2]].is_recorded), None)
     margin, beyond, best = max(holding, key=lambda each: _cheapness(points[each[2]]))
     patch = patch_of(points[best], recorded)
-    longer_ns = _next_longer_ns(points, best)
+    best_ns, timeouts_ns = timeout_of(points[best]), map(timeout_of, own)
+    longer_ns = min((each for each in timeouts_ns if 0 <= best_ns < each), default=None)
     longer = [each for each in scored if timeout_of(points[each[2]]) == longer_ns]
     failing = [own for own, left, _ in longer if left < 0 or own < 0]
     longer_margin = max(failing) if len(failing) == len(longer) > 0 else None
-    return Choice(
+    return results.Choice(
         texts,
         best,
         beyond >= 0,
@@ -113,7 +102,7 @@ def choose(
     )
 
 
-def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
+def patch_of(point: results.TradeOffPoint, recorded: results.TradeOffPoint) -> str:
     """The keys that differ from the recorded setting, as lines of Flink's config.yaml."""
     lines = []
     is_never = point.config.get(BUFFER_TIMEOUT_ENABLED) == "false"
@@ -126,29 +115,29 @@ def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
     return "\n".join(lines)
 
 
-def withheld(error: ModelError, points: Sequence[TradeOffPoint]) -> str | None:
+def withheld(error: results.ModelError, points: Sequence[results.TradeOffPoint]) -> str | None:
     """Why nothing can be advised, by the prediction of the recorded setting and its error; None if
     it can, and where nothing is predicted."""
     if _recorded(points).why_no_latency is not None:
         return CONTRADICTED
     known = error.counting
     if not known and any(each.throughput_records_per_s is not None for each in points):
-        return f"{UNKNOWN_ERROR}: {why_unchecked(points)}"
+        return f"{UNKNOWN_ERROR}: {results.why_unchecked(points)}"
     return error.misses
 
 
 def advice(
-    points: Sequence[TradeOffPoint],
+    points: Sequence[results.TradeOffPoint],
     targets: Sequence[Target],
-    error: ModelError,
+    error: results.ModelError,
     *,
     asked: Collection[int] | None = None,
     why_not: str | None = None,
-) -> Advice:
+) -> results.Advice:
     """Frontier, knees and choices for the points that were asked for, all of them by default; none
     where there is a reason `why_not`."""
     if why_not is not None:
-        return Advice(withheld=why_not)
+        return results.Advice(withheld=why_not)
     frontier = frontier_of(points)
     recorded = situation_of(_recorded(points))
     wanted = range(len(points)) if asked is None else asked
@@ -159,7 +148,7 @@ def advice(
         _situation_advice(points, targets, error, situation, frontier) for situation in situations
     ]
     first = advised[list(situations).index(recorded)] if recorded in situations else advised[0]
-    return Advice(
+    return results.Advice(
         frontier=tuple(frontier),
         knee=first.knee,
         knee_patch=first.knee_patch,
@@ -169,12 +158,12 @@ def advice(
 
 
 def _situation_advice(
-    points: Sequence[TradeOffPoint],
+    points: Sequence[results.TradeOffPoint],
     targets: Sequence[Target],
-    error: ModelError,
+    error: results.ModelError,
     situation: Situation,
     frontier: Sequence[int],
-) -> SituationAdvice:
+) -> results.SituationAdvice:
     recorded = _recorded(points)
     own = [point for point in points if situation_of(point) == situation]
     on_frontier = [index for index in frontier if situation_of(points[index]) == situation]
@@ -182,30 +171,30 @@ def _situation_advice(
     is_alike = are_alike(own, error)
     knee = None if is_alike else knee_of(points, settable, error)
     why_no_knee = None
-    if knee is None and len(own) > 1:
-        why_no_knee = _why_no_knee(len(on_frontier), len(settable), is_alike=is_alike)
-    return SituationAdvice(
+    if is_alike:
+        why_no_knee = "all settings are equal within the model's error"
+    elif knee is None and len(own) > 1:
+        number = ("no setting", "only one setting", "only two settings")[len(settable)]
+        which = "" if len(settable) == len(on_frontier) else " that Flink can be given"
+        verb = "are" if len(settable) == 2 else "is"
+        why_no_knee = f"{number}{which} {verb} on the frontier, and a knee lies between others"
+    flow_control, beyond_keys = dict(situation)["flow_control"], tuple[str, ...]()
+    if flow_control != recorded.flow_control:
+        since = {"tcp": "before 1.5"}.get(flow_control, "since 1.5")
+        what = f"flow control {flow_control} is that of Flink {since}"
+        beyond_keys = (f"{what}: no key of a current Flink sets it",)
+    return results.SituationAdvice(
         **dict(situation),
         knee=knee,
         knee_patch="" if knee is None else patch_of(points[knee], recorded),
         why_no_knee=why_no_knee,
         is_alike=is_alike,
         choice=choose(points, targets, error, situation) if targets else None,
-        beyond_keys=tuple(_beyond_keys(situation, recorded)),
+        beyond_keys=beyond_keys,
     )
 
 
-def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
-    """Why a situation has no knee, by the settings on its frontier that Flink can be given."""
-    if is_alike:
-        return "all settings are equal within the model's error"
-    number = {0: "no setting", 1: "only one setting", 2: "only two settings"}[settable]
-    which = "" if settable == on_frontier else " that Flink can be given"
-    verb = "are" if settable == 2 else "is"
-    return f"{number}{which} {verb} on the frontier, and a knee lies between others"
-
-
-def are_met(advice: Sequence[Advice]) -> bool | None:
+def are_met(advice: Sequence[results.Advice]) -> bool | None:
     """Whether the targets are met in every situation that was predicted; None if that is
     unknown."""
     found: list[bool | None] = [False for each in advice if each.withheld]
@@ -217,10 +206,10 @@ def are_met(advice: Sequence[Advice]) -> bool | None:
     return True if found and None not in found else None
 
 
-def all_meet(jobs: Sequence[JobAnswer]) -> bool | None:
+def all_meet(jobs: Sequence[results.JobAnswer]) -> bool | None:
     """Whether the targets are met: by each job as a whole, or by its edges where nothing is
     predicted for the whole. None if that is unknown."""
-    found: list[Advice] = []
+    found: list[results.Advice] = []
     for job in jobs:
         is_known = job.advice.withheld is not None
         is_known |= job.choice is not None and _is_of_predicted(job.choice)
@@ -228,55 +217,38 @@ def all_meet(jobs: Sequence[JobAnswer]) -> bool | None:
     return are_met(found)
 
 
-def _is_of_predicted(choice: Choice) -> bool:
-    """Whether anything was predicted to choose from."""
+def _is_of_predicted(choice: results.Choice) -> bool:
     return choice.point is not None or choice.nearest is not None or not choice.is_known
 
 
-def timeout_of(point: TradeOffPoint) -> int:
+def timeout_of(point: results.TradeOffPoint) -> int:
     """The buffer timeout in ns; -1 for never."""
     return what_if.network_of(point.config).buffer_timeout_ns
 
 
-def _recorded(points: Sequence[TradeOffPoint]) -> TradeOffPoint:
+def _recorded(points: Sequence[results.TradeOffPoint]) -> results.TradeOffPoint:
     return next(point for point in points if point.is_recorded)
 
 
-def _can_be_set(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:
+def _can_be_set(point: results.TradeOffPoint, recorded: results.TradeOffPoint) -> bool:
     """Whether Flink can be given it: it reads the timeout in whole milliseconds."""
     timeout_ns = timeout_of(point)
     return timeout_ns < 0 or timeout_ns % NS_PER_MS == 0 or timeout_ns == timeout_of(recorded)
 
 
-def _beyond_keys(situation: Situation, recorded: TradeOffPoint) -> list[str]:
-    """What a patch cannot say of a situation that someone may want to choose."""
-    flow_control = dict(situation)["flow_control"]
-    if flow_control == recorded.flow_control:
-        return []
-    since = {"tcp": "before 1.5"}.get(flow_control, "since 1.5")
-    return [
-        f"flow control {flow_control} is that of Flink {since}: no key of a current Flink sets it"
-    ]
-
-
-def _next_longer_ns(points: Sequence[TradeOffPoint], best: int) -> int | None:
-    """The next timeout above that of a point, among those of its situation that have an end."""
-    own_ns, situation = timeout_of(points[best]), situation_of(points[best])
-    timeouts_ns = {timeout_of(point) for point in points if situation_of(point) == situation}
-    return min((each for each in timeouts_ns if 0 <= own_ns < each), default=None)
-
-
-def _cheapness(point: TradeOffPoint) -> tuple[float, float, float]:
+def _cheapness(point: results.TradeOffPoint) -> tuple[float, float, float]:
     timeout_ns = timeout_of(point)
     memory, buffers = _expense(point)
     return (math.inf if timeout_ns < 0 else timeout_ns), -memory, -buffers
 
 
-def _expense(point: TradeOffPoint) -> tuple[float, float]:
+def _expense(point: results.TradeOffPoint) -> tuple[float, float]:
     return point.memory_bytes or math.inf, point.buffers_per_s or math.inf
 
 
-def set_by_operators(choice: Choice, points: Sequence[JobPoint], recorded: JobPoint) -> Choice:
+def set_by_operators(
+    choice: results.Choice, points: Sequence[results.JobPoint], recorded: results.JobPoint
+) -> results.Choice:
     """A choice in a job whose code sets buffer timeouts, which no key changes."""
     if choice.point is None:
         return choice
@@ -291,8 +263,8 @@ def set_by_operators(choice: Choice, points: Sequence[JobPoint], recorded: JobPo
 
 
 def chosen(
-    points: Sequence[JobPoint], targets: Sequence[Target], error: ModelError
-) -> Choice | None:
+    points: Sequence[results.JobPoint], targets: Sequence[Target], error: results.ModelError
+) -> results.Choice | None:
     """The setting of a job that meets the targets, as `choose`, among the recorded one and those
     with the same timeout on all edges. None without targets."""
     if not targets:
@@ -309,20 +281,18 @@ def chosen(
     return replace(choice, point=point, nearest=nearest)
 
 
-def advice_of_job(choice: Choice | None, recorded: TradeOffPoint) -> Advice:
-    """Advice for a job of several edges: the choice alone, in the recorded situation."""
+def advice_of_job(choice: results.Choice | None, recorded: results.TradeOffPoint) -> results.Advice:
     if choice is None:
-        return Advice()
-    situation = SituationAdvice(**dict(situation_of(recorded)), choice=choice)
-    return Advice(choice=choice, situations=(situation,))
+        return results.Advice()
+    situation = results.SituationAdvice(**dict(situation_of(recorded)), choice=choice)
+    return results.Advice(choice=choice, situations=(situation,))
 
 
-def situation_of(point: TradeOffPoint) -> Situation:
-    """The situation of a prediction."""
+def situation_of(point: results.TradeOffPoint) -> Situation:
     return tuple(what_if.situation_of(point).items())
 
 
-def frontier_of(points: Sequence[TradeOffPoint]) -> list[int]:
+def frontier_of(points: Sequence[results.TradeOffPoint]) -> list[int]:
     """Indices of the points on the frontier of their situation, ascending.
 
     Who is beaten is decided exactly. Of the rest a point is left out if another one that stays is
@@ -336,9 +306,9 @@ def frontier_of(points: Sequence[TradeOffPoint]) -> list[int]:
     kept: list[int] = []
     for situation in situations.values():
         best = [
-            each
-            for each in situation
-            if not any(_dominates(other, each[0]) for other, _ in situation)
+            (own, index)
+            for own, index in situation
+            if not any(other != own and all(map(le, other, own)) for other, _ in situation)
         ]
         best.sort(key=lambda each: (not points[each[1]].is_recorded, sum(each[0]), each[1]))
         stays: list[tuple[Costs, int]] = []
@@ -350,7 +320,9 @@ def frontier_of(points: Sequence[TradeOffPoint]) -> list[int]:
     return sorted(kept)
 
 
-def knee_of(points: Sequence[TradeOffPoint], among: Sequence[int], error: ModelError) -> int | None:
+def knee_of(
+    points: Sequence[results.TradeOffPoint], among: Sequence[int], error: results.ModelError
+) -> int | None:
     """Index of the knee among the points of a frontier: the nearest to the best value of each cost,
     on logarithmic scales; None with fewer than three. Costs that differ by no more than the model's
     error do not count."""
@@ -371,7 +343,7 @@ def knee_of(points: Sequence[TradeOffPoint], among: Sequence[int], error: ModelE
     return min(costs, key=lambda pair: distance(pair[1]))[0]
 
 
-def are_alike(points: Sequence[TradeOffPoint], error: ModelError) -> bool:
+def are_alike(points: Sequence[results.TradeOffPoint], error: results.ModelError) -> bool:
     """Whether at least two settings are known, and none differs from another by more than the
     model was off by."""
     costs = [own for point in points if (own := costs_of(point)) is not None]
@@ -379,7 +351,7 @@ def are_alike(points: Sequence[TradeOffPoint], error: ModelError) -> bool:
     return len(costs) > 1 and all(max(each) - min(each) <= most for each, most in columns)
 
 
-def costs_of(point: TradeOffPoint) -> Costs | None:
+def costs_of(point: results.TradeOffPoint) -> Costs | None:
     """The costs of a setting; None where something is not known."""
     p99 = point.latency_ns.p99 or point.latency_ns.p50
     throughput, buffers = point.throughput_records_per_s, point.buffers_per_s
@@ -389,14 +361,10 @@ def costs_of(point: TradeOffPoint) -> Costs | None:
     return math.log(p99), -math.log(throughput), math.log(buffers), math.log(memory)
 
 
-def _tolerances(error: ModelError) -> Costs:
+def _tolerances(error: results.ModelError) -> Costs:
     """How far each cost may differ and still be the same: buffers per second are as sure as the
     records in them, and memory is known."""
     p99 = None if error.is_tail_off else error.p99
     latency = max(abs(p99 or 0.0), abs(error.p50 or 0.0))
     records = max(math.log1p(abs(error.throughput or 0.0)), EQUAL)
     return max(math.log1p(latency), EQUAL), records, records, EQUAL
-
-
-def _dominates(other: Costs, own: Costs) -> bool:
-    return other != own and all(theirs <= ours for theirs, ours in zip(other, own, strict=True))

@@ -58,7 +58,10 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
         *run.notes,
         None if run.manifest.is_sealed else NOT_SEALED,
         SET_BY_OPERATOR.format("this edge") if has_own_timeout(run.manifest) else None,
-        CONSUMERS_UNSEEN if _is_half(run) else None,
+        # `bench produce` records the producers only
+        CONSUMERS_UNSEEN
+        if run.counted_at == TracePoint.SENT and not run.manifest.is_from_between
+        else None,
         _of_channels(run, share),
         _of_missing_producers(run),
         _of_barriers(run, rows),
@@ -68,30 +71,22 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
     return tuple(each for each in found if each)
 
 
-def _is_half(run: RecordedRun) -> bool:
-    """Whether a run recorded its producers only, as `bench produce` does."""
-    return run.counted_at == TracePoint.SENT and not run.manifest.is_from_between
-
-
 def _of_channels(run: RecordedRun, share: EdgeShare | None) -> str | None:
     """What was not recorded: of the channels that Flink says there are, else as numbers show it."""
     if share is None or share.channels is None or share.local_channels is None:
         return _of_local_channels(run)
+    counters = "how many records they carry is unknown, and no figure here includes them"
+    if share.recorded_share is not None:
+        counters = (
+            f"the trace has {share.recorded_share:.0%} of the edge's"
+            f" {human_count(share.records_per_s)} records/s by Flink's counters, and what was"
+            " observed of the edge is of that part"
+        )
     if not share.local_channels:
-        return None if (share.recorded_share or 1.0) > RECORDED_NEARLY_ALL else _of_counters(share)
+        return None if (share.recorded_share or 1.0) > RECORDED_NEARLY_ALL else counters
     local = f"{share.local_channels:,} of {share.channels:,} channels"
     part = f"{share.local_channels / share.channels:.0%}"
-    return f"{local} ({part}) are local, never on the wire: {_of_counters(share)}"
-
-
-def _of_counters(share: EdgeShare) -> str:
-    if share.recorded_share is None:
-        return "how many records they carry is unknown, and no figure here includes them"
-    return (
-        f"the trace has {share.recorded_share:.0%} of the edge's"
-        f" {human_count(share.records_per_s)} records/s by Flink's counters, and what was"
-        " observed of the edge is of that part"
-    )
+    return f"{local} ({part}) are local, never on the wire: {counters}"
 
 
 def _of_local_channels(run: RecordedRun) -> str | None:

@@ -1,6 +1,5 @@
 """What holds up each edge of a job, and the job: the rules of `results.verdict`, asked of the job's
-ledger and of that of each edge alone.
-"""
+ledger and of that of each edge alone."""
 
 from __future__ import annotations
 

@@ -7,15 +7,8 @@ import math
 import re
 from dataclasses import dataclass
 
+from flinknet import results
 from flinknet.errors import ConfigError
-from flinknet.results import (
-    PERCENTILES,
-    SAMPLES_PER_TAIL,
-    BacklogSummary,
-    LatencySummary,
-    ModelError,
-    TradeOffPoint,
-)
 from flinknet.units import NS_PER_MS, parse_duration_ns, parse_rate_per_s
 
 MARGIN_MIN = 0.05
@@ -72,17 +65,19 @@ class Target:
     @property
     def records_min(self) -> int:
         """Records without which the bounded figure is unknown."""
-        share = PERCENTILES.get(self.metric.replace(".", "_"))
-        return 1 if share is None else round(SAMPLES_PER_TAIL / min(share, 1 - share))
+        share = results.PERCENTILES.get(self.metric.replace(".", "_"))
+        return 1 if share is None else round(results.SAMPLES_PER_TAIL / min(share, 1 - share))
 
-    def figure(self, latency_ns: LatencySummary, backlog: BacklogSummary) -> float | None:
+    def figure(
+        self, latency_ns: results.LatencySummary, backlog: results.BacklogSummary
+    ) -> float | None:
         """The latency or backlog that the target bounds; None where unknown."""
         if self.metric == "backlog":
             return backlog.mean
         found: float | None = getattr(latency_ns, self.metric.replace(".", "_"))
         return found
 
-    def margin(self, point: TradeOffPoint) -> float | None:
+    def margin(self, point: results.TradeOffPoint) -> float | None:
         """Share of the limit that a point leaves free, by the greatest of a latency that is an
         interval; negative where it does not meet it."""
         if self.metric == "throughput":
@@ -95,7 +90,7 @@ class Target:
             return None
         return (self.limit - max(known)) / self.limit
 
-    def reserve(self, error: ModelError) -> float:
+    def reserve(self, error: results.ModelError) -> float:
         """The margin that a prediction needs to be relied on, by errors that count."""
         tail = None if error.is_tail_off else error.p99
         known = {"throughput": error.throughput, "p50": error.p50}.get(self.metric, tail)

@@ -29,13 +29,9 @@ _AXIS_NS = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window of time on an axis on which channels lie end to end; the axis of a single channel
-    has the instants of the trace.
-
-    Attributes:
-        from_ns, to_ns: window of the first channel.
-        length_ns: length of the axis of each channel.
-    """
+    """A window of time on an axis on which channels lie end to end, each for `length_ns`; `from_ns`
+    and `to_ns` are the window of the first one. The axis of a single channel has the instants of
+    the trace."""
 
     from_ns: int
     to_ns: int
@@ -44,19 +40,16 @@ class Window:
     channels: int = 1
 
     def places(self, at_ns: IntArray) -> IntArray:
-        """Place of the channel of each instant on the axis."""
         places: IntArray = (at_ns - self.origin_ns) // self.length_ns
         return places
 
     def starts_ns(self, at_ns: IntArray) -> IntArray | int:
-        """Start of the window of the channel of each instant."""
         if self.channels == 1:
             return self.from_ns
         starts_ns: IntArray = self.places(at_ns) * self.length_ns + self.from_ns
         return starts_ns
 
     def ends_ns(self, at_ns: IntArray) -> IntArray | int:
-        """End of the window of the channel of each instant."""
         return self.starts_ns(at_ns) + (self.to_ns - self.from_ns)
 
     def on_axis(self, at_ns: IntArray) -> IntArray:
@@ -68,12 +61,8 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventRuns:
-    """Runs of events of one kind and point, each of one channel.
-
-    Attributes:
-        places: place of the channel of each run.
-        counts: rows of each run; the rows of all runs follow each other.
-    """
+    """Runs of events of one kind and point, each of the channel at one of `places`, with `counts`
+    rows; the rows of all runs follow each other."""
 
     places: IntArray
     counts: IntArray
@@ -83,12 +72,7 @@ class EventRuns:
 @dataclass(frozen=True, eq=False)
 class ChannelEvents:
     """Events of channels by kind and point: rows of a channel follow each other, in the order of
-    recording.
-
-    Attributes:
-        bounds: for each kind and point, where the rows of each channel begin, and the end of the
-            last ones.
-    """
+    recording. `bounds` has where the rows of each channel begin, and the end of the last ones."""
 
     channels: IntArray
     rows: dict[Key, EventColumns]
@@ -120,7 +104,6 @@ class ChannelEvents:
 
     @classmethod
     def of_channels(cls, events: Mapping[int, Sequence[SortedEvents]]) -> ChannelEvents:
-        """Join the events of each channel, part after part."""
         parts: dict[Key, list[EventRuns]] = {}
         for place, own in enumerate(events.values()):
             for key, columns in chain.from_iterable(part.items() for part in own):
@@ -134,12 +117,10 @@ class ChannelEvents:
         return {channel: place for place, channel in enumerate(self.channels.tolist())}
 
     def __getitem__(self, channel: int) -> SortedEvents:
-        """The events of one channel."""
         place = self._place_of[channel]
         return SortedEvents(self.of_range(place, place + 1).rows)
 
     def of_range(self, start: int, end: int) -> ChannelEvents:
-        """The events of channels in a range of places."""
         rows, bounds = {}, {}
         for key, columns in self.rows.items():
             own = self.bounds[key][start : end + 1]
@@ -173,11 +154,7 @@ class ChannelEvents:
                 self.rows[key], self.bounds[key] = joined.rows[key], joined.bounds[key]
 
     def batches(self, axis_ns: int = 1) -> Iterator[tuple[int, int]]:
-        """Ranges of places of channels to process together.
-
-        Args:
-            axis_ns: length of the axis of each channel.
-        """
+        """Ranges of places of channels to process together, whose axes have `axis_ns` each."""
         most = max(1, _AXIS_NS // axis_ns)
         rows = np.zeros(len(self.channels) + 1, np.int64)
         for bounds in self.bounds.values():
@@ -191,8 +168,7 @@ class ChannelEvents:
 
     def together(self, start: int, end: int) -> SortedEvents:
         """The events of channels in a range of places, as if they were those of one: the sequence
-        numbers of each lie in a range of their own, and `channel` is its place in this range.
-        """
+        numbers of each lie in a range of their own, and `channel` is its place in this range."""
         found = SortedEvents(self.of_range(start, end).rows)
         for key, columns in found.items():
             if end - start == 1:
@@ -205,11 +181,8 @@ class ChannelEvents:
         return found
 
     def laid_out(self, from_ns: int, to_ns: int) -> Iterator[tuple[range, SortedEvents, Window]]:
-        """Lay all channels on an axis of time, some at a time.
-
-        Yields: their places, their events as of `together` with instants on that axis, and a window
-        on it.
-        """
+        """Lay all channels on an axis of time, some at a time. Yields: their places, their events
+        as of `together` with instants on that axis, and a window on it."""
         low_ns, high_ns = from_ns, to_ns
         for columns in self.rows.values():
             low_ns = min(low_ns, int(columns["at_ns"].min(initial=low_ns)))
@@ -269,11 +242,7 @@ class SetAside:
         self._parts: dict[Key, list[EventRuns]] = {}
 
     def take(self, block: EventBlock, first_ns: int, last_ns: int) -> None:
-        """Set aside the needed events of the next block.
-
-        Args:
-            first_ns, last_ns: first and last instant of the block.
-        """
+        """Set aside the needed events of the next block, which has those of [first_ns, last_ns]."""
         if last_ns < self._from_ns or first_ns >= self._to_ns:
             return
         is_inside = first_ns >= self._from_ns and last_ns < self._to_ns
@@ -326,6 +295,5 @@ class SetAside:
         return places, self._channels[places] == channels
 
     def events(self) -> ChannelEvents:
-        """Hand over the events of all channels."""
         parts, self._parts = self._parts, {}
         return ChannelEvents.of_parts(self._channels, parts)

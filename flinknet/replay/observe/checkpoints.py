@@ -1,18 +1,16 @@
 """Checkpoints: when each barrier left its producer, when its consumer read it, and, between
 processes, when the consumer resumed the channel; the order in which barriers and ends passed there;
-and the checkpoints that the run counted itself, or that Flink reported to a tap.
-"""
+and the checkpoints that the run counted itself, or that Flink reported to a tap."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
@@ -68,24 +66,16 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class BarrierRow:
-    """A barrier on a channel; -1 for values that were not recorded.
-
-    Until they are merged, the resumptions by consumers are rows, too, with only `read_ns`.
-
-    Attributes:
-        sent_ns: when it left its producer.
-        read_ns: when its consumer was done with it; between processes, when the consumer resumed
-            the channel.
-        unaligned: 1 if it overtook data.
-    """
+    """A barrier on a channel; -1 for values that were not recorded. Until they are merged, the
+    resumptions by consumers are rows, too, with only `read_ns`."""
 
     run: int
     channel: int
     sequence_number: int
     checkpoint: int
-    sent_ns: int
-    read_ns: int
-    unaligned: int
+    sent_ns: int  # when it left its producer
+    read_ns: int  # when its consumer was done, or between processes resumed the channel
+    unaligned: int  # 1 if it overtook data
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +114,6 @@ def _answered(whole: pa.Table) -> pa.Table:
     return answered.sort_by([(name, "ascending") for name in _KEYS])
 
 
-def known_barriers(barriers: pa.Table) -> pa.Table:
-    """The barriers whose checkpoint is known."""
-    return barriers.filter(pc.greater_equal(barriers["checkpoint"], 0))
-
-
 def thinned_barriers(barriers: pa.Table) -> pa.Table:
     """At most about BARRIERS_MAX barriers: all those of every n-th checkpoint."""
     step = -(-len(barriers) // BARRIERS_MAX)
@@ -138,7 +123,6 @@ def thinned_barriers(barriers: pa.Table) -> pa.Table:
 
 
 def _by_checkpoint(barriers: Iterable[BarrierRow]) -> dict[int, list[BarrierRow]]:
-    """The barriers that left, by checkpoint."""
     found: dict[int, list[BarrierRow]] = {}
     for each in barriers:
         if each.sent_ns >= 0:
@@ -146,14 +130,12 @@ def _by_checkpoint(barriers: Iterable[BarrierRow]) -> dict[int, list[BarrierRow]
     return found
 
 
-def _begun_ns(barriers: Iterable[BarrierRow]) -> int:
-    return min(each.sent_ns for each in barriers)
-
-
 def interval_ns_of(barriers: Sequence[BarrierRow]) -> int | None:
     """Interval between checkpoints, rounded as somebody may have configured it; None with fewer
     than two checkpoints."""
-    begun_ns = {number: _begun_ns(own) for number, own in _by_checkpoint(barriers).items()}
+    begun_ns: dict[int, int] = {}
+    for number, own in _by_checkpoint(barriers).items():
+        begun_ns[number] = min(each.sent_ns for each in own)
     if len(begun_ns) < 2:
         return None
     numbers, instants_ns = zip(*sorted(begun_ns.items()), strict=True)
@@ -179,30 +161,36 @@ def checkpoints_of(
     barrier is unknown, and its alignment lasts until its producer may go on.
     """
     from_ns, to_ns = window_ns
-    of = {
-        checkpoint: own
-        for checkpoint, own in _by_checkpoint(barriers).items()
-        if from_ns <= _begun_ns(own) < to_ns
-    }
-    if not of:
+    begun = [
+        own
+        for own in _by_checkpoint(barriers).values()
+        if from_ns <= min(each.sent_ns for each in own) < to_ns
+    ]
+    if not begun:
         return None
-    channels = len({each.channel for own in of.values() for each in own})
+    channels = len({each.channel for own in begun for each in own})
     duration, alignment, travel = (LogLinearHistogram() for _ in range(3))
     completed = 0
-    for own in of.values():
+    for own in begun:
         read = [each for each in own if each.read_ns >= 0]
         if len({each.channel for each in read}) < channels:
             continue
         completed += 1
-        duration.add([max(e.read_ns for e in read) - min(e.sent_ns for e in read)])
+        read_ns, sent_ns = [each.read_ns for each in read], [each.sent_ns for each in read]
+        duration.add([max(read_ns) - min(sent_ns)])
+        times_ns = [later - earlier for later, earlier in zip(read_ns, sent_ns, strict=True)]
         if not is_from_between:
-            travel.add([each.read_ns - each.sent_ns for each in read])
-        alignment.add(_alignments(read, consumer_of, is_from_between=is_from_between))
+            travel.add(times_ns)
+        by_consumer: dict[int, list[int]] = {}
+        for each, time_ns in zip(read, times_ns if is_from_between else read_ns, strict=True):
+            by_consumer.setdefault(consumer_of.get(each.channel, _UNKNOWN), []).append(time_ns)
+        since_first = 0 if is_from_between else 1
+        alignment.add([max(x) - since_first * min(x) for x in by_consumer.values()])
     return CheckpointSummary(
-        triggered=len(of),
+        triggered=len(begun),
         completed=completed,
         aborted=None,
-        unaligned=sum(any(each.unaligned for each in own) for own in of.values()),
+        unaligned=sum(any(each.unaligned for each in own) for own in begun),
         duration_ns=duration.summary(),
         start_delay_ns=LogLinearHistogram().summary(),
         alignment_ns=alignment.summary(),
@@ -211,21 +199,6 @@ def checkpoints_of(
         overtaken_bytes_max=None,
         processed_bytes_mean=None,
     )
-
-
-def _alignments(
-    read: Sequence[BarrierRow], consumer_of: Mapping[int, int], *, is_from_between: bool
-) -> list[int]:
-    """Alignment time of each consumer of a checkpoint."""
-    by_consumer: dict[int, list[BarrierRow]] = {}
-    for each in read:
-        by_consumer.setdefault(consumer_of.get(each.channel, _UNKNOWN), []).append(each)
-    if is_from_between:
-        return [max(each.read_ns - each.sent_ns for each in own) for own in by_consumer.values()]
-    return [
-        max(each.read_ns for each in own) - min(each.read_ns for each in own)
-        for own in by_consumer.values()
-    ]
 
 
 def _barriers(unit: Unit, block: EventBlock) -> Iterator[Columns]:
@@ -338,22 +311,14 @@ def since_trigger(
         return tuple(points)
     before_ns = round(ends[0] - ends[1])
     note = BEFORE_PRODUCERS.format(human_duration(before_ns))
-    return tuple(
-        replace(each, checkpoints=_later(each.checkpoints, before_ns), notes=(*each.notes, note))
-        if each.checkpoints is not None
-        else each
-        for each in points
-    )
-
-
-def _later(summary: CheckpointSummary, by_ns: int) -> CheckpointSummary:
-    """The checkpoints with later starts."""
-    later = {
-        name: value + by_ns
-        for name, value in asdict(summary.start_delay_ns).items()
-        if value is not None and name != "count"
-    }
-    return replace(summary, start_delay_ns=replace(summary.start_delay_ns, **later))
+    found = []
+    for each in points:
+        if (summary := each.checkpoints) is not None:
+            later_ns = summary.start_delay_ns.moved(before_ns, summary.start_delay_ns)
+            summary = replace(summary, start_delay_ns=later_ns)
+            each = replace(each, checkpoints=summary, notes=(*each.notes, note))
+        found.append(each)
+    return tuple(found)
 
 
 def _counted(summary: CheckpointSummary, run: RecordedRun) -> CheckpointSummary:
@@ -380,28 +345,21 @@ def _joined(
             continue
         overtaken += _numbers([each.get("persisted_bytes")])
         processed += _numbers([each.get("processed_bytes")])
-        delays.add(_in_ns(each.get("start_delays_ms"), vertex))
-        alignments.add(_in_ns(each.get("alignments_ms"), vertex))
+        for times, histogram in (("start_delays_ms", delays), ("alignments_ms", alignments)):
+            of = each.get(times)
+            own_ms = _numbers(of.get(vertex) if isinstance(of, Mapping) else None)
+            histogram.add([round(value * NS_PER_MS) for value in own_ms])
     return replace(
         summary,
         aborted=aborted,
         start_delay_ns=delays.summary(),
         alignment_ns=alignments.summary() if alignments.count else summary.alignment_ns,
-        overtaken_bytes_mean=_mean(overtaken),
+        overtaken_bytes_mean=sum(overtaken) / len(overtaken) if overtaken else None,
         overtaken_bytes_max=round(max(overtaken)) if overtaken else None,
-        processed_bytes_mean=_mean(processed),
+        processed_bytes_mean=sum(processed) / len(processed) if processed else None,
     )
-
-
-def _in_ns(by_vertex: Any, vertex: str | None) -> list[int]:
-    values = by_vertex.get(vertex) if isinstance(by_vertex, Mapping) else None
-    return [round(each * NS_PER_MS) for each in _numbers(values)]
 
 
 def _numbers(values: Any) -> list[float]:
     found = (number_of(each) for each in (values if isinstance(values, list) else ()))
     return [each for each in found if each is not None and each >= 0]
-
-
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None

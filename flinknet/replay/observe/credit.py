@@ -47,28 +47,18 @@ QUIET_BUFFERS = 16
 
 @dataclass(frozen=True, slots=True)
 class CreditRow:
-    """Round trips of the credit of a channel.
-
-    Attributes:
-        trips, trip_ns: round trips, and their encoded LogLinearHistogram.
-        reader_ns: time of these buffers from their arrival until they were consumed, summed.
-        sent: buffers that may have one.
-        exhausted, given: buffers that took the last credit while more were queued, and the credits
-            that the consumer had given at these instants, summed.
-        refill_ns, refilled: recorded between TaskManagers, time from one such buffer to the next
-            while more were queued, and the credits that came in it.
-    """
+    """Round trips of the credit of a channel; times are sums."""
 
     run: int
     channel: int
-    trips: int
-    reader_ns: int
-    sent: int
-    exhausted: int
-    given: int
-    refill_ns: int
-    refilled: int
-    trip_ns: bytes
+    trips: int  # round trips
+    reader_ns: int  # from the arrival of these buffers until they were consumed
+    sent: int  # buffers that may have one
+    exhausted: int  # buffers that took the last credit while more were queued
+    given: int  # credits that the consumer had given at these instants, summed
+    refill_ns: int  # between TaskManagers: from one such buffer to the next, while more were queued
+    refilled: int  # credits that came in this time
+    trip_ns: bytes  # encoded LogLinearHistogram of the round trips
 
 
 def own_trips(channels: IntArray, events: SortedEvents, window: Window) -> Columns:
@@ -228,11 +218,8 @@ def credit_paths(
     taken: Rows[ThroughputWindow],
     starved: Rows[ChannelTime],
 ) -> tuple[CreditPath, ...]:
-    """The credit of each pair of TaskManagers whose round trips were recorded.
-
-    Args:
-        rows: round trips; `taken`: payload; `starved`: time with data and no credit.
-    """
+    """The credit of each pair of TaskManagers whose round trips were recorded: by these, the
+    payload taken, and the time with data and no credit."""
     if is_blocking(run.manifest):
         return ()
     own = {channel: place for place, channel in enumerate(rows["channel"].tolist())}

@@ -57,21 +57,15 @@ _NO_CREDIT = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class ChannelWindowRow:
-    """A channel in a narrow window, whose `from_ns` counts from the start of the measured part.
-
-    Attributes:
-        records: consumed records.
-        buffers: buffers that carried a backlog, with its sum and maximum over them.
-        credits: changes of the producer's credit, with its sum and minimum over them.
-    """
+    """A channel in a narrow window, whose `from_ns` counts from the start of the measured part."""
 
     run: int
     channel: int
     from_ns: int
-    records: int
-    buffers: int
+    records: int  # consumed records
+    buffers: int  # buffers that carried a backlog, with its sum and maximum over them
     backlog_sum: int
-    credits: int
+    credits: int  # changes of the producer's credit, with its sum and minimum over them
     credit_sum: int
     backlog_max: int
     credit_min: int
@@ -90,11 +84,8 @@ class FillRow:
 
 @dataclass(frozen=True, slots=True)
 class BufferRow:
-    """A data buffer; instants of the trace's clock, `reason` as in the trace.
-
-    Attributes:
-        first_record_ns: None where it was not recorded.
-    """
+    """A data buffer; instants of the trace's clock, None where the first record's was not recorded;
+    `reason` as in the trace."""
 
     run: int
     channel: int
@@ -140,9 +131,7 @@ def run_details(
             ),
             each.measured.duration_ns,
             max(len(each.run.manifest.channels) - CHANNELS_MAX, 0),
-            tuple(
-                _channel(each, channel, windows, regimes) for channel in sorted(shown[each.run.run])
-            ),
+            tuple(_channel(each, own, windows, regimes) for own in sorted(shown[each.run.run])),
         )
         for each in observed
     ]
@@ -150,11 +139,7 @@ def run_details(
 
 def fill_ratios(segment_sizes: Mapping[int, int]) -> Question:
     """The question how full data buffers were when they left, in FILL_BINS bins of the ratio of
-    payload to segment size.
-
-    Args:
-        segment_sizes: segment size of each run, in bytes.
-    """
+    payload to the segment size of their run, in bytes."""
     return Question(
         "fill_ratios",
         FillRow,
@@ -165,7 +150,6 @@ def fill_ratios(segment_sizes: Mapping[int, int]) -> Question:
 
 
 def narrow_width_ns(duration_ns: int) -> int:
-    """The width of a narrow window."""
     return max(window_width_ns(duration_ns) // WINDOWS_PER_WIDE_ONE, 1)
 
 
@@ -229,22 +213,17 @@ def fill_bin(payload_bytes: IntArray, size_bytes: int) -> IntArray:
 def _slowest(observed: ObservedRun) -> list[int]:
     """The channels to show over time: those with the highest p99, or, recorded between processes,
     with the largest backlog."""
-    rank: dict[int, tuple[float, int]]
+    rows = observed.rows
+    ranks: list[tuple[float, int, int]]
     if observed.run.manifest.is_from_between:
-        rank = {
-            row.channel: (-row.backlog_buffers_sum / row.buffers, -row.buffers)
-            for row in observed.rows.backlog_by_channel
-        }
+        backlog = rows.backlog_by_channel
+        ranks = [(-x.backlog_buffers_sum / x.buffers, -x.buffers, x.channel) for x in backlog]
     else:
-        rank = {
-            row.channel: (-(row.latency_ns.p99 or 0), -row.latency_ns.count)
-            for row in observed.rows.latency
-        }
-    return sorted(rank, key=lambda channel: (rank[channel], channel))[:CHANNELS_MAX]
+        ranks = [(-(x.latency_ns.p99 or 0), -x.latency_ns.count, x.channel) for x in rows.latency]
+    return [channel for *_, channel in sorted(ranks)[:CHANNELS_MAX]]
 
 
 def _wanted(table: DataFrame, shown: Mapping[int, Sequence[int]]) -> DataFrame:
-    """The rows of the channels shown."""
     from pyspark.sql import functions as f
 
     condition = f.lit(False)
@@ -298,14 +277,11 @@ def buffers(
     spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
 ) -> DataFrame:
     """Each data buffer sent in the measured part, with the events of its producer and its consumer.
+    Returns: rows of BufferRow.
 
     Left out are buffers whose consumer was not done with them when the recording ended, and those
-    recorded between processes.
-
-    Args:
-        split: number of time slices of each run; None for a number that suits its size.
-
-    Returns: rows of BufferRow.
+    recorded between processes. Runs are read in `split` slices of time; None for a number that
+    suits their size.
     """
     from pyspark.sql import functions as f
 
@@ -316,11 +292,9 @@ def buffers(
 
 def credit(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
     """The producer's credit of each channel over time, also recorded between processes. Windows in
-    which it did not change are left out.
-
-    Returns: run, channel, from_ns (of the window, counted from the start of the measured part),
-    changes (of the credit), credit_mean and credit_min over them.
-    """
+    which it did not change are left out. Returns: run, channel, from_ns (of the window, counted
+    from the start of the measured part), changes (of the credit), credit_mean and credit_min over
+    them."""
     from pyspark.sql import functions as f
 
     return (
@@ -337,9 +311,7 @@ def credit(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
 
 def buffer_sizes(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
     """The buffer sizes that consumers announced in the measured part; none without debloating.
-
-    Returns: rows of BufferSizeRow.
-    """
+    Returns: rows of BufferSizeRow."""
     return in_order(ask(spark, work_units(runs), BUFFER_SIZES), "run", "channel", "at_ns", "point")
 
 

@@ -7,23 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from flinknet.predict.fit.queued import (
-    BUSY_TIME,
-    BYTES_IN_LOCAL,
-    BYTES_IN_REMOTE,
-    IDLE_TIME,
-    RECORDS_IN,
-    RECORDS_OUT,
-)
+from flinknet import results
+from flinknet.predict.fit import queued
 from flinknet.predict.local_channels import BROADCAST, partitioner_of
-from flinknet.results import (
-    EdgeShare,
-    FlinkMetrics,
-    Measured,
-    TaskManagerMetrics,
-    TaskMetrics,
-    VertexMetrics,
-)
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import Edge, named_edges
 from flinknet.trace.metrics import Series
@@ -31,8 +17,8 @@ from flinknet.trace.recordings import series_within
 
 from ..read import RecordedRun
 
-_TIMES = (BUSY_TIME, IDLE_TIME, "accumulateBackPressuredTimeMs")
-_COUNTERS = (RECORDS_IN, RECORDS_OUT)
+_TIMES = (queued.BUSY_TIME, queued.IDLE_TIME, "accumulateBackPressuredTimeMs")
+_COUNTERS = (queued.RECORDS_IN, queued.RECORDS_OUT)
 _LEVELS = ("inPoolUsage", "outPoolUsage", "inputQueueLength")
 
 _NO_SERIES = Series(None, None, None, None, np.zeros(0, np.int64), {})
@@ -44,10 +30,9 @@ def recorded_edge(run: RecordedRun) -> Edge | None:
     return named_edges(run.manifest).get(numbers.pop()) if len(numbers) == 1 else None
 
 
-def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
+def flink_metrics(run: RecordedRun, measured: results.Measured) -> results.FlinkMetrics | None:
     """Metrics that Flink reported while the used part was recorded; None for an unknown job and for
-    runs of flinknet.
-    """
+    runs of flinknet."""
     edge, edges = recorded_edge(run), named_edges(run.manifest)
     if edge is None or not run.manifest.is_from_between:
         return None
@@ -57,16 +42,26 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
     source, target = (vertex_metrics(of_index[each], series) for each in (edge.source, edge.target))
     records_per_s = _records_per_s(run.manifest, edge, edges.values(), source, target)
     recorded = measured.throughput_records_per_s
-    share = EdgeShare(
+    share = results.EdgeShare(
         edge.channels,
         edge.local_channels,
         records_per_s,
         None if not records_per_s or recorded is None else min(recorded / records_per_s, 1.0),
         _local_bytes_share(of_index[edge.target], edge, edges.values(), series),
     )
-    return FlinkMetrics(
-        (source, target), tuple(_task_manager(each) for each in series if each.task is None), share
-    )
+    task_managers = []
+    for each in (each for each in series if each.task is None):
+        segments = each.mean("TotalMemorySegments")
+        cpu_ns_per_s = each.increase_per_s("JVM.CPU.Time")
+        task_managers.append(
+            results.TaskManagerMetrics(
+                each.task_manager or "",
+                None if cpu_ns_per_s is None else cpu_ns_per_s / 1e9,
+                None if segments is None else round(segments),
+                each.mean("UsedMemorySegments"),
+            )
+        )
+    return results.FlinkMetrics((source, target), tuple(task_managers), share)
 
 
 def series_of(run: RecordedRun) -> list[Series]:
@@ -81,11 +76,10 @@ def task_shares(run: RecordedRun) -> dict[str | None, list[float | None]]:
     return {each.task: [_share(each, name) for name in _TIMES] for each in series}
 
 
-def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
-    """Metrics of a vertex of the manifest, as Flink reported them."""
+def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> results.VertexMetrics:
     own = {each.task: each for each in _tasks_of(vertex, series)}
     tasks = tuple(
-        TaskMetrics(
+        results.TaskMetrics(
             name,
             place,
             *(_share(own.get(name, _NO_SERIES), each) for each in _TIMES),
@@ -94,15 +88,16 @@ def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> Verte
         )
         for name, place in zip(vertex["tasks"], vertex["task_managers"], strict=False)
     )
-    return VertexMetrics(
-        vertex["name"],
-        vertex["parallelism"] or len(tasks),
-        busy=_mean_of(tasks, "busy"),
-        idle=_mean_of(tasks, "idle"),
-        back_pressured=_mean_of(tasks, "back_pressured"),
-        records_in_per_s=_sum_of(tasks, "records_in_per_s"),
-        records_out_per_s=_sum_of(tasks, "records_out_per_s"),
-        tasks=tasks,
+    sums: dict[str, float | None] = {}
+    for names, count in (
+        (("busy", "idle", "back_pressured"), len(tasks)),
+        (("records_in_per_s", "records_out_per_s"), 1),
+    ):
+        for name in names:
+            values = [getattr(each, name) for each in tasks]
+            sums[name] = float(sum(values)) / count if values and None not in values else None
+    return results.VertexMetrics(
+        vertex["name"], vertex["parallelism"] or len(tasks), **sums, tasks=tasks
     )
 
 
@@ -110,7 +105,7 @@ def records_in(vertex: Mapping[str, Any], series: Iterable[Series]) -> dict[str,
     """Records that tasks of a vertex have read since they were started, by Flink's counters."""
     found = {}
     for each in _tasks_of(vertex, series):
-        column = each.values.get(RECORDS_IN)
+        column = each.values.get(queued.RECORDS_IN)
         if each.task is not None and column is not None and not np.isnan(column).all():
             found[each.task] = float(np.nanmax(column))
     return found
@@ -126,12 +121,11 @@ def _records_per_s(
     manifest: RunManifest,
     edge: Edge,
     edges: Iterable[Edge],
-    source: VertexMetrics,
-    target: VertexMetrics,
+    source: results.VertexMetrics,
+    target: results.VertexMetrics,
 ) -> float | None:
     """Records on all channels of an edge: what its consumers read if they read nothing else, or
-    what its producers write if they write nothing else.
-    """
+    what its producers write if they write nothing else."""
     others = [each for each in edges if each.index != edge.index]
     if not any(each.target == edge.target for each in others):
         return target.records_in_per_s
@@ -148,7 +142,8 @@ def _local_bytes_share(
         return None
     own = _tasks_of(target, series)
     local, remote = (
-        [each.increase_per_s(name) for each in own] for name in (BYTES_IN_LOCAL, BYTES_IN_REMOTE)
+        [each.increase_per_s(name) for each in own]
+        for name in (queued.BYTES_IN_LOCAL, queued.BYTES_IN_REMOTE)
     )
     known = [each for each in (*local, *remote) if each is not None]
     if not own or len(known) < 2 * len(own) or not sum(known):
@@ -156,28 +151,7 @@ def _local_bytes_share(
     return sum(each for each in local if each is not None) / sum(known)
 
 
-def _task_manager(series: Series) -> TaskManagerMetrics:
-    segments = series.mean("TotalMemorySegments")
-    cpu_ns_per_s = series.increase_per_s("JVM.CPU.Time")
-    return TaskManagerMetrics(
-        series.task_manager or "",
-        None if cpu_ns_per_s is None else cpu_ns_per_s / 1e9,
-        None if segments is None else round(segments),
-        series.mean("UsedMemorySegments"),
-    )
-
-
 def _share(series: Series, name: str) -> float | None:
     """A time in ms that accumulates, as a share."""
     ms_per_s = series.increase_per_s(name)
     return None if ms_per_s is None else min(ms_per_s / 1000, 1.0)
-
-
-def _mean_of(tasks: Sequence[TaskMetrics], name: str) -> float | None:
-    total = _sum_of(tasks, name)
-    return None if total is None else total / len(tasks)
-
-
-def _sum_of(tasks: Sequence[TaskMetrics], name: str) -> float | None:
-    values = [getattr(each, name) for each in tasks]
-    return None if not values or None in values else float(sum(values))

@@ -39,13 +39,9 @@ def count_kinds(
     has_value: Flags,
     window_ns: tuple[int, int],
 ) -> Ints:
-    """Count messages of a window, by data type and reason.
-
-    Args:
-        has_value: whether the values of each span are added up.
-
-    Returns: rows of span, data_type * REASONS + reason, messages, payload_bytes, sum of the values.
-    """
+    """Count messages of a window, by data type and reason, and add up the values of spans that have
+    one. Returns: rows of span, data_type * REASONS + reason, messages, payload_bytes, sum of the
+    values."""
     from_ns, to_ns = window_ns
     found = np.empty(((ends - starts).sum(), 5), np.int64)
     count = 0

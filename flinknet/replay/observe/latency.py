@@ -70,20 +70,14 @@ class LatencyPart:
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """The latency of the records of a channel that count.
-
-    Attributes:
-        payload_bytes: payload of these records.
-        consumed_to_ns: instant at which the last of them was consumed.
-        histogram: encoded LogLinearHistogram; empty where only figures are needed.
-    """
+    """The latency of the records of a channel that count."""
 
     run: int
     channel: int
-    payload_bytes: float
-    consumed_to_ns: int
+    payload_bytes: float  # payload of these records
+    consumed_to_ns: int  # instant at which the last of them was consumed
     latency_ns: LatencySummary
-    histogram: bytes = b""
+    histogram: bytes = b""  # encoded LogLinearHistogram; empty where only figures are needed
 
 
 def total_latency(spark: SparkSession, units: Units) -> DataFrame:
@@ -97,7 +91,6 @@ def total_of_channels(rows: pa.Table) -> pa.Table:
 
 
 def _with_figures(parts: pa.Table) -> pa.Table:
-    """LatencyRows of LatencyParts."""
     schema = schema_of(LatencyRow)
     found = (LogLinearHistogram.from_bytes(each.as_py()) for each in parts["histogram"])
     figures = pa.array([asdict(each.summary()) for each in found], schema.field("latency_ns").type)
@@ -124,7 +117,6 @@ class _Latencies(Tally):
         self._held = 0
 
     def _count(self, unit: Unit, block: EventBlock) -> Iterator[Columns]:
-        """Count the records of a block that were consumed."""
         rows = block.data_at(TracePoint.CONSUMED)
         if not len(rows["records"]):
             return
@@ -156,7 +148,6 @@ class _Latencies(Tally):
             yield from self._packed()
 
     def _count_few(self, rows: EventColumns) -> None:
-        """Count buffers of channels with few records each."""
         records, at_ns, channel = rows["records"], rows["at_ns"], rows["channel"]
         buffer, intended_ns = Ramps(
             records, rows["first_record_ns"], rows["last_record_ns"]
@@ -201,12 +192,9 @@ class _Latencies(Tally):
 
 
 def _inside(rows: EventColumns, inside: IntArray) -> tuple[IntArray, IntArray]:
-    """Payload of the records that count, in whole bytes, so that sums do not depend on their order;
-    and the instants at which buffers were consumed, 0 if none of their records count.
-
-    Args:
-        inside: number of records of each buffer that count.
-    """
+    """Payload of the records that count, `inside` of each buffer, in whole bytes, so that sums do
+    not depend on their order; and the instants at which buffers were consumed, 0 if none of their
+    records count."""
     payload_bytes, at_ns = rows["payload_bytes"], rows["at_ns"]
     if np.array_equal(inside, rows["records"]):
         return payload_bytes, at_ns
@@ -214,11 +202,8 @@ def _inside(rows: EventColumns, inside: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _by_records(channel: IntArray, records: IntArray) -> tuple[Iterator[tuple[int, int]], IntArray]:
-    """Ranges of rows of channels with many records, and the numbers of all other rows.
-
-    Args:
-        channel, records: of the rows, which are sorted by channel.
-    """
+    """Ranges of rows, sorted by channel, of channels with many records, and the numbers of all
+    other rows."""
     bounds = np.r_[0, np.flatnonzero(channel[1:] != channel[:-1]) + 1, len(channel)]
     is_few = np.add.reduceat(records, bounds[:-1], dtype=np.int64) < COMPILED_FROM_RECORDS
     many = np.flatnonzero(~is_few)
@@ -242,10 +227,7 @@ def add_latencies(
     histogram: LogLinearHistogram, rows: EventColumns, from_ns: int, to_ns: int
 ) -> IntArray:
     """Count the times from the arrival of records until `at_ns` of their buffer, for records that
-    arrived in [from_ns, to_ns).
-
-    Returns: the number of records of each buffer that count.
-    """
+    arrived in [from_ns, to_ns). Returns: the number of records of each buffer that count."""
     from .kernels import count_latencies
 
     records, window_ns = rows["records"], (from_ns, to_ns)

@@ -10,48 +10,34 @@ has no others; the answer states the share of these bytes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from flinknet import results
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.core.wire.records import OVERHEAD_BYTES
-from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.exchange import is_max_rate
-from flinknet.results import (
-    BacklogSummary,
-    CreditPath,
-    CreditSummary,
-    FlushCounts,
-    LatencyDistribution,
-    LatencySummary,
-    Measured,
-    MessageCount,
-    ReplayedChannel,
-    TraceLoss,
-    WindowMeasured,
-    sustained_per_s,
-)
 from flinknet.trace.job_names import channel_names
 from flinknet.units import human_bytes, human_number
 
 from ..read import RecordedRun
-from ..spark.frames import Rows
-from .checkpoints import BarrierRow, MilestoneRow, checkpoints_in, known_barriers, thinned_barriers
+from ..spark.frames import Merge, Rows
+from .checkpoints import BarrierRow, MilestoneRow, checkpoints_in, thinned_barriers
 from .credit import CreditRow, credit_paths
-from .latency import LatencyRow, distribution
+from .latency import LatencyRow
 from .question import Summary
 from .record_times import WATERMARKS, TimesWindow
-from .regimes import REGIMES, RegimeRow, TaskTimeRow, known_task_times
-from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT, ChannelTime, in_state
+from .regimes import REGIMES, RegimeRow, TaskTimeRow
+from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT, ChannelTime
 from .traffic import (
     WINDOWS_MAX,
     ArrivalsRow,
@@ -66,24 +52,22 @@ _CHANNEL = ("channel",)
 _WINDOW = ("from_ns", "width_ns")
 
 
+def _where(column: str, compare: Callable[..., pa.Array], value: int) -> Merge:
+    return lambda rows: rows.filter(compare(rows[column], value))
+
+
 def _in_state(state: int) -> Summary:
-    return Summary("channel_times", keep=partial(in_state, state=state))
+    return Summary("channel_times", keep=_where("state", pc.equal, state))
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRows:
-    """Rows of all tables that the summary of a run needs.
-
-    Lists have a row for each window or kind of message. Rows by channel are columns of all
-    channels; those of `latency`, `backlog_by_channel`, `messages_by_channel` and `credit_trips`,
-    which describe single channels, are limited to those that an answer shows.
-
-    Attributes:
-        totals: latency over all channels; empty without records.
-        milestones: first instant on any channel, recorded between processes.
-        unanswered, without_credit, blocked: recorded between processes.
-        channels_omitted: active channels without detailed rows.
-    """
+    """Rows of all tables that the summary of a run needs. Lists have a row for each window or kind
+    of message. Rows by channel are columns of all channels; those of `latency`,
+    `backlog_by_channel`, `messages_by_channel` and `credit_trips`, which describe single channels,
+    are limited to those that an answer shows; other active channels are omitted. Milestones (the
+    first instant on any channel), `unanswered`, `without_credit` and `blocked` are recorded between
+    processes."""
 
     messages: Annotated[list[MessagesRow], Summary("messages", over=_CHANNEL)]
     throughput: Annotated[list[ThroughputWindow], Summary("throughput", over=_CHANNEL)]
@@ -92,7 +76,8 @@ class ObservedRows:
     arrivals: Annotated[list[ArrivalsRow], Summary("arrivals", over=_CHANNEL)]
     milestones: Annotated[list[MilestoneRow], Summary("milestones", over=_CHANNEL)]
     barriers: Annotated[
-        list[BarrierRow], Summary("barriers", keep=known_barriers, thin=thinned_barriers)
+        list[BarrierRow],
+        Summary("barriers", keep=_where("checkpoint", pc.greater_equal, 0), thin=thinned_barriers),
     ]
     work: Annotated[list[WorkRow], Summary("work")]
     record_times: Annotated[list[TimesWindow], Summary("record_times", over=_CHANNEL)]
@@ -117,7 +102,9 @@ class ObservedRows:
     blocked: Annotated[Rows[ChannelTime], _in_state(BLOCKED)]
     unanswered: Annotated[Rows[ChannelTime], _in_state(UNANSWERED)]
     without_credit: Annotated[Rows[ChannelTime], _in_state(WITHOUT_CREDIT)]
-    task_times: Annotated[Rows[TaskTimeRow], Summary("task_times", keep=known_task_times)]
+    task_times: Annotated[
+        Rows[TaskTimeRow], Summary("task_times", keep=_where("amount", pc.greater, 0))
+    ]
     latency: Annotated[
         Rows[LatencyRow],
         Summary(
@@ -135,7 +122,6 @@ class ObservedRows:
 
     @property
     def total_latency(self) -> LatencyRow | None:
-        """Latency over all channels; None without records."""
         return self.totals[0] if self.totals else None
 
 
@@ -144,12 +130,11 @@ class ObservedRun:
     """Observations of a run: its figures, and the rows from which they are computed."""
 
     run: RecordedRun
-    measured: Measured
+    measured: results.Measured
     rows: ObservedRows
 
     @property
-    def credit(self) -> tuple[CreditPath, ...]:
-        """The credit of each pair of TaskManagers whose round trips were recorded."""
+    def credit(self) -> tuple[results.CreditPath, ...]:
         rows = self.rows
         return credit_paths(
             self.run, rows.credit_trips, rows.throughput_by_channel, rows.credit_starved
@@ -167,7 +152,7 @@ UNCOUNTED = "uncounted_bytes"
 """Kind of the loss that is reported for uncounted records."""
 
 
-def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
+def measured_of(run: RecordedRun, rows: ObservedRows) -> results.Measured:
     """The figures of a run, from its trace alone.
 
     `bytes` are bytes of record values: payload less the overhead of each record. A trace has no
@@ -185,19 +170,16 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
     responses = [row for row in sent if row.kind == MessageKind.BUFFER_RESPONSE]
     data = [row for row in responses if row.data_type in IS_BUFFER]
     counted_at = TracePoint.RECEIVED if run.counted_at == TracePoint.SENT else TracePoint.SENT
-    credit = [
-        row
-        for row in rows.messages
-        if row.kind == MessageKind.ADD_CREDIT and row.point == counted_at
-    ]
-    throughput = sustained_per_s(
+    announced = [row for row in rows.messages if row.kind == MessageKind.ADD_CREDIT]
+    credit = [row for row in announced if row.point == counted_at]
+    throughput = results.sustained_per_s(
         records,
         duration_ns,
         run.duration_ns,
         [taken_per_s(rows.throughput, run.duration_ns)],
         is_max_rate=is_max_rate(run.manifest),
     )
-    return Measured(
+    return results.Measured(
         records=records,
         bytes=value_bytes,
         buffers=_messages(data),
@@ -205,17 +187,17 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
         duration_ns=duration_ns,
         throughput_records_per_s=throughput,
         throughput_bytes_per_s=None if throughput is None else throughput * value_bytes / records,
-        latency_ns=(total.latency_ns if total else LatencySummary(count=0)).known_within(
+        latency_ns=(total.latency_ns if total else results.LatencySummary(count=0)).known_within(
             run.manifest.clock.error_ns
         ),
-        latency_uncorrected_ns=LatencySummary(count=0),
+        latency_uncorrected_ns=results.LatencySummary(count=0),
         backlog_buffers=backlog_summary(rows.backlog),
-        credits=CreditSummary(
+        credits=results.CreditSummary(
             announced=sum(row.credit for row in credit),
             messages=_messages(credit),
             starved_ns=int(rows.credit_starved["ns"].sum()) if run.is_credit_known else None,
         ),
-        flushes=FlushCounts(
+        flushes=results.FlushCounts(
             **{
                 name: _messages([row for row in data if row.reason in reasons])
                 for name, reasons in FLUSH_REASONS.items()
@@ -236,12 +218,12 @@ def _messages(rows: Sequence[MessagesRow]) -> int:
     return sum(row.messages for row in rows)
 
 
-def backlog_summary(rows: Sequence[BacklogWindow]) -> BacklogSummary:
+def backlog_summary(rows: Sequence[BacklogWindow]) -> results.BacklogSummary:
     """Mean and maximum of the backlog over all samples; None without samples."""
     buffers = sum(row.buffers for row in rows)
     if not buffers:
-        return BacklogSummary(None, None)
-    return BacklogSummary(
+        return results.BacklogSummary(None, None)
+    return results.BacklogSummary(
         mean=sum(row.backlog_buffers_sum for row in rows) / buffers,
         max=max(row.backlog_buffers_max for row in rows),
     )
@@ -258,7 +240,6 @@ def filled_windows(rows: Sequence[ThroughputWindow], records: int) -> list[Throu
 
 
 def filled_channels(rows: Rows[ThroughputWindow]) -> Rows[ThroughputWindow]:
-    """Channels with the estimated records added."""
     if not rows[UNCOUNTED].any():
         return rows
     records, missing_bytes = rows["records"], rows[UNCOUNTED]
@@ -271,7 +252,7 @@ def filled_channels(rows: Rows[ThroughputWindow]) -> Rows[ThroughputWindow]:
     return Rows(rows.kind, rows.table.set_column(place, "records", filled))
 
 
-def uncounted_loss(observed: ObservedRun) -> tuple[TraceLoss, ...]:
+def uncounted_loss(observed: ObservedRun) -> tuple[results.TraceLoss, ...]:
     """The loss of records that could not be counted; empty without any."""
     rows = observed.rows.throughput
     missing = sum(each.uncounted_bytes for each in rows)
@@ -279,12 +260,12 @@ def uncounted_loss(observed: ObservedRun) -> tuple[TraceLoss, ...]:
         return ()
     share = 100 * missing / sum(each.payload_bytes for each in rows)
     text = f"the records in {human_number(share)}% of the bytes ({human_bytes(missing)}) could not"
-    text += (
-        " be counted; figures have as many there as in the rest"
-        if observed.measured.records
-        else " be counted: figures in records are unknown"
-    )
-    return (TraceLoss(str(observed.run.path), None, UNCOUNTED, missing, text),)
+    text += " be counted"
+    if observed.measured.records:
+        text += "; figures have as many there as in the rest"
+    else:
+        text += ": figures in records are unknown"
+    return (results.TraceLoss(str(observed.run.path), None, UNCOUNTED, missing, text),)
 
 
 def _added(records: npt.NDArray[np.floating]) -> IntArray:
@@ -298,10 +279,8 @@ _BETWEEN = frozenset({TracePoint.SENT, TracePoint.RECEIVED})
 """Points of messages recorded between processes: those that leave producers and those that reach
 them."""
 
-_Window = TypeVar("_Window", BacklogWindow, ThroughputWindow)
 
-
-def message_counts(observed: ObservedRun) -> tuple[MessageCount, ...]:
+def message_counts(observed: ObservedRun) -> tuple[results.MessageCount, ...]:
     """Messages by kind, buffers and events by data type, counted where they were sent or, between
     processes, recorded."""
     messages: Counter[str] = Counter()
@@ -311,11 +290,12 @@ def message_counts(observed: ObservedRun) -> tuple[MessageCount, ...]:
         messages[kind] += row.messages
         payload_bytes[kind] += row.payload_bytes
     return tuple(
-        MessageCount(kind, count, payload_bytes[kind]) for kind, count in messages.most_common()
+        results.MessageCount(kind, count, payload_bytes[kind])
+        for kind, count in messages.most_common()
     )
 
 
-def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
+def replayed_channels(observed: ObservedRun) -> tuple[results.ReplayedChannel, ...]:
     """The shown channels of the manifest that carried records or buffers."""
     rows, run, of_all = observed.rows, observed.run, observed.measured
     is_between = run.counted_at == TracePoint.SENT
@@ -338,15 +318,14 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
     found = []
     for each in own:
         number = each.index
-        latency_ns = latency.get(number, LatencySummary(count=0))
+        latency_ns = latency.get(number, results.LatencySummary(count=0))
         latency_ns = latency_ns.known_within(run.manifest.clock.error_ns)
         records = passed.get(number, 0) if is_between else latency_ns.count
-        has_rate = of_all.records and (is_between or records)
         rate_per_s = None
-        if has_rate:
+        if of_all.records and (is_between or records):
             rate_per_s = (of_all.throughput_records_per_s or 0.0) * records / of_all.records
         found.append(
-            ReplayedChannel(
+            results.ReplayedChannel(
                 channel=number,
                 producer=each.producer,
                 consumer=each.consumer,
@@ -364,7 +343,7 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
     return tuple(found)
 
 
-def over_time(observed: ObservedRun) -> tuple[WindowMeasured, ...]:
+def over_time(observed: ObservedRun) -> tuple[results.WindowMeasured, ...]:
     """Throughput and backlog of each window until the last record of the measured part is consumed.
 
     The last window may be shorter; if less than half were left, it is longer. Where the drain is
@@ -373,31 +352,25 @@ def over_time(observed: ObservedRun) -> tuple[WindowMeasured, ...]:
     rows, duration_ns = observed.rows, observed.measured.duration_ns
     narrow_ns = window_width_ns(observed.run.duration_ns)
     width_ns = narrow_ns * max(-(-duration_ns // (narrow_ns * WINDOWS_MAX)), 1)
-    sampled, taken = _by_window(rows.backlog, width_ns), _by_window(rows.throughput, width_ns)
     starts_ns = list(range(0, duration_ns, width_ns))
+    stop_ns = len(starts_ns) * width_ns
     if len(starts_ns) > 1 and 2 * (duration_ns - starts_ns[-1]) < width_ns:
-        rest_ns = starts_ns.pop()
-        sampled.setdefault(starts_ns[-1], []).extend(sampled.get(rest_ns, ()))
-        taken.setdefault(starts_ns[-1], []).extend(taken.get(rest_ns, ()))
-    return tuple(
-        WindowMeasured(
-            from_ns,
-            to_ns - from_ns,
-            sum(row.records for row in taken.get(from_ns, ())) * 1e9 / (to_ns - from_ns),
-            backlog_summary(sampled.get(from_ns, ())),
+        starts_ns.pop()
+    found = []
+    for from_ns, end_ns in pairwise([*starts_ns, stop_ns]):
+        length_ns = min(end_ns, duration_ns) - from_ns
+        taken = [x.records for x in rows.throughput if from_ns <= x.from_ns < end_ns]
+        sampled = [x for x in rows.backlog if from_ns <= x.from_ns < end_ns]
+        rate_per_s = sum(taken) * 1e9 / length_ns
+        found.append(
+            results.WindowMeasured(from_ns, length_ns, rate_per_s, backlog_summary(sampled))
         )
-        for from_ns, to_ns in pairwise([*starts_ns, duration_ns])
-    )
+    return tuple(found)
 
 
 def regime_shares(rows: ObservedRows) -> dict[str, float] | None:
     """Share of each regime in the time of all channels; None if unknown, as between processes."""
     return _shares({name: int(rows.regimes[name].sum()) for name in REGIMES})
-
-
-def latency_distribution(rows: ObservedRows) -> LatencyDistribution:
-    """Latency distribution of all records; empty without any."""
-    return distribution(LogLinearHistogram.from_bytes(*(each.histogram for each in rows.totals)))
 
 
 def kind_name(kind: int, data_type: int) -> str:
@@ -413,13 +386,6 @@ def kind_name(kind: int, data_type: int) -> str:
 def _counted(observed: ObservedRun, rows: Iterable[MessagesRow]) -> Iterable[MessagesRow]:
     points = _BETWEEN if observed.run.counted_at == TracePoint.SENT else {TracePoint.SENT}
     return (row for row in rows if row.point in points)
-
-
-def _by_window(rows: Iterable[_Window], width_ns: int) -> dict[int, list[_Window]]:
-    windows: dict[int, list[_Window]] = {}
-    for row in rows:
-        windows.setdefault(row.from_ns // width_ns * width_ns, []).append(row)
-    return windows
 
 
 def _shares(spent: Mapping[str, int]) -> dict[str, float] | None:

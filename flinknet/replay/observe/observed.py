@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -17,19 +16,9 @@ import pyarrow as pa
 from flinknet.arrays import IntArray
 
 from ..read import RecordedRun
-from ..spark.frames import (
-    Rows,
-    collected,
-    columns_of,
-    flattened,
-    mapped,
-    merged,
-    record_batches,
-    rows_of,
-    schema_of,
-    unpacked,
-)
+from ..spark import frames
 from ..spark.units import Checkpoint, digest, read_indexes
+from . import tree as trees
 from .checkpoints import BARRIERS, MILESTONES
 from .credit import CREDIT_TRIPS
 from .latency import LATENCY, LatencyRow, total_of_channels
@@ -39,17 +28,6 @@ from .record_times import record_times_in
 from .regimes import REGIME_TIMES, REGIMES, TASK_TIMES
 from .stretches import CHANNEL_TIMES, STARVED
 from .traffic import BACKLOG, MESSAGES, THROUGHPUT, arrivals_in, slice_edges
-from .tree import (
-    WORK,
-    NamedTable,
-    Tree,
-    as_named,
-    bucket_of,
-    named_table,
-    summary_rows,
-    tables_here,
-    tables_of,
-)
 from .units import Units, work_units
 
 if TYPE_CHECKING:
@@ -60,7 +38,7 @@ DETAILED_CHANNELS_MAX = 20_000
 
 QUESTIONS = (
     *(MESSAGES, THROUGHPUT, BACKLOG, LATENCY, CHANNEL_TIMES, MILESTONES, BARRIERS),
-    *(REGIME_TIMES, TASK_TIMES, CREDIT_TRIPS, WORK),
+    *(REGIME_TIMES, TASK_TIMES, CREDIT_TRIPS, trees.WORK),
 )
 """All questions but those that depend on the runs: for arrivals in slices, and for times."""
 
@@ -82,19 +60,15 @@ _FIELDS: Mapping[str, tuple[Any, Summary]] = {
 
 @dataclass(frozen=True, slots=True)
 class ObservedTables:
-    """A table for each question over all runs; small, and kept by Spark once computed.
-
-    Attributes:
-        whole: all tables and summaries in parts: rows of NamedTable.
-    """
+    """A table for each question over all runs; small, and kept by Spark once computed. `whole` has
+    all tables and summaries in parts: rows of NamedTable."""
 
     whole: DataFrame
     units: Units
-    tree: Tree
+    tree: trees.Tree
 
     def rows(self, name: str) -> DataFrame:
-        """The table of a question, as rows of its dataclass."""
-        return named_table(self.whole, name, self.tree.questions[name].row)
+        return trees.named_table(self.whole, name, self.tree.questions[name].row)
 
     def __getattr__(self, name: str) -> DataFrame:
         if name not in TABLES:
@@ -104,15 +78,14 @@ class ObservedTables:
             return table.withColumnRenamed("ns", "starved_ns")
         table = self.rows(name)
         if name == "latency":
-            totals = named_table(self.whole, f"{_PREFIX}totals", LatencyRow)
-            table = merged(totals, total_of_channels, LatencyRow).union(table)
+            totals = trees.named_table(self.whole, f"{_PREFIX}totals", LatencyRow)
+            table = frames.merged(totals, total_of_channels, LatencyRow).union(table)
         if name == "regimes":  # a row for each regime
             kept = ("run", "channel", "from_ns", "width_ns")
             return table.unpivot(kept, tuple(sorted(REGIMES)), "regime", "ns")
-        return flattened(table)
+        return frames.flattened(table)
 
     def named(self) -> dict[str, DataFrame]:
-        """The exported tables by name."""
         return {name: getattr(self, name) for name in TABLES}
 
     def packed_arrivals(self) -> DataFrame:
@@ -127,73 +100,59 @@ def observe(
     checkpoint: Checkpoint | None = None,
 ) -> ObservedTables:
     """Put every question to the runs, in one pass over their blocks; nothing is computed before a
-    table is read.
-
-    Args:
-        split: number of time slices of each run, also for the arrivals; None for a number that
-            suits its size.
-        checkpoint: where the answers of units are kept; None: nowhere.
-    """
+    table is read. Runs, and arrivals, are cut into `split` slices of time; None for a number that
+    suits their size. A checkpoint keeps the answers of units."""
     read_indexes(lambda: spark, [file for run in runs for file in run.files])
     tree = replace(tree_of(runs, split), checkpoint=checkpoint)
     channels = sum(len(run.manifest.channels) for run in runs)
     units = work_units(runs, split)
-    whole = tables_of(spark, units, tree, bucket_of(channels - 1) + 1)
+    whole = trees.tables_of(spark, units, tree, trees.bucket_of(channels - 1) + 1)
     return ObservedTables(whole, units, tree)
 
 
 def observe_here(runs: Sequence[RecordedRun], split: int | None = 1) -> list[ObservedRun]:
-    """As `observe` and `collect`, in this process without Spark: for small runs.
-
-    Args:
-        split: see `observe`; one slice at a time is in memory.
-    """
+    """As `observe` and `collect`, in this process without Spark: for small runs, one slice of time
+    at a time."""
     tree = tree_of(runs, split)
-    return _observed(tables_here(work_units(runs, split), tree), tree, runs)
+    return _observed(trees.tables_here(work_units(runs, split), tree), tree, runs)
 
 
-def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
-    """All questions to some runs, and how the answers are merged."""
+def tree_of(runs: Sequence[RecordedRun], split: int | None) -> trees.Tree:
     edges = {run.run: slice_edges(run, split) for run in runs}
     own = arrivals_in(edges), record_times_in(runs)
     questions = {each.name: each for each in (*QUESTIONS, *own)}
     summaries = {_PREFIX + name: each for name, (_, each) in _FIELDS.items()}
-    return Tree(questions, summaries, digest(edges))
+    return trees.Tree(questions, summaries, digest(edges))
 
 
 def collect(
     tables: ObservedTables, runs: Sequence[RecordedRun], channels: Collection[int] = ()
 ) -> list[ObservedRun]:
-    """Compute all tables, and bring the summaries to the driver.
-
-    Args:
-        channels: channels that are always reported in full.
-    """
+    """Compute all tables, and bring the summaries to the driver; some channels are always reported
+    in full."""
     details = [_PREFIX + name for name, (_, each) in _FIELDS.items() if each.is_detail]
     summaries = tables.whole.where(tables.whole["name"].startswith(_PREFIX))
     is_detail = summaries["name"].isin(details)
     tree = tables.tree
     if sum(len(run.manifest.channels) for run in runs) <= DETAILED_CHANNELS_MAX:
-        return _observed(collected(NamedTable, summaries), tree, runs)
-    parts = collected(NamedTable, summaries.where(~is_detail))
+        return _observed(frames.collected(trees.NamedTable, summaries), tree, runs)
+    parts = frames.collected(trees.NamedTable, summaries.where(~is_detail))
     chosen = _most_notable(_by_run(parts, tree, runs), channels)
-    choose = partial(_chosen, chosen=chosen)
-    parts += collected(NamedTable, mapped(summaries.where(is_detail), choose, NamedTable))
-    return _observed(parts, tree, runs, chosen)
 
-
-def _chosen(
-    batches: Iterator[pa.RecordBatch], *, chosen: Mapping[int, IntArray]
-) -> Iterator[pa.RecordBatch]:
-    """The rows of the chosen channels of each run, in parts of tables."""
-    schema = schema_of(NamedTable)
-    for batch in batches:
-        for part in rows_of(NamedTable, batch):
-            rows = unpacked(part.rows)
+    def choose(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in (part for batch in batches for part in frames.rows_of(trees.NamedTable, batch)):
+            rows = frames.unpacked(part.rows)
             is_own = np.isin(rows["channel"].to_numpy(), chosen[part.run])
             if is_own.any():
-                found = as_named(part.name, part.run, part.bucket, rows.filter(pa.array(is_own)))
-                yield from record_batches([columns_of(NamedTable, [found])], schema)
+                found = trees.as_named(
+                    part.name, part.run, part.bucket, rows.filter(pa.array(is_own))
+                )
+                yield from frames.table_of(trees.NamedTable, [found]).to_batches()
+
+    parts += frames.collected(
+        trees.NamedTable, frames.mapped(summaries.where(is_detail), choose, trees.NamedTable)
+    )
+    return _observed(parts, tree, runs, chosen)
 
 
 def _most_notable(
@@ -217,17 +176,16 @@ def _most_notable(
     return {each: np.sort(channel[first[run[first] == each]]) for each in found[names[0]]}
 
 
-def _rows(name: str, table: pa.Table) -> Rows[Any]:
-    return Rows(get_args(_FIELDS[name][0])[0], table)
+def _rows(name: str, table: pa.Table) -> frames.Rows[Any]:
+    return frames.Rows(get_args(_FIELDS[name][0])[0], table)
 
 
 def _by_run(
-    parts: Sequence[NamedTable], tree: Tree, runs: Sequence[RecordedRun]
+    parts: Sequence[trees.NamedTable], tree: trees.Tree, runs: Sequence[RecordedRun]
 ) -> dict[str, dict[int, pa.Table]]:
-    """The rows of each summary, by run."""
     found = {}
     for name in _FIELDS:
-        table = summary_rows(tree, _PREFIX + name, parts)
+        table = trees.summary_rows(tree, _PREFIX + name, parts)
         own = table["run"].to_numpy()
         if (np.diff(own) < 0).any():
             table = table.take(np.argsort(own, kind="stable"))
@@ -238,8 +196,8 @@ def _by_run(
 
 
 def _observed(
-    parts: Sequence[NamedTable],
-    tree: Tree,
+    parts: Sequence[trees.NamedTable],
+    tree: trees.Tree,
     runs: Sequence[RecordedRun],
     chosen: Mapping[int, IntArray] | None = None,
 ) -> list[ObservedRun]:

@@ -52,32 +52,20 @@ WATERMARKS = ("watermark_ms", "watermark_ns", "idle_ns", "ended_ns")
 
 @dataclass(frozen=True, slots=True)
 class TimesWindow:
-    """The times that passed on a channel in a window.
-
-    Attributes:
-        from_ns: start of the window, from the start of the measured part.
-        records: records in buffers with timestamps.
-        far: those of them whose timestamp is not near the clock.
-        watermark_ms: the last watermark; NO_TIME without one.
-        watermark_ns, idle_ns, ended_ns: instants of the last watermark, of the last idle status
-            and of the watermark at the end of the input (Flink: Watermark.MAX_WATERMARK); -1
-            without one.
-        age: encoded LogLinearHistogram of ages in ns, where the wall clock is known.
-        travel: the same of the latency markers.
-    """
+    """The times that passed on a channel in a window; instants are -1 without one."""
 
     run: int
     channel: int
-    from_ns: int
+    from_ns: int  # start of the window, from the start of the measured part
     width_ns: int
-    records: int
-    far: int
-    watermark_ms: int
-    watermark_ns: int
-    idle_ns: int
-    ended_ns: int
-    age: bytes
-    travel: bytes
+    records: int  # records in buffers with timestamps
+    far: int  # those of them whose timestamp is not near the clock
+    watermark_ms: int  # the last watermark; NO_TIME without one
+    watermark_ns: int  # instant of the last watermark
+    idle_ns: int  # of the last idle status
+    ended_ns: int  # of the watermark at the end of the input (Flink: Watermark.MAX_WATERMARK)
+    age: bytes  # encoded LogLinearHistogram of ages in ns, where the wall clock is known
+    travel: bytes  # the same of the latency markers
 
 
 def record_times_in(runs: Sequence[RecordedRun]) -> Question:
@@ -165,12 +153,8 @@ def _highest(
 def record_times(
     run: RecordedRun, windows: Sequence[TimesWindow], rows: Rows[TimesWindow]
 ) -> RecordTimes | None:
-    """What the times in a recording show of an exchange; None where there are none.
-
-    Args:
-        windows: over all channels.
-        rows: watermarks by channel.
-    """
+    """What the times in a recording show of an exchange, by its windows over all channels and the
+    watermarks of each channel; None where there are none."""
     watermarks = _watermarks(run, windows, rows)
     records, far = sum(each.records for each in windows), sum(each.far for each in windows)
     travel = LogLinearHistogram.from_bytes(*(each.travel for each in windows))

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
@@ -101,12 +99,8 @@ LATE_NS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class TaskTimeRow:
-    """Time of a channel, or of a task over all its channels (the other end is EVERY).
-
-    Attributes:
-        what: one of the names above.
-        amount: ns; for transits a number.
-    """
+    """Time in ns of a channel, or of a task over all its channels (the other end is EVERY); for
+    transits a number. `what` is one of the names above."""
 
     run: int
     producer: int
@@ -133,11 +127,8 @@ class Hindrances(NamedTuple):
 
 
 def regimes_of(buffers: ChannelBuffers, hindrances: Hindrances, window: Window) -> Regimes:
-    """Split the time of channels into regimes.
-
-    Args:
-        buffers: buffers of the channels, in the order of their sequence numbers.
-    """
+    """Split the time of channels into regimes, by their buffers in the order of sequence
+    numbers."""
     starved, blocked, offered = hindrances
     from_ns, to_ns = window.starts_ns(buffers.sent_ns), window.ends_ns(buffers.sent_ns)
     done_before_ns = np.maximum.accumulate(np.r_[window.from_ns, buffers.consumed_ns])[:-1]
@@ -163,7 +154,6 @@ def regimes_of(buffers: ChannelBuffers, hindrances: Hindrances, window: Window) 
 
 
 def hindrances_in(events: SortedEvents, window: Window) -> Hindrances:
-    """The hindrances of channels within a slice."""
     columns = ("at_ns", "data_type", "backlog_buffers", "credit_after")
     sent = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, columns)
     has_backlog, is_local = sent["backlog_buffers"] > 0, sent["credit_after"] < 0
@@ -198,16 +188,14 @@ def _switched(
     return Intervals(starts_ns[keep], ends_ns[keep])
 
 
-def known_task_times(rows: pa.Table) -> pa.Table:
-    """The rows with an amount."""
-    return rows.filter(pc.greater(rows["amount"], 0))
-
-
 def observe_slice(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[tuple[str, Columns]]:
     """Columns of RegimeRow, TaskTimeRow, CreditRow and Stretch of a slice, each with the name of
     their table."""
     in_queue: dict[int, list[Intervals]] = {each: [] for each in group.consumers.tolist()}
-    width_ns = _width_ns(unit, len(group.channels))
+    measured_ns = unit.to_ns - unit.from_ns
+    width_ns = window_width_ns(measured_ns)  # with very many channels, of several windows in one
+    most = max(WINDOWS_OF_ALL_CHANNELS // max(len(group.channels), 1), 1)
+    width_ns *= max(-(-measured_ns // (width_ns * most)), 1)
     for places, own, window in events.laid_out(unit.slice_from_ns, unit.slice_to_ns):
         hindrances = hindrances_in(own, window)
         regimes = regimes_of(paired_buffers(own), hindrances, window)
@@ -242,14 +230,6 @@ def _by_channel(unit: Unit, found: Intervals, window: Window) -> list[Intervals]
         shift_ns = shift_ns - window.places(found.starts_ns) * window.length_ns
     starts_ns, ends_ns = found.starts_ns + shift_ns, found.ends_ns + shift_ns
     return [Intervals(starts_ns[low:high], ends_ns[low:high]) for low, high in bounds]
-
-
-def _width_ns(unit: Unit, channels: int) -> int:
-    """Width of the windows of a slice: the usual one, or a multiple with very many channels."""
-    measured_ns = unit.to_ns - unit.from_ns
-    width_ns = window_width_ns(measured_ns)
-    most = max(WINDOWS_OF_ALL_CHANNELS // max(channels, 1), 1)
-    return width_ns * max(-(-measured_ns // (width_ns * most)), 1)
 
 
 def _regime_rows(

@@ -51,24 +51,17 @@ IS_BLOCKING_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BLOCKING_UPSTREAM))
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Time in which a channel was in a state within consecutive blocks.
-
-    Attributes:
-        begun_ns: instant of the first event.
-        on_ns: time in the state within the measured window.
-        first_ns, last_ns: instants of the first and the last event, clipped to the window.
-        ends_on: whether the state goes on after the last event.
-    """
+    """Time in which a channel was in a state within consecutive blocks."""
 
     run: int
     channel: int
     state: int
     window_to_ns: int
-    begun_ns: int
-    on_ns: int
-    first_ns: int
-    last_ns: int
-    ends_on: bool
+    begun_ns: int  # instant of the first event
+    on_ns: int  # time in the state within the measured window
+    first_ns: int  # the same, clipped to the window
+    last_ns: int  # instant of the last event, clipped to the window
+    ends_on: bool  # whether the state goes on after the last event
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +78,12 @@ class _Joined(Tally):
     """Stretches of a unit: one for each channel and state."""
 
     def answers(self) -> Iterable[Columns]:
-        """Columns of Stretch, of all blocks."""
         return [_joined(self._answers)] if self._answers else []
 
 
 def _joined(parts: Sequence[Columns], least_ns: int = 0) -> Columns:
-    """One row for each channel and state; the gaps between its rows are closed.
-
-    Args:
-        least_ns: shortest gap that counts.
-    """
+    """One row for each channel and state; the gaps between its rows are closed, shorter ones than
+    `least_ns` without counting them."""
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.lexsort(tuple(rows[name] for name in ("last_ns", "begun_ns", "channel", "state")))
     rows = {name: values[order] for name, values in rows.items()}
@@ -150,12 +139,8 @@ def _stretches(
     is_on: npt.NDArray[np.bool_],
     least_ns: int,
 ) -> Columns:
-    """Columns of Stretch of one block.
-
-    Args:
-        channel, at_ns, is_on: of the events that switch the state, at least one, in order.
-        least_ns: shortest stretch within the block that counts.
-    """
+    """Columns of Stretch of one block, from the events that switch the state, at least one, in
+    order. Stretches within the block count from `least_ns` on."""
     if least_ns:
         first = np.r_[True, (channel[1:] != channel[:-1]) | (is_on[1:] != is_on[:-1])]
         channel, at_ns, is_on = channel[first], at_ns[first], is_on[first]
@@ -171,11 +156,6 @@ def _stretches(
         "ends_on": is_on,
     }
     return _joined([events], least_ns)
-
-
-def in_state(rows: pa.Table, *, state: int) -> pa.Table:
-    """The ChannelTimes of a state."""
-    return rows.filter(pc.equal(rows["state"], state))
 
 
 CHANNEL_TIMES = Question(

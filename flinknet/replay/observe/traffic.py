@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from flinknet.trace.event_block import EventBlock
 from ..read import RecordedRun
 from ..spark.frames import Columns
 from .question import Question, of_blocks
-from .units import Unit, even_edges, events_within, most_events
+from .units import Unit, blocks_within, even_edges, most_events
 
 WINDOWS_MAX = 60
 """Most windows of the measured part of a run; their width is a round number."""
@@ -53,12 +54,9 @@ class MessagesRow:
 
 @dataclass(frozen=True, slots=True)
 class ThroughputWindow:
-    """Data that a channel carried in one window of the measured part or of the drain.
-
-    Attributes:
-        from_ns: start of the window, from the start of the measured part.
-        uncounted_bytes: share of payload_bytes in buffers whose records could not be counted.
-    """
+    """Data that a channel carried in one window of the measured part or of the drain, which starts
+    `from_ns` after the measured part; `uncounted_bytes` of the payload are in buffers whose records
+    could not be counted."""
 
     run: int
     channel: int
@@ -96,13 +94,9 @@ EVENTS_PER_SLICE_MAX = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class ArrivalsRow:
-    """Records of a channel that arrived in a slice.
-
-    Attributes:
-        whole_records, payload_bytes: records and bytes of the buffers whose records all arrived in
-            the slice.
-        latest_ns: longest time from the first record of a buffer until the buffer was sent.
-    """
+    """Records of a channel that arrived in a slice, and records and bytes of the buffers whose
+    records all did; `latest_ns` is the longest time from the first record of a buffer until it was
+    sent."""
 
     run: int
     channel: int
@@ -115,32 +109,21 @@ class ArrivalsRow:
 
 @dataclass(frozen=True, slots=True)
 class SliceLoad:
-    """Arrivals in a slice on some channels of a run.
-
-    Attributes:
-        channels: channels that carried records at any time.
-        records: arrivals of each channel in the slice.
-        records_before: arrivals of each channel in the measured part before the slice.
-        record_wire_bytes: mean bytes of a record in the buffers of each channel.
-    """
+    """Arrivals in a slice on some channels of a run."""
 
     run: int
     slice: int
-    channels: list[int]
-    records: list[int]
-    records_before: list[int]
-    record_wire_bytes: list[float]
+    channels: list[int]  # channels that carried records at any time
+    records: list[int]  # arrivals of each channel in the slice
+    records_before: list[int]  # arrivals of each channel in the measured part before the slice
+    record_wire_bytes: list[float]  # mean bytes of a record in the buffers of each channel
 
 
 def window_width_ns(duration_ns: int) -> int:
     """The smallest of 1, 2, 5, 10, 20 … ns that cuts a duration into at most WINDOWS_MAX
     windows."""
-    width_ns = 1
-    while True:
-        for factor in (1, 2, 5):
-            if duration_ns <= factor * width_ns * WINDOWS_MAX:
-                return factor * width_ns
-        width_ns *= 10
+    widths_ns = (int(factor * 10**power) for power in count() for factor in (1, 2, 5))
+    return next(each for each in widths_ns if duration_ns <= each * WINDOWS_MAX)
 
 
 def _count(unit: Unit, block: EventBlock) -> Iterator[Columns]:
@@ -175,11 +158,8 @@ def _by_window(
     unit: Unit, block: EventBlock, *, column: str, names: Sequence[str]
 ) -> Iterator[Columns]:
     """Add up a column of data buffers by channel and window: records where they are counted, the
-    backlog where it was sent and is known.
-
-    Args:
-        names: names of the figures of `kernels.sum_windows` in the answer; empty to leave one out.
-    """
+    backlog where it was sent and is known. `names` are those of the figures of
+    `kernels.sum_windows` in the answer; empty to leave one out."""
     from .kernels import sum_windows
 
     is_backlog = column == "backlog_buffers"
@@ -208,24 +188,18 @@ def _by_window(
 
 
 def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
-    """The edges of the slices of a run.
-
-    Args:
-        split: number of slices; None for a number that suits the size of the run.
-    """
+    """The edges of some slices of a run; None for a number that suits its size."""
     if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
         return [run.from_ns, run.to_ns]
     files, channels = len(run.files), len(run.manifest.channels)
     most = most_events(EVENTS_PER_SLICE, files, channels, EVENTS_PER_SLICE_MAX)
-    return even_edges(run, run.files, split or -(-events_within(run, run.files) // most))
+    events = int(blocks_within(run, run.files)[2].sum())
+    return even_edges(run, run.files, split or -(-events // most))
 
 
 def arrivals_in(edges: Mapping[int, Sequence[int]]) -> Question:
-    """The question how many records arrived in each slice of each run.
-
-    Args:
-        edges: edges of the slices, by run.
-    """
+    """The question how many records arrived in each slice, by the edges of the slices of each
+    run."""
     return Question(
         "arrivals",
         ArrivalsRow,
@@ -237,11 +211,7 @@ def arrivals_in(edges: Mapping[int, Sequence[int]]) -> Question:
 
 
 def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
-    """The load of some slices.
-
-    Args:
-        arrivals: all ArrivalsRows of some channels of one run.
-    """
+    """The load of some slices, from all ArrivalsRows of some channels of one run."""
     if not len(arrivals):
         return
     run = arrivals["run"][0].as_py()

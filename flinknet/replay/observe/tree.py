@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -21,20 +20,7 @@ from flinknet.arrays import IntArray
 from flinknet.trace import BytesRead, TraceReader
 from flinknet.trace.event_block import lazy_block
 
-from ..spark.frames import (
-    Columns,
-    columns_of,
-    in_order,
-    map_partitions,
-    map_units,
-    mapped,
-    packed,
-    record_batches,
-    rows_of,
-    schema_of,
-    table_of,
-    unpacked,
-)
+from ..spark import frames
 from ..spark.units import Checkpoint, digest
 from ..spark.worker import return_free_memory
 from .channel_events import SetAside
@@ -64,12 +50,8 @@ PART_BYTES_MAX = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class WorkRow:
-    """Bytes and events that a unit read.
-
-    Attributes:
-        events: events in its own blocks.
-        index_bytes: bytes of headers and directories of blocks.
-    """
+    """Bytes and events of its own blocks that a unit read; index bytes are headers and
+    directories."""
 
     run: int
     events: int
@@ -93,32 +75,30 @@ class NamedTable:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Questions, and how their answers are merged.
-
-    Attributes:
-        summaries: by the name of their table.
-        asked: names for the checkpoint on what the answers depend besides the units.
-        checkpoint: where the answers of units are kept; None: nowhere.
-    """
+    """Questions, and how their answers are merged."""
 
     questions: Mapping[str, Question]
-    summaries: Mapping[str, Summary]
-    asked: str = ""
-    checkpoint: Checkpoint | None = None
+    summaries: Mapping[str, Summary]  # by the name of their table
+    asked: str = ""  # names for the checkpoint on what the answers depend besides the units
+    checkpoint: Checkpoint | None = None  # where the answers of units are kept; None: nowhere
 
 
 def tables_of(spark: SparkSession, units: Units, tree: Tree, buckets: int) -> DataFrame:
-    """Compute the tables of all questions and summaries with Spark, which keeps them.
+    """Compute the tables of all questions and summaries with Spark, which keeps them; `buckets` is
+    about the number of buckets of channels in all runs. Returns: rows of NamedTable."""
+    groups = units.groups
 
-    Args:
-        buckets: approximate number of buckets of channels in all runs.
+    def answer(own: Iterator[Unit]) -> Iterator[frames.Columns]:
+        return (frames.columns_of(NamedTable, [each]) for each in _parts_of(own, groups, tree))
 
-    Returns: rows of NamedTable.
-    """
-    answer = partial(_named_parts, groups=units.groups, tree=tree)
-    answers = map_partitions(spark, units.units, answer, NamedTable)
+    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = (part for batch in batches for part in frames.rows_of(NamedTable, batch))
+        for found in _buckets(parts, tree):
+            yield from frames.table_of(NamedTable, [found]).to_batches()
+
+    answers = frames.map_partitions(spark, units.units, answer, NamedTable)
     parts = answers.repartition(max(1, min(buckets, BUCKETS_MAX)), "run", "bucket")
-    return mapped(parts, partial(_merged, tree=tree), NamedTable).cache()
+    return frames.mapped(parts, merge, NamedTable).cache()
 
 
 def tables_here(units: Units, tree: Tree) -> list[NamedTable]:
@@ -128,15 +108,18 @@ def tables_here(units: Units, tree: Tree) -> list[NamedTable]:
 
 def ask(spark: SparkSession, units: Units, question: Question) -> DataFrame:
     """Put a question to each unit; the answers of units, not merged yet."""
-    answer = partial(_answered, groups=units.groups, question=question)
-    return map_units(spark, units.units, answer, question.answer)
+    groups = units.groups
+
+    def answer(unit: Unit) -> Iterator[pa.Table]:
+        asked = {question.name: question}
+        return (table for _, table in answers_of(unit, groups[unit.group], asked))
+
+    return frames.map_units(spark, units.units, answer, question.answer)
 
 
 def ask_merged(spark: SparkSession, units: Units, question: Question) -> DataFrame:
     """Put a question without histograms to the blocks of each unit, and have Spark merge the rows.
-
-    Returns: rows of the table, sorted by their keys.
-    """
+    Returns: rows of the table, sorted by their keys."""
     from pyspark.sql import functions as f
 
     asked = (question.sums, f.sum), (question.maxima, f.max), (question.minima, f.min)
@@ -145,25 +128,18 @@ def ask_merged(spark: SparkSession, units: Units, question: Question) -> DataFra
         .groupBy(*question.keys)
         .agg(*(how(name).alias(name) for names, how in asked for name in names))
     )
-    return in_order(merged, *question.keys)
+    return frames.in_order(merged, *question.keys)
 
 
-def _answered(unit: Unit, *, groups: Sequence[Group], question: Question) -> Iterator[pa.Table]:
-    return (table for _, table in answers_of(unit, groups[unit.group], {question.name: question}))
-
-
-def of_run(run: int, columns: Columns) -> Columns:
-    """Columns of rows of a run, with its number."""
+def of_run(run: int, columns: frames.Columns) -> frames.Columns:
     return {"run": np.full(len(next(iter(columns.values()))), run), **columns}
 
 
 def answers_of(
     unit: Unit, group: Group, questions: Mapping[str, Question]
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Answer all questions about a unit.
-
-    Yields: tables of rows with their names, several of one name where there are many rows.
-    """
+    """Answer all questions about a unit. Yields: tables of rows with their names, several of one
+    name where there are many rows."""
     tallies = {name: each.ask(unit) for name, each in questions.items() if each.ask is not None}
     asks = dict.fromkeys(each.ask_slice for each in questions.values() if each.ask_slice)
     aside = SetAside(group.channels, *unit.reach_ns) if asks and unit.is_slice else None
@@ -189,20 +165,20 @@ def answers_of(
             yield from _tables(unit, each(unit, group, found), questions)
     read = WorkRow(unit.run, events, counted.index_bytes, counted.data_bytes)
     if WORK.name in questions:
-        yield WORK.name, table_of(WorkRow, [read])
+        yield WORK.name, frames.table_of(WorkRow, [read])
 
 
 def _tables(
-    unit: Unit, answers: Iterable[tuple[str, Columns]], questions: Mapping[str, Question]
+    unit: Unit, answers: Iterable[tuple[str, frames.Columns]], questions: Mapping[str, Question]
 ) -> Iterator[tuple[str, pa.Table]]:
     """Tables of answers about a unit, with ROWS_AT_ONCE rows each."""
-    held: dict[str, list[Columns]] = {}
+    held: dict[str, list[frames.Columns]] = {}
     rows: dict[str, int] = {}
 
     def table_of_held(name: str) -> tuple[str, pa.Table]:
-        schema = schema_of(questions[name].answer)
+        schema = frames.schema_of(questions[name].answer)
         del rows[name]
-        return name, pa.Table.from_batches(record_batches(held.pop(name), schema), schema)
+        return name, pa.Table.from_batches(frames.record_batches(held.pop(name), schema), schema)
 
     for name, columns in answers:
         whole = of_run(unit.run, columns)
@@ -215,36 +191,25 @@ def _tables(
 
 
 def summary_rows(tree: Tree, name: str, parts: Iterable[NamedTable]) -> pa.Table:
-    """The rows of a summary, from the parts of `tables_of` that have its name."""
     summary = tree.summaries[name]
     question = tree.questions[summary.question]
     own = sorted((each for each in parts if each.name == name), key=lambda e: (e.run, e.bucket))
     if not own:
-        return summary.of_bucket(question, schema_of(question.row).empty_table())
-    return summary.of_run(question, [unpacked(each.rows) for each in own])
+        return summary.of_bucket(question, frames.schema_of(question.row).empty_table())
+    return summary.of_run(question, [frames.unpacked(each.rows) for each in own])
 
 
 def named_table(tables: DataFrame, name: str, row: type) -> DataFrame:
-    """One of the tables of `tables_of`, as rows of its dataclass."""
-    return mapped(tables.where(tables["name"] == name), partial(_unpacked, row=row), row)
 
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for data in (data for batch in batches for data in batch["rows"]):
+            yield from frames.unpacked(data.as_py()).cast(frames.schema_of(row)).to_batches()
 
-def _unpacked(batches: Iterator[pa.RecordBatch], *, row: type) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for data in batch["rows"]:
-            yield from unpacked(data.as_py()).cast(schema_of(row)).to_batches()
+    return frames.mapped(tables.where(tables["name"] == name), rows, row)
 
 
 def bucket_of(channel: int) -> int:
-    """The bucket of a channel."""
     return channel // CHANNELS_PER_BUCKET
-
-
-def _named_parts(
-    units: Iterator[Unit], *, groups: Sequence[Group], tree: Tree
-) -> Iterator[Columns]:
-    for part in _parts_of(units, groups, tree):
-        yield columns_of(NamedTable, [part])
 
 
 class _Held:
@@ -256,16 +221,19 @@ class _Held:
         self.bytes = 0
 
     def add(self, name: str, run: int, bucket: int, part: pa.Table) -> None:
-        """Add a part."""
         self._tables.setdefault((run, bucket, name), []).append(part)
         self.bytes += part.nbytes
 
     def combine(self) -> None:
-        """Combine the parts of the same table, run and bucket."""
         for (_, _, name), parts in self._tables.items():
             if len(parts) > 1:
                 parts[:] = [self._tree.questions[name].combined(parts)]
         self.bytes = sum(part.nbytes for parts in self._tables.values() for part in parts)
+
+    def packed(self) -> Iterator[NamedTable]:
+        for run, bucket, name, parts in self.taken():
+            whole = self._tree.questions[name].combined(parts) if parts[1:] else parts[0]
+            yield from _named(name, run, bucket, whole)
 
     def taken(self) -> Iterator[tuple[int, int, str, list[pa.Table]]]:
         """Yield the parts by run, bucket and name; each is freed when the next is taken."""
@@ -282,34 +250,26 @@ def _parts_of(units: Iterable[Unit], groups: Sequence[Group], tree: Tree) -> Ite
             if held.bytes > HELD_BYTES_MAX:
                 held.combine()
                 if held.bytes > HELD_BYTES_MAX // 2:  # else it would be combined again and again
-                    yield from _packed(held, tree)
+                    yield from held.packed()
                     held = _Held(tree)
         return_free_memory()
-    yield from _packed(held, tree)
+    yield from held.packed()
 
 
 def _found(unit: Unit, group: Group, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table]]:
     """Answers of a unit: parts of tables, each with name, run and bucket."""
+
+    def parts() -> Iterator[tuple[str, int, int, pa.Table]]:
+        for name, found in answers_of(unit, group, tree.questions):
+            question = tree.questions[name]
+            for bucket, part in _in_buckets(question.combined([found]), question.by):
+                yield name, unit.run, bucket, part
+
     if tree.checkpoint is None:
-        return _parts_in(unit, group, tree)
+        return parts()
     asked = digest([tree.asked, group.own, *(each.tolist() for each in group.ends)])
-    rows = tree.checkpoint.rows(
-        unit, asked, NamedTable, lambda: [as_named(*each) for each in _parts_in(unit, group, tree)]
-    )
-    return ((each.name, each.run, each.bucket, unpacked(each.rows)) for each in rows)
-
-
-def _parts_in(unit: Unit, group: Group, tree: Tree) -> Iterator[tuple[str, int, int, pa.Table]]:
-    for name, found in answers_of(unit, group, tree.questions):
-        question = tree.questions[name]
-        for bucket, part in _in_buckets(question.combined([found]), question.by):
-            yield name, unit.run, bucket, part
-
-
-def _packed(held: _Held, tree: Tree) -> Iterator[NamedTable]:
-    for run, bucket, name, parts in held.taken():
-        whole = tree.questions[name].combined(parts) if parts[1:] else parts[0]
-        yield from _named(name, run, bucket, whole)
+    rows = tree.checkpoint.rows(unit, asked, NamedTable, lambda: [as_named(*x) for x in parts()])
+    return ((each.name, each.run, each.bucket, frames.unpacked(each.rows)) for each in rows)
 
 
 def _named(name: str, run: int, bucket: int, table: pa.Table) -> Iterator[NamedTable]:
@@ -328,20 +288,17 @@ def _named(name: str, run: int, bucket: int, table: pa.Table) -> Iterator[NamedT
 
 
 def as_named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:
-    """A part of a table."""
-    return NamedTable(name, run, bucket, packed(table))
+    return NamedTable(name, run, bucket, frames.packed(table))
 
 
 def _in_buckets(table: pa.Table, by: str | None) -> Iterator[tuple[int, pa.Table]]:
     """Cut a table of one run by buckets; one without rows has no bucket."""
-    if by is None or not len(table):
-        if len(table):
-            yield bucket_of(-1), table
-        return
-    buckets = table[by].to_numpy() // CHANNELS_PER_BUCKET
+    buckets = np.full(len(table), bucket_of(-1))
+    if by is not None:
+        buckets = table[by].to_numpy() // CHANNELS_PER_BUCKET
     found = np.unique(buckets).tolist()
-    if len(found) == 1:
-        yield found[0], table
+    if len(found) < 2:
+        yield from ((bucket, table) for bucket in found)
         return
     order = np.argsort(buckets, kind="stable")
     table = table.take(order)
@@ -350,17 +307,11 @@ def _in_buckets(table: pa.Table, by: str | None) -> Iterator[tuple[int, pa.Table
         yield bucket, table.slice(start, end - start)
 
 
-def _merged(batches: Iterator[pa.RecordBatch], *, tree: Tree) -> Iterator[pa.RecordBatch]:
-    parts = (part for batch in batches for part in rows_of(NamedTable, batch))
-    for found in _buckets(parts, tree):
-        yield from table_of(NamedTable, [found]).to_batches()
-
-
 def _buckets(parts: Iterable[NamedTable], tree: Tree) -> Iterator[NamedTable]:
     """The tables of each bucket, and their rows for the summaries."""
     held, most = _Held(tree), HELD_BYTES_MAX // 2
     for part in parts:
-        held.add(part.name, part.run, part.bucket, unpacked(part.rows))
+        held.add(part.name, part.run, part.bucket, frames.unpacked(part.rows))
         if held.bytes > most:
             held.combine()
             most = max(most, 2 * held.bytes)

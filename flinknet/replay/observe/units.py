@@ -50,11 +50,8 @@ OUTSIDE_EVENTS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class FileBlocks:
-    """Blocks of a file for a unit: its own ones and neighbours.
-
-    Attributes:
-        own_from, own_to: numbers of its own blocks in the file, the end excluded.
-    """
+    """Blocks of a file for a unit: its own ones, from `own_from` to before `own_to` by their
+    numbers in the file, and neighbours."""
 
     file: TraceFile
     extents: list[Extent]
@@ -64,20 +61,13 @@ class FileBlocks:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Blocks of some files of a run, and the window of the run that counts.
-
-    Attributes:
-        group: place of its channels among the groups of `Units`.
-        files: with the blocks that lie in the slice or within its margins. A block belongs to the
-            slice in which its middle lies.
-        counted_at, until_ns: see RecordedRun.
-        slice_from_ns, slice_to_ns: slice of the measured part, whose states are asked for; both 0
-            for blocks outside of slices.
-        margin_ns: time on both sides of the slice that is read first.
-    """
+    """Blocks of some files of a run, and the window of the run that counts, as of RecordedRun.
+    Files are given with the blocks that lie in the slice or within its margins; a block belongs to
+    the slice in which its middle lies. States are asked for in the slice; both its ends are 0 for
+    blocks outside of slices."""
 
     run: int
-    group: int
+    group: int  # place of its channels among the groups of `Units`
     files: list[FileBlocks]
     from_ns: int
     to_ns: int
@@ -85,26 +75,21 @@ class Unit:
     until_ns: int = FOREVER_NS
     slice_from_ns: int = 0
     slice_to_ns: int = 0
-    margin_ns: int = 0
+    margin_ns: int = 0  # time on both sides of the slice that is read first
 
     @property
     def is_slice(self) -> bool:
-        """Whether questions about states are put to it."""
         return self.slice_to_ns > self.slice_from_ns
 
     @property
     def reach_ns(self) -> tuple[int, int]:
-        """Start and end of the slice with its margins."""
         return self.slice_from_ns - self.margin_ns, self.slice_to_ns + self.margin_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Channels of the slices of a group of files, and the subtasks at their ends, in one order.
-
-    Attributes:
-        own: channels of the run whose rows count; empty for all.
-    """
+    """Channels of the slices of a group of files, and the subtasks at their ends, in one order; the
+    rows of `own` channels count, empty for all."""
 
     channels: IntArray
     producers: IntArray
@@ -113,12 +98,10 @@ class Group:
 
     @property
     def ends(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Its channels, their producers and their consumers."""
         return self.channels, self.producers, self.consumers
 
     @classmethod
     def of(cls, run: RecordedRun, channels: Sequence[int]) -> Group:
-        """The group of some channels of a run."""
         infos = {info.index: info for info in run.manifest.channels}
         ends = [(each, infos[each].producer, infos[each].consumer) for each in channels]
         own = [] if run.edge is None else list(infos)
@@ -139,11 +122,8 @@ class Units:
 
 
 def work_units(runs: Sequence[RecordedRun], split: int | None = None) -> Units:
-    """Cut all blocks of all runs into units.
-
-    Args:
-        split: slices of each group of files of a run; None for a number that suits its size.
-    """
+    """Cut all blocks of all runs into units; each group of files of a run into `split` slices, None
+    for a number that suits its size."""
     units: list[Unit] = []
     groups: list[Group] = []
     for run in runs:
@@ -161,12 +141,14 @@ def work_units(runs: Sequence[RecordedRun], split: int | None = None) -> Units:
 def _slices_of(
     run: RecordedRun, group: int, files: Sequence[TraceFile], edges: Sequence[int]
 ) -> list[Unit]:
-    """Cut the measured part of a group of files at edges."""
     indexes = {file: file_index(file) for file in files}
     places = {file: _places(run, index, edges) for file, index in indexes.items()}
     found = []
+    stated = run.manifest.scenario.get("network", {})
+    timeout_ns = stated.get("buffer_timeout_ns", 0) if isinstance(stated, dict) else 0
+    two_beats_ns = 2 * max(timeout_ns, 0) + 20_000_000  # of the flusher
     for number, (from_ns, to_ns) in enumerate(pairwise(edges)):
-        margin_ns = _margin_ns(run, to_ns - from_ns)
+        margin_ns = min(two_beats_ns, max((to_ns - from_ns) // 8, 1_000_000))
         blocks = []
         for file, index in indexes.items():
             own_from, own_to = np.searchsorted(places[file], [number, number + 1]).tolist()
@@ -262,19 +244,15 @@ def groups_of(run: RecordedRun) -> list[tuple[list[TraceFile], list[int]]]:
 def even_edges(run: RecordedRun, files: Sequence[TraceFile], parts: int) -> list[int]:
     """Edges that cut the measured part of a run into parts with about the same number of events of
     some files."""
-    return even_cuts(run.from_ns, run.to_ns, *_blocks_within(run, files), parts)
+    return even_cuts(run.from_ns, run.to_ns, *blocks_within(run, files), parts)
 
 
 def even_cuts(
     from_ns: int, to_ns: int, starts_ns: IntArray, ends_ns: IntArray, counts: IntArray, parts: int
 ) -> list[int]:
-    """Edges that cut [from_ns, to_ns) into parts with about the same number of events, with both
-    ends; fewer parts if there are fewer ns.
-
-    Args:
-        starts_ns, ends_ns, counts: blocks within the whole; their events are assumed to be evenly
-            spread.
-    """
+    """Edges that cut [from_ns, to_ns) into parts with about the same number of events of some
+    blocks within it, assumed to be evenly spread, with both ends; fewer parts if there are fewer
+    ns."""
     if parts < 2 or not counts.sum():
         even_ns: IntArray = np.linspace(from_ns, to_ns, max(parts, 1) + 1).astype(np.int64)
         return [int(each) for each in np.unique(even_ns)]
@@ -291,7 +269,7 @@ def even_cuts(
     return [int(each) for each in edges_ns]
 
 
-def _blocks_within(
+def blocks_within(
     run: RecordedRun, files: Sequence[TraceFile]
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Start and end of blocks, clipped to the measured part, and about how many events are
@@ -307,7 +285,7 @@ def _blocks_within(
 def _parts(run: RecordedRun, files: Sequence[TraceFile], channels: int, groups: int) -> int:
     """Number of slices for one of several groups of files of a run: small enough to fit into memory
     and enough for all executors, but with few blocks that several slices read."""
-    starts_ns, _, counts = _blocks_within(run, files)
+    starts_ns, _, counts = blocks_within(run, files)
     events = int(counts.sum())
     parts = min(-(-UNITS_MIN // groups), events // EVENTS_PER_TIME_SLICE_MIN)
     parts = min(parts, len(starts_ns) // len(files))
@@ -320,16 +298,3 @@ def most_events(few: int, files: int, channels: int, most: int) -> int:
     or few for each channel."""
     wanted = max(few, files * EVENTS_PER_FILE, channels * EVENTS_PER_CHANNEL)
     return max(few, min(wanted, most))
-
-
-def events_within(run: RecordedRun, files: Sequence[TraceFile]) -> int:
-    """Approximate number of events of some files in the measured part of a run, by the index."""
-    return int(_blocks_within(run, files)[2].sum())
-
-
-def _margin_ns(run: RecordedRun, length_ns: int) -> int:
-    """Two beats of the flusher, or an eighth of the slice."""
-    stated = run.manifest.scenario.get("network", {})
-    timeout_ns = stated.get("buffer_timeout_ns", 0) if isinstance(stated, dict) else 0
-    wanted_ns = 2 * max(timeout_ns, 0) + 20_000_000
-    return min(wanted_ns, max(length_ns // 8, 1_000_000))

@@ -50,12 +50,9 @@ _EVER_NS = -(1 << 62)
 
 
 def completed(unit: Unit, found: ChannelEvents, counted: BytesRead) -> ChannelEvents:
-    """Complete the events of each channel, so that they determine its state in a slice.
-
-    Args:
-        found: events of each channel within the slice and its margins; emptied.
-        counted: increased by further reads, except of the index, which each process reads once.
-    """
+    """Complete the events of each channel within the slice and its margins, which are emptied, so
+    that they determine its state in the slice. Further reads are counted, but for the index, which
+    each process reads once."""
     parts = []
     for start in range(0, len(found.channels), CHANNELS_AT_ONCE):
         own = found.of_range(start, start + CHANNELS_AT_ONCE)
@@ -75,7 +72,7 @@ def _widened(
     spans_ns: dict[int, tuple[int, int]] = {}
     changed = dict[int, list[SortedEvents]]()
     while incomplete := list(_incomplete(events, from_ns, to_ns)):
-        index = _index_of(files)
+        index = _read_index(tuple(files), stamps_of(files))
         earlier: dict[int, tuple[int, int]] = {}
         later: dict[int, tuple[int, int]] = {}
         for channel, is_begun, is_done in incomplete:
@@ -166,39 +163,12 @@ def _is_done(events: SortedEvents, to_ns: int, channels: int) -> Flags:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GroupIndex:
-    """Blocks of files that hold each channel.
+    """Blocks of files that hold each channel."""
 
-    Attributes:
-        entries: CHANNEL_ENTRY of all blocks, by channel, then by file and block.
-        files: place of the file of each entry.
-        blocks: number of the block of each entry.
-        bounds: where the entries of a channel begin and end.
-    """
-
-    entries: npt.NDArray[np.void]
-    files: IntArray
-    blocks: IntArray
-    bounds: Mapping[int, tuple[int, int]]
-
-    @classmethod
-    def read(cls, files: Sequence[TraceFile]) -> _GroupIndex:
-        """Read it from the indexes of files."""
-        held: list[npt.NDArray[np.void]] = []
-        counts = []
-        for file in files:
-            with TraceReader(file) as reader:
-                own = [entry.channels for entry in reader.blocks()]
-            held += own
-            counts.append([len(each) for each in own])
-        entries = np.concatenate([*held, np.zeros(0, CHANNEL_ENTRY)])
-        of_file = np.repeat(np.arange(len(files)), [sum(each) for each in counts])
-        numbers = [np.repeat(np.arange(len(each)), each) for each in counts]
-        blocks = np.concatenate([*numbers, np.zeros(0, np.int64)])
-        order = np.argsort(entries["channel"], kind="stable")
-        entries, of_file, blocks = entries[order], of_file[order], blocks[order]
-        channels, starts = np.unique(entries["channel"], return_index=True)
-        bounds = pairwise([*starts.tolist(), len(entries)])
-        return cls(entries, of_file, blocks, dict(zip(channels.tolist(), bounds, strict=True)))
+    entries: npt.NDArray[np.void]  # CHANNEL_ENTRY of all blocks, by channel, then by file and block
+    files: IntArray  # place of the file of each entry
+    blocks: IntArray  # number of the block of each entry
+    bounds: Mapping[int, tuple[int, int]]  # where the entries of a channel begin and end
 
     def before(self, channel: int, at_ns: int) -> tuple[int, int] | None:
         """First and last instant of a channel in its last block before an instant."""
@@ -228,13 +198,26 @@ def _span_of(entry: np.void) -> tuple[int, int]:
     return int(entry["first_ns"]), int(entry["last_ns"])
 
 
-def _index_of(files: Sequence[TraceFile]) -> _GroupIndex:
-    return _read_index(tuple(files), stamps_of(files))
-
-
 @lru_cache(maxsize=_GROUPS_KEPT)
 def _read_index(files: tuple[TraceFile, ...], _stamps: tuple[Stamp, ...]) -> _GroupIndex:
-    return _GroupIndex.read(files)
+    """Read it from the indexes of files."""
+    held: list[npt.NDArray[np.void]] = []
+    counts = []
+    for file in files:
+        with TraceReader(file) as reader:
+            own = [entry.channels for entry in reader.blocks()]
+        held += own
+        counts.append([len(each) for each in own])
+    entries = np.concatenate([*held, np.zeros(0, CHANNEL_ENTRY)])
+    of_file = np.repeat(np.arange(len(files)), [sum(each) for each in counts])
+    numbers = [np.repeat(np.arange(len(each)), each) for each in counts]
+    blocks = np.concatenate([*numbers, np.zeros(0, np.int64)])
+    order = np.argsort(entries["channel"], kind="stable")
+    entries, of_file, blocks = entries[order], of_file[order], blocks[order]
+    channels, starts = np.unique(entries["channel"], return_index=True)
+    bounds = pairwise([*starts.tolist(), len(entries)])
+    of_channel = dict(zip(channels.tolist(), bounds, strict=True))
+    return _GroupIndex(entries, of_file, blocks, of_channel)
 
 
 def _read(
@@ -244,11 +227,8 @@ def _read(
     first_place: int,
     counted: BytesRead,
 ) -> dict[int, list[SortedEvents]]:
-    """Read the events of channels, each from one instant to another, in the order of the blocks.
-
-    Args:
-        first_place: place of the first event of a file in the order of recording.
-    """
+    """Read the events of channels, each from one instant to another, in the order of the blocks;
+    `first_place` is the place of the first event of a file in the order of recording."""
     wanted: dict[int, dict[int, list[int]]] = {}
     for channel, span_ns in spans_ns.items():
         for file, number in index.blocks_within(channel, *span_ns):
@@ -265,11 +245,8 @@ def _read(
 def _rows_of_blocks(
     file: TraceFile, wanted: Mapping[int, Sequence[int]], counted: BytesRead
 ) -> Iterator[tuple[int, dict[int, SortedEvents]]]:
-    """Rows of channels in blocks of a file, with their places in the block.
-
-    Args:
-        wanted: channels, by place of the block in the index.
-    """
+    """Rows of the wanted channels of each block of a file, by its number, with their places in
+    it."""
     stamp = stamp_of(file)
     numbers = sorted(wanted)
     kept = {

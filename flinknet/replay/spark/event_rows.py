@@ -213,10 +213,8 @@ def is_pushdown_asked(options: Mapping[str, str]) -> bool:
 
 
 def take_filters(rows: EventRows, filters: Sequence[Any]) -> tuple[EventRows, list[Any]]:
-    """Take conditions of pyspark.sql.datasource, all of which must hold, into the rows.
-
-    Returns: the rows, and the conditions that were not taken.
-    """
+    """Take conditions of pyspark.sql.datasource, all of which must hold, into the rows. Returns:
+    the rows, and the conditions that were not taken."""
     wanted, rest = rows.wanted, []
     for each in filters:
         narrowed = _narrowed(wanted, each)

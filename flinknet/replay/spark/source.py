@@ -47,17 +47,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructField, StructType
 
+from flinknet import trace
 from flinknet.errors import ConfigError, TraceError, TraceFormatError
 from flinknet.storage import path_of
-from flinknet.trace import (
-    Extent,
-    RunManifest,
-    TraceFile,
-    TraceReader,
-    distinct_names,
-    find_runs,
-    open_run,
-)
 from flinknet.trace.format import BlockType
 from flinknet.trace.run import process_of, trace_files, whole_blocks
 
@@ -191,8 +183,8 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 class BlockRange(InputPartition):
     """Some blocks of one file, which `process` recorded; a file alone has no run directory."""
 
-    file: TraceFile
-    blocks: tuple[Extent, ...]
+    file: trace.TraceFile
+    blocks: tuple[trace.Extent, ...]
     process: str
     run: str | None
     name_of_run: str | None
@@ -200,7 +192,7 @@ class BlockRange(InputPartition):
     def batches(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
         ignore_abandoned_pipes()
         run = None if self.run is None else path_of(self.run)
-        with TraceReader(self.file, self.blocks) as reader:
+        with trace.TraceReader(self.file, self.blocks) as reader:
             yield from rows.batches(reader, self.process, run, self.name_of_run)
 
     def parts(self, size: int = BLOCKS_PER_PARTITION) -> list[BlockRange]:
@@ -209,25 +201,22 @@ class BlockRange(InputPartition):
 
 
 class TraceDataSourceReader(DataSourceReader):
-    """Reads groups of blocks as Arrow batches."""
-
     def __init__(self, paths: Sequence[str], rows: EventRows) -> None:
         self._paths = paths
         self._rows = rows
 
     def partitions(self) -> list[InputPartition]:
-        """Groups of blocks that may hold wanted rows."""
         held: list[BlockRange] = []
-        paths = [path for each in self._paths for path in find_runs(path_of(each))]
-        runs = [open_run(path) for path in {path.absolute(): path for path in paths}.values()]
-        names = distinct_names([run.path.absolute() for run in runs])
+        paths = [path for each in self._paths for path in trace.find_runs(path_of(each))]
+        runs = [trace.open_run(path) for path in {path.absolute(): path for path in paths}.values()]
+        names = trace.distinct_names([run.path.absolute() for run in runs])
         for run, name in zip(runs, names, strict=True):
             is_alone = run.manifest is None
             directory = None if is_alone else str(run.path.absolute())
             for file in run.files:
-                with TraceReader(file) as reader:
+                with trace.TraceReader(file) as reader:
                     blocks = tuple(
-                        Extent(number, block.offset, block.length_bytes)
+                        trace.Extent(number, block.offset, block.length_bytes)
                         for number, block in enumerate(reader.blocks())
                         if self._rows.wanted.may_be_held(block.channels)
                     )
@@ -236,7 +225,7 @@ class TraceDataSourceReader(DataSourceReader):
                 held.append(BlockRange(file.absolute(), blocks, *own))
         total = sum(len(each.blocks) for each in held)
         size = max(BLOCKS_PER_PARTITION, -(-total // PARTITIONS_MAX))
-        nothing = BlockRange(TraceFile(""), (), "", None, None)
+        nothing = BlockRange(trace.TraceFile(""), (), "", None, None)
         return [part for each in held for part in each.parts(size)] or [nothing]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -265,13 +254,9 @@ Offset = dict[str, int]
 
 
 class TraceStreamReader(DataSourceStreamReader):
-    """Follows the traces at a path.
-
-    Args:
-        starting: earliest or latest: with or without the events that exist when a query begins.
-        max_bytes: size of a micro-batch, as far as whole blocks allow; None for no limit. Needs
-            Spark 4.2.
-    """
+    """Follows the traces at a path, with the events that exist when a query begins (starting:
+    earliest) or without (latest). Micro-batches have at most `max_bytes` as far as whole blocks
+    allow, None for no limit; that needs Spark 4.2."""
 
     def __init__(
         self, path: Path, rows: EventRows, starting: str = EARLIEST, max_bytes: int | None = None
@@ -283,13 +268,13 @@ class TraceStreamReader(DataSourceStreamReader):
         if not path.exists():
             raise TraceFormatError(f"{path}: there is no such file or directory")
         self._path = path
+        self._directory = path.parent if path.is_file() else path
         self._rows = rows
         self._starting = starting
         self._max_bytes = max_bytes
         self._seen: Offset = {}
 
     def initialOffset(self) -> Offset:
-        """Offset at which a new query begins."""
         return self._reached({}, None) if self._starting == LATEST else {}
 
     def getDefaultReadLimit(self) -> Any:
@@ -308,7 +293,7 @@ class TraceStreamReader(DataSourceStreamReader):
         """Groups of blocks written between two offsets."""
         found: list[BlockRange] = []
         for name, to_byte in end.items():
-            file, from_byte = self._file(name), start.get(name, 0)
+            file, from_byte = self._directory / name, start.get(name, 0)
             if from_byte >= to_byte or _is_dropped(file):
                 continue
             blocks = tuple(
@@ -318,7 +303,9 @@ class TraceStreamReader(DataSourceStreamReader):
                 and self._rows.wanted.may_lie_within(block.first_ns, block.last_ns)
             )
             run = (None, None) if file == self._path else (str(file.parent), file.parent.name)
-            found += BlockRange(TraceFile(str(file)), blocks, process_of(file).name, *run).parts()
+            found += BlockRange(
+                trace.TraceFile(str(file)), blocks, process_of(file).name, *run
+            ).parts()
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -331,7 +318,7 @@ class TraceStreamReader(DataSourceStreamReader):
         """The end of each file, at most max_bytes in all after the start, file by file."""
         reached, left = {}, max_bytes
         for file in trace_files(self._path):
-            name = self._name(file)
+            name = file.relative_to(self._directory).as_posix()
             from_byte = to_byte = start.get(name, 0)
             try:
                 for block in whole_blocks(file, from_byte):
@@ -345,22 +332,14 @@ class TraceStreamReader(DataSourceStreamReader):
             reached[name] = to_byte
         return reached
 
-    def _name(self, file: Path) -> str:
-        return file.name if file == self._path else file.relative_to(self._path).as_posix()
-
-    def _file(self, name: str) -> Path:
-        return self._path if self._path.is_file() else self._path / name
-
 
 def _is_dropped(file: Path) -> bool:
-    """Whether a ring has dropped a file: it is gone, and its run no longer names it.
-
-    Raises: TraceError if it is gone although its run names it.
-    """
+    """Whether a ring has dropped a file: it is gone, and its run no longer names it. Raises:
+    TraceError if it is gone although its run names it."""
     if file.exists():
         return False
     try:
-        manifest, _ = RunManifest.load_with_fault(file.parent)
+        manifest, _ = trace.RunManifest.load_with_fault(file.parent)
     except TraceFormatError:
         raise TraceError(f"{file}: it was removed while it was read") from None
     if file.name in {each.file for each in manifest.processes}:

@@ -1,6 +1,5 @@
 """Work of executors before a replay: they read the indexes of many files at once, and look for
-damaged blocks. Long stages report their progress, and a checkpoint keeps the rows of units.
-"""
+damaged blocks. Long stages report their progress, and a checkpoint keeps the rows of units."""
 
 from __future__ import annotations
 
@@ -56,8 +55,6 @@ FILES_AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class NumberedFile:
-    """A file that an executor reads, and its place among them."""
-
     number: int
     file: TraceFile
 
@@ -118,8 +115,6 @@ def _read(unit: NumberedFile) -> Iterable[Columns]:
 
 @dataclass(frozen=True, slots=True)
 class DamagedBlock:
-    """A damaged block: number of the file, and number in the file."""
-
     number: int
     block: int
 
@@ -173,9 +168,7 @@ def reporting_progress(
     spark: SparkSession, say: Callable[[str], None]
 ) -> Iterator[Callable[[str], None]]:
     """Report progress while the block runs; not through Spark Connect, which does not know it.
-
-    Yields: a function that takes the name of the next step.
-    """
+    Yields: a function that takes the name of the next step."""
     progress, is_over = StageProgress(), Event()
 
     def watch() -> None:
@@ -206,11 +199,9 @@ class Checkpoint:
     """A directory of the rows of units, seen by executors and driver under the same path: a replay
     that ended early continues from there.
 
-    A unit is identified by its fields and by the state of its files when they were planned, so kept
-    rows never belong to other bytes, settings or another flinknet. Files are written atomically.
-
-    Attributes:
-        stamp: digest of the files that are read, and of everything else that is not in a unit.
+    A unit is identified by its fields and by `stamp`, which digests the files as they were when
+    units were planned, and everything else that is not in a unit: kept rows never belong to other
+    bytes, settings or another flinknet. Files are written atomically.
     """
 
     directory: str
@@ -233,13 +224,8 @@ class Checkpoint:
     def rows(
         self, unit: DataclassInstance, more: str, kind: type[Row], make: Callable[[], list[Row]]
     ) -> list[Row]:
-        """The rows of a unit: the kept ones, or else those that `make` gives, which are kept.
-
-        Args:
-            more: further data on which the rows depend.
-
-        Raises: OSError if they cannot be kept.
-        """
+        """The rows of a unit that also depend on `more`: the kept ones, or else those that `make`
+        gives, which are kept. Raises: OSError if they cannot be kept."""
         key = digest([self.stamp, kind.__name__, more, asdict(unit)])
         path = Path(self.directory) / f"{key}{SUFFIX}"
         if path.exists():

@@ -72,39 +72,30 @@ def early_daemon(environment: Mapping[str, str], path: Path) -> Iterator[None]:
         try:
             listener.bind(str(path))
             listener.listen(1)
-            process = _start(environment, listener)
+            process = subprocess.Popen(
+                [sys.executable, "-m", DAEMON, _EARLY, str(listener.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **environment, **_BEFORE_START},
+                pass_fds=[listener.fileno()],
+                preexec_fn=ignore_interrupts,
+            )
         except OSError:  # the path is longer than the 107 bytes of a socket name
             process = None
     try:
         yield
     finally:
-        if process is not None:
-            _end(process, is_asked_for=not path.exists())
-
-
-def _start(environment: Mapping[str, str], listener: socket.socket) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", DAEMON, _EARLY, str(listener.fileno())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **environment, **_BEFORE_START},
-        pass_fds=[listener.fileno()],
-        preexec_fn=ignore_interrupts,
-    )
-
-
-def _end(process: subprocess.Popen[bytes], *, is_asked_for: bool) -> None:
-    assert process.stdin is not None
-    process.stdin.close()
-    if not is_asked_for:  # it may be loading still
-        process.kill()
-    try:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_END_WAIT_S)
-    finally:  # Ctrl-C does not leave it behind
-        process.kill()
-        process.wait()
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+            if path.exists():  # nobody has asked for it: it may be loading still
+                process.kill()
+            try:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_END_WAIT_S)
+            finally:  # Ctrl-C does not leave it behind
+                process.kill()
+                process.wait()
 
 
 class Early:
@@ -114,16 +105,9 @@ class Early:
         self._listener = socket.socket(fileno=descriptor)
         self._replaced: socket.socket | None = None  # open as long as this process lives
 
-    @classmethod
-    def asked_for(cls) -> Early | None:
-        """The early daemon of this process; None if Spark has started the process."""
-        return cls(int(sys.argv[2])) if sys.argv[1:2] == [_EARLY] else None
-
     def take_place(self) -> bool:
-        """Wait for the process that Spark starts, and take over its environment and pipes.
-
-        Returns: False if the session has ended before.
-        """
+        """Wait for the process that Spark starts, and take over its environment and pipes. Returns:
+        False if the session has ended before."""
         asked = self._listener.fileno()
         ready, _, _ = select.select([asked, _STANDARD[0]], [], [])
         if asked not in ready:
@@ -145,10 +129,7 @@ class Early:
 
 def hand_over() -> bool:
     """Hand this process, which Spark has started, over to the early daemon, and wait until that
-    ends.
-
-    Returns: False if there is no early daemon.
-    """
+    ends. Returns: False if there is no early daemon."""
     path = os.environ.pop(VARIABLE, None)
     if path is None:
         return False
@@ -178,17 +159,17 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+_frozen_modules = 0
+
+
 def freeze_what_is_loaded() -> None:
     """Exempt all loaded objects from garbage collection. Called in a worker, at the end of
     a task."""
-    _freeze(len(sys.modules))
-
-
-@cache
-def _freeze(_modules: int) -> None:
-    """Run once for each number of loaded modules."""
-    gc.collect()
-    gc.freeze()
+    global _frozen_modules
+    if len(sys.modules) != _frozen_modules:
+        _frozen_modules = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 RESIDENT_BYTES_KEPT = 448 << 20
@@ -299,8 +280,8 @@ def _without_caches(info: TarInfo) -> TarInfo | None:
 
 
 def main() -> None:
-    early = Early.asked_for()
-    if early is None and hand_over():
+    early = Early(int(sys.argv[2])) if sys.argv[1:2] == [_EARLY] else None
+    if early is None and hand_over():  # Spark has started this process
         return
     load()
     if early is None or early.take_place():
