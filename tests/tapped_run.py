@@ -106,7 +106,7 @@ def write_tapped_exchange(
         plans_of(exchange, exchange.network),
         exchange.costs,
         start_ns=START_NS,
-        probes=(rows,) * edge.plan.task_managers,
+        probes=(rows,) * len(edge.buffers),
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()

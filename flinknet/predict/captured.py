@@ -24,39 +24,13 @@ from flinknet.trace.manifest import IS_ADAPTIVE, IS_PART, JOB_MANAGER, SETTINGS_
 from flinknet.trace.recordings import RunPlace, delay_of_tap_ns, open_recordings
 from flinknet.units import format_duration_ns, human_number
 
-from .captured_rows import (
-    BY_TIMESTAMPS,
-    FLUSHER_LATE_NS,
-    disturbed_within,
-    seen_between,
-    stamped,
-    stamps_in,
-    starved_share,
-    wait_max_ns_of,
-    wire_bytes,
-    with_uncounted,
-)
+from . import captured_rows, local_channels
+from .captured_rows import FLUSHER_LATE_NS, seen_between, wait_max_ns_of, with_uncounted
 from .exchange import manifest_of, recorded_channels, recorded_network, stated_exchange
+from .fit import flusher, queued
 from .fit.arrivals import Unseen, find_bursts, fit_pattern
-from .fit.flusher import (
-    OWN_SHARE,
-    SOONER_MAX,
-    fit_late_beats,
-    fit_pauses,
-    flush_overhead_ns,
-    sooner_share,
-)
-from .fit.flusher import beat_ns as beat_of
-from .fit.queued import are_idle, busy_ns_per_record, consuming_tasks, queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.window_rows import ExchangeRows, read_tap
-from .local_channels import (
-    at_places_of,
-    counts_of,
-    planned_edge,
-    recorded_within,
-    with_local_channels,
-)
 from .recorded import RecordedExchange
 
 SINCE_BUFFER_BEFORE = "assumed: records came after the buffer before theirs had left"
@@ -77,7 +51,6 @@ NOT_FILLED_IN = (
 
 METRICS_AROUND_NS = 5_000_000_000
 """Before and after a window, what Flink said of its tasks counts, too."""
-
 
 SETTINGS_ROWS = 200_000
 """Rows from which settings of the cluster are derived that nobody stated."""
@@ -104,8 +77,8 @@ def captured_exchange(
     """An exchange from messages captured between processes; see `loading.load_exchange`."""
     run, whole = open_recordings(place), manifest_of(place)
     if is_filled:
-        recorded = recorded_within(run, from_ns, to_ns)
-        whole = at_places_of(whole, place, from_ns, to_ns, recorded)
+        recorded = local_channels.recorded_within(run, from_ns, to_ns)
+        whole = local_channels.at_places_of(whole, place, from_ns, to_ns, recorded)
     manifest = whole if edge is None else whole.of_edge(edge)
     manifest, assumed, is_timeout_known = with_settings(manifest, run.files, whole)
     exchange = stated_exchange(manifest, from_ns, to_ns)
@@ -113,25 +86,25 @@ def captured_exchange(
     rows_to_ns = to_ns + 2 * max(network.buffer_timeout_ns, 0)
     if manifest.scenario.get(IS_PART):
         rows_to_ns = to_ns
-    passed = read_tap(run.files, from_ns, rows_to_ns, columns=stamps_in(run.files))
-    rows, passed = (
-        passed.of([each.index for each in manifest.channels]),
-        passed.within(from_ns, to_ns),
-    )
+    columns = captured_rows.stamps_in(run.files)
+    passed = read_tap(run.files, from_ns, rows_to_ns, columns=columns)
+    rows = passed.of([each.index for each in manifest.channels])
+    passed = passed.within(from_ns, to_ns)
     sent, uncounted = with_uncounted(rows.sent)
     rows = replace(rows, sent=sent)
     around = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
-    planned = planned_edge(manifest, edge) if is_filled and edge is not None else None
-    counts = None
+    planned = counts = None
+    if is_filled and edge is not None:
+        planned = local_channels.planned_edge(manifest, edge)
     if planned is not None:
         ends = planned.wiring.producers, planned.wiring.consumers
         exchange = replace(exchange, producers=ends[0], consumers=ends[1])
-        counts = counts_of(place, manifest, planned.index, *around)
+        counts = local_channels.counts_of(place, manifest, planned.index, *around)
     numbers = {each.edge for each in manifest.channels}
     number = numbers.pop() if len(numbers) == 1 else None
-    tasks = consuming_tasks(place, manifest, number, *around)
-    busy_ns = busy_ns_per_record(tasks, is_all_seen=planned is not None)
-    disturbed = disturbed_within(place, from_ns, rows_to_ns, whole.measured_to_ns)
+    tasks = queued.consuming_tasks(place, manifest, number, *around)
+    busy_ns = queued.busy_ns_per_record(tasks, is_all_seen=planned is not None)
+    disturbed = captured_rows.disturbed_within(place, from_ns, rows_to_ns, whole.measured_to_ns)
     found = fit_captured(
         rows.sent,
         rows.credit_received,
@@ -142,23 +115,23 @@ def captured_exchange(
         disturbed=disturbed,
         tap_ns=delay_of_tap_ns(place),
     )
-    is_idle = not busy_ns and are_idle(tasks)
+    is_idle = not busy_ns and queued.are_idle(tasks)
     records = rows.sent["records"][rows.sent["records"] > 0]
     per_message = float(records.mean()) if len(records) else 1.0
     found = with_busy_tasks(found, busy_ns, per_message, is_idle=is_idle)
-    share = starved_share(rows, to_ns - from_ns)
-    overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
+    share = captured_rows.starved_share(rows, to_ns - from_ns)
+    overhead_ns = flusher.flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
     wait_max_ns = wait_max_ns_of(rows, network, is_timeout_known)
     since = SINCE_BUFFER_BEFORE if wait_max_ns is None else WITHIN_TIMEOUT
     producer_of = {each.index: each.producer for each in manifest.channels}
-    late_beats = fit_late_beats(
+    late_beats = flusher.fit_late_beats(
         rows.sent, producer_of, network.buffer_timeout_ns, overhead_ns, disturbed
     )
     begun_ns = manifest.measured_from_ns
     is_later = begun_ns is not None and from_ns > begun_ns
     beat_ns = None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS
     process_of = {each.index: each.producer_process for each in whole.channels}
-    of_process = fit_pauses(passed.sent, passed.resumed, process_of, beat_ns)
+    of_process = flusher.fit_pauses(passed.sent, passed.resumed, process_of, beat_ns)
     pauses = {
         each.producer: of_process[each.producer_process]
         for each in manifest.channels
@@ -167,13 +140,13 @@ def captured_exchange(
     seen = seen_between(rows, from_ns, wait_max_ns, producer_of, pauses, is_later=is_later)
     bursts = find_bursts(seen, producer_of, beat_ns)
     pattern = fit_pattern(seen, beat_ns, is_on_off=bursts is not None)
-    by_stamps = stamped(seen, rows.sent, whole.clock.epoch_ns)
+    came = f"{since}; they came {pattern.in_words}"
+    by_stamps = captured_rows.stamped(seen, rows.sent, whole.clock.epoch_ns)
     if by_stamps is not None:
-        seen = by_stamps
+        seen, came = by_stamps, captured_rows.BY_TIMESTAMPS
     elif bursts is not None:
         seen = bursts.within(seen)
     unseen = Unseen(seen, pattern, from_ns, to_ns, found.round_trip)
-    came = f"{since}; they came {pattern.in_words}" if by_stamps is None else BY_TIMESTAMPS
     notes = [came, *assumed, found.note]
     if found.wakeups is not None:
         notes.append(found.wakeups.in_words)
@@ -187,22 +160,21 @@ def captured_exchange(
             f"assumed: the {human_number(100 * uncounted)}% of the bytes in which records could not"
             " be counted hold as many as the rest"
         )
+    arrivals, sizes = unseen.arrivals(manifest.seed), captured_rows.wire_bytes(rows.sent)
     exchange = replace(
         exchange,
-        channels=recorded_channels(
-            manifest, unseen.arrivals(manifest.seed), wire_bytes(rows.sent), run.manifest
-        ),
+        channels=recorded_channels(manifest, arrivals, sizes, run.manifest),
         costs=found.costs,
         flush_overhead_ns=overhead_ns,
-        late_beats=None if late_beats is None else late_beats.times(OWN_SHARE),
+        late_beats=None if late_beats is None else late_beats.times(flusher.OWN_SHARE),
         wakeups=found.wakeups,
         delays=found.delays,
         pauses=pauses,
-        queued=queued(rows.sent, to_ns),
+        queued=queued.queued(rows.sent, to_ns),
         unseen=unseen,
     )
     if planned is not None and counts is not None and planned.local:
-        filled = with_local_channels(exchange, unseen, planned, counts)
+        filled = local_channels.with_local_channels(exchange, unseen, planned, counts)
         exchange = filled or exchange
         notes.append(NOT_FILLED_IN if filled is None else FILLED_IN)
     return replace(exchange, notes=tuple(notes))
@@ -212,24 +184,18 @@ def waits_at_most(
     place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> LogLinearHistogram:
     """How long each record of a part of a trace may have waited before its buffer passed: from when
-    it came at the earliest.
-
-    Args:
-        edge: of several; None for the only one.
-    """
+    it came at the earliest. The edge is None if there is only one."""
     run, manifest = open_recordings(place), manifest_of(place)
     own, whole = None, manifest
     if edge is not None:
         manifest = manifest.of_edge(edge)
         own = [each.index for each in manifest.channels]
     manifest, _, is_timeout_known = with_settings(manifest, run.files, whole)
-    network = recorded_network(manifest)
     rows = read_tap(run.files, from_ns, to_ns, channels=own)
     rows = replace(rows, sent=with_uncounted(rows.sent)[0])
     histogram = LogLinearHistogram()
-    for seen in seen_between(
-        rows, from_ns, wait_max_ns_of(rows, network, is_timeout_known)
-    ).values():
+    wait_max_ns = wait_max_ns_of(rows, recorded_network(manifest), is_timeout_known)
+    for seen in seen_between(rows, from_ns, wait_max_ns).values():
         histogram.add_weighted(seen.at_ns - seen.since_ns, seen.records)
     return histogram
 
@@ -245,10 +211,10 @@ def with_settings(
     """
     rows = _rows_of(manifest, files)
     keys: dict[str, Any] = dict(manifest.flink_keys)
-    beat = beat_of(rows.sent)
-    if beat is None and whole is not None and len(whole.channels) > len(manifest.channels):
-        beat = beat_of(_rows_of(whole, files).sent)
-    beat_ns = None if beat is None else _round(beat)
+    beat_ns = flusher.beat_ns(rows.sent)
+    if beat_ns is None and whole is not None and len(whole.channels) > len(manifest.channels):
+        beat_ns = flusher.beat_ns(_rows_of(whole, files).sent)
+    beat_ns = None if beat_ns is None else _round(beat_ns)
     notes = []
     is_timeout_known = True
     is_about_the_job = _origin(manifest) not in (DEFAULT, JOB_MANAGER)
@@ -267,10 +233,10 @@ def with_settings(
             notes.append(f"the job's code sets the buffer timeout: {beats}, but {stated}")
             keys[_TIMEOUT_KEY] = format_duration_ns(beat_ns, separator=" ")
             keys[_ENABLED_KEY] = "true"
-            origins = {**(manifest.settings_from or {}), _TIMEOUT_KEY: BEAT}
-            scenario = {**manifest.scenario, SETTINGS_FROM: origins}
+            by_beat = {**(manifest.settings_from or {}), _TIMEOUT_KEY: BEAT}
+            scenario = {**manifest.scenario, SETTINGS_FROM: by_beat}
             manifest = replace(manifest, scenario=scenario)
-    elif not is_about_the_job and not _may_flush(manifest, rows):
+    elif not is_about_the_job and _flushes_sooner(manifest, rows):
         is_timeout_known = False
         notes.append(
             f"the job's code sets the buffer timeout, but to what does not show: buffers leave"
@@ -289,7 +255,15 @@ def with_settings(
             keys[_SEGMENT_KEY] = f"{largest_bytes} bytes"
     network = recorded_network(replace(manifest, flink_keys=keys))
     manifest = replace(manifest, flink_keys=dict(effective_flink_keys(network)))
-    return manifest, (*notes, *_stated_in_words(manifest)), is_timeout_known
+    if (origins := manifest.settings_from) is not None:
+        defaults = effective_flink_keys(NetworkConfig())
+        shown = [f"{_TIMEOUT_KEY} {_in_words(manifest)}"]
+        for key, value in manifest.flink_keys.items():  # those that predictions depend on
+            is_own = key in origins and value != defaults.get(key)
+            if is_own and key.startswith(_PREDICTED_BY):
+                shown.append(f"{key} {value} ({origins[key]})")
+        notes.append(f"recorded with {', '.join(shown)}")
+    return manifest, tuple(notes), is_timeout_known
 
 
 def _rows_of(manifest: RunManifest, files: Iterable[TraceFile]) -> ExchangeRows:
@@ -316,12 +290,11 @@ def _may_be(manifest: RunManifest, beat_ns: int) -> bool:
     return is_multiple or _origin(manifest) != DEFAULT
 
 
-def _may_flush(manifest: RunManifest, rows: ExchangeRows) -> bool:
-    """Whether a flusher with the stated buffer timeout may have sent buffers at these instants."""
+def _flushes_sooner(manifest: RunManifest, rows: ExchangeRows) -> bool:
+    """Whether no flusher with the stated buffer timeout can have sent these buffers."""
     network = recorded_network(manifest)
-    if network.debloating_enabled or network.buffer_timeout_ns <= 0:
-        return True
-    return sooner_share(rows.sent, network.buffer_timeout_ns) <= SOONER_MAX
+    timeout_ns = 0 if network.debloating_enabled else network.buffer_timeout_ns
+    return timeout_ns > 0 and flusher.sooner_share(rows.sent, timeout_ns) > flusher.SOONER_MAX
 
 
 def _origin(manifest: RunManifest) -> str | None:
@@ -331,20 +304,6 @@ def _origin(manifest: RunManifest) -> str | None:
     if origins is None:
         return None
     return origins.get(_TIMEOUT_KEY) or origins.get(_ENABLED_KEY) or DEFAULT
-
-
-def _stated_in_words(manifest: RunManifest) -> list[str]:
-    """The settings that predictions depend on, if they are not defaults, each with its origin; none
-    if the trace does not record origins."""
-    if manifest.settings_from is None:
-        return []
-    defaults, origins = effective_flink_keys(NetworkConfig()), manifest.settings_from
-    shown = [
-        f"{key} {value} ({origins[key]})"
-        for key, value in manifest.flink_keys.items()
-        if key in origins and value != defaults.get(key) and key.startswith(_PREDICTED_BY)
-    ]
-    return [f"recorded with {', '.join([f'{_TIMEOUT_KEY} {_in_words(manifest)}', *shown])}"]
 
 
 def _in_words(manifest: RunManifest) -> str:

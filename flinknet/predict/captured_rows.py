@@ -17,11 +17,10 @@ sample, and each record of it stands for those around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from flinknet.arrays import EventColumns, IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, SMALLEST_VALUE_BYTES, NetworkConfig
@@ -36,7 +35,7 @@ from .fit import SAMPLES_MIN
 from .fit.arrivals import Seen
 from .fit.flusher import flush_overhead_ns, flusher_late_ns
 from .fit.window_rows import ExchangeRows, places_by_channel, read_tap
-from .intervals import NOTHING, Intervals, merged
+from .intervals import NOTHING, BoolArray, Intervals, merged
 
 FLUSHER_LATE_NS = 100_000
 """Greatest delay of the flusher behind its usual beat."""
@@ -97,29 +96,23 @@ def with_uncounted(sent: EventColumns) -> tuple[EventColumns, float]:
 
 def wire_bytes(sent: EventColumns) -> dict[int, float]:
     """Mean bytes of a record of each channel."""
+    size, records = sent["payload_bytes"], sent["records"].clip(0)
     return {
-        channel: float(
-            sent["payload_bytes"][own].sum() / max(sent["records"][own].clip(0).sum(), 1)
-        )
+        channel: float(size[own].sum() / max(records[own].sum(), 1))
         for channel, own in places_by_channel(sent).items()
     }
 
 
 def starved_share(rows: ExchangeRows, duration_ns: int) -> float:
     """Share of the channels' time in which a producer had used up its credit and said that more
-    waited: pressure, in which no timeout acts.
-    """
+    waited: pressure, in which no timeout acts."""
     starved_ns = 0
     sent, credited = places_by_channel(rows.sent), places_by_channel(rows.credit_received)
     for channel, data in sent.items():
         credit = credited.get(channel, _NONE)
         at_ns = np.concatenate([rows.sent["at_ns"][data], rows.credit_received["at_ns"][credit]])
-        waits = np.concatenate(
-            [
-                (rows.sent["credit_after"][data] == 0) & (rows.sent["backlog_buffers"][data] > 0),
-                np.zeros(len(credit), bool),
-            ]
-        )
+        waits = (rows.sent["credit_after"][data] == 0) & (rows.sent["backlog_buffers"][data] > 0)
+        waits = np.concatenate([waits, np.zeros(len(credit), bool)])
         order = np.argsort(at_ns, kind="stable")
         gaps_ns = np.diff(at_ns[order])
         starved_ns += int(gaps_ns[waits[order][:-1]].sum())
@@ -129,11 +122,7 @@ def starved_share(rows: ExchangeRows, duration_ns: int) -> float:
 def disturbed_within(
     place: RunPlace, from_ns: int, to_ns: int, recorded_to_ns: int | None
 ) -> Intervals:
-    """The disturbed part of [from_ns, to_ns).
-
-    Args:
-        recorded_to_ns: when the last message came; None for unknown.
-    """
+    """The disturbed part of [from_ns, to_ns); `recorded_to_ns` is when the last message came."""
     asked_ns = asked_within(place, from_ns - FETCHED_BEFORE_NS, to_ns + FETCHED_BEFORE_NS)
     questions = Intervals(asked_ns - FETCHED_BEFORE_NS, asked_ns + SETTLED_AFTER_NS)
     end = NOTHING
@@ -176,15 +165,14 @@ def seen_between(
             before it; else all of them count as the first ones of the job.
     """
     found: dict[int, Seen] = {}
-    causes_ns = [
+    fed, resumed = (
         {channel: each["at_ns"][places] for channel, places in places_by_channel(each).items()}
         for each in (rows.credit_received, rows.resumed)
-    ]
+    )
     late_ns = np.zeros(len(rows.sent["at_ns"]), np.int64)
     if wait_max_ns is not None and producer_of is not None:
         late_ns = flusher_late_ns(rows.sent, producer_of, wait_max_ns - FLUSHER_LATE_NS)
-    for channel, own in places_by_channel(rows.sent).items():
-        own = own[np.lexsort((rows.sent["sequence_number"][own], rows.sent["at_ns"][own]))]
+    for channel, own in _by_sequence(rows.sent):
         last = np.flatnonzero(rows.sent["records"][own] > 0)
         if len(last):
             sent_ns = rows.sent["at_ns"][own].astype(np.int64)
@@ -193,8 +181,13 @@ def seen_between(
             first = np.r_[0, last[:-1] + 1]
             if wait_max_ns is not None and is_later:
                 since_ns[0] = min(since_ns[0], int(sent_ns[0]) - wait_max_ns)
-            fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
-            is_held = _is_held(rows, own, fed_ns, resumed_ns)[first]
+            # A buffer may have been ready for longer than it took: the one before it left others
+            # behind, or it left as soon as credit came where there was none, or as soon as the
+            # channel was resumed.
+            is_behind = np.r_[False, rows.sent["backlog_buffers"][own[:-1]] > 0]
+            had_credit = np.r_[True, rows.sent["credit_after"][own[:-1]] > 0]
+            is_held = is_behind | ~had_credit & _follows(sent_ns, fed.get(channel, _NONE))
+            is_held = (is_held | _follows(sent_ns, resumed.get(channel, _NONE)))[first]
             if wait_max_ns is not None:
                 due_ns = sent_ns[first] - wait_max_ns
                 paused = (pauses or {}).get((producer_of or {}).get(channel, -1), NOTHING)
@@ -206,34 +199,19 @@ def seen_between(
     return found
 
 
-def _is_held(
-    rows: ExchangeRows, own: IntArray, fed_ns: IntArray, resumed_ns: IntArray
-) -> npt.NDArray[np.bool_]:
-    """Whether each buffer of a channel may have been ready to leave for longer than it took: the
-    one before it left others behind, or it left as soon as credit came where there was none, or as
-    soon as the channel was resumed.
-
-    Args:
-        own: rows of the channel's buffers, in their order.
-        fed_ns: when credit came.
-        resumed_ns: when the channel was resumed.
-    """
-    at_ns = rows.sent["at_ns"][own]
-    is_behind = np.r_[False, rows.sent["backlog_buffers"][own[:-1]] > 0]
-    had_credit = np.r_[True, rows.sent["credit_after"][own[:-1]] > 0]
-    is_held: npt.NDArray[np.bool_] = (
-        is_behind | ~had_credit & _follows(at_ns, fed_ns) | _follows(at_ns, resumed_ns)
-    )
-    return is_held
+def _by_sequence(sent: EventColumns) -> Iterator[tuple[int, IntArray]]:
+    """Each channel with the rows of its buffers, in the order in which they left."""
+    for channel, own in places_by_channel(sent).items():
+        yield channel, own[np.lexsort((sent["sequence_number"][own], sent["at_ns"][own]))]
 
 
-def _follows(at_ns: IntArray, causes_ns: IntArray) -> npt.NDArray[np.bool_]:
+def _follows(at_ns: IntArray, causes_ns: IntArray) -> BoolArray:
     """Whether each instant comes right after one of the others."""
     causes_ns = np.sort(causes_ns)
     before, long_before = (
         np.searchsorted(causes_ns, each, side="right") for each in (at_ns, at_ns - RELEASED_NS)
     )
-    found: npt.NDArray[np.bool_] = before > long_before
+    found: BoolArray = before > long_before
     return found
 
 
@@ -250,11 +228,10 @@ def stamps_in(files: Iterable[TraceFile]) -> tuple[str, ...]:
 def stamped(
     seen: Mapping[int, Seen], sent: EventColumns, epoch_ns: int | None
 ) -> dict[int, Seen] | None:
-    """The buffers of each channel, divided by the timestamps of their records; None if there are
-    none, or if they do not follow the clock.
+    """The buffers of each channel, divided by the timestamps of their records, of which data
+    buffers have a sample; None if there are none, or if they do not follow the clock.
 
     Args:
-        sent: data buffers, with the sample of timestamps of each.
         epoch_ns: instant of the trace at which the wall clock was 0; None if unknown.
     """
     if epoch_ns is None or TIMESTAMPS[0] not in sent:
@@ -264,8 +241,7 @@ def stamped(
     later_ms = np.where(later_ms == NO_TIME, NO_TIME, later_ms + first_ms[:, None])
     came_ms = np.c_[first_ms, later_ms]
     found, inside = {}, [np.zeros(0, np.bool_)]
-    for channel, own in places_by_channel(sent).items():
-        own = own[np.lexsort((sent["sequence_number"][own], sent["at_ns"][own]))]
+    for channel, own in _by_sequence(sent):
         own = own[sent["records"][own] > 0]
         if channel in seen:
             buffers = seen[channel]
@@ -281,11 +257,8 @@ def stamped(
 
 
 def _divided(buffers: Seen, place: IntArray, came_ns: IntArray) -> Seen:
-    """Divide buffers at the instants of some of their records, each of which stands for as many.
-
-    Args:
-        place: buffer of each of these records.
-    """
+    """Divide buffers at the instants of some of their records, each of which stands for as many;
+    `place` is the buffer of each."""
     sampled = np.bincount(place, minlength=len(buffers.records))
     sampled[(sampled == 1) & (buffers.records > 1)] = 0  # one does not show how far apart all came
     order = np.lexsort((came_ns, place))
@@ -323,12 +296,7 @@ def _divided(buffers: Seen, place: IntArray, came_ns: IntArray) -> Seen:
 @dataclass(frozen=True, slots=True, eq=False)
 class SentBytes:
     """Stretches of buffers of one channel, each up to one in which a record ends; int64 columns.
-
-    Attributes:
-        at_ns: instants at which the last buffers left, ascending.
-        records: records that ended in the last buffers.
-        wire_bytes: bytes of all buffers.
-    """
+    Instants and records are those of the last buffer, bytes those of all."""
 
     at_ns: IntArray
     records: IntArray
@@ -336,8 +304,7 @@ class SentBytes:
 
     def value_bytes(self, instants_ns: IntArray) -> IntArray:
         """For records that came at these instants, the mean size of the values in the buffer that
-        was the next to leave; never less than what a record of flinknet needs.
-        """
+        was the next to leave; never less than what a record of flinknet needs."""
         place = np.searchsorted(self.at_ns, instants_ns).clip(max=len(self.at_ns) - 1)
         mean = np.round(self.wire_bytes / self.records).astype(np.int64) - OVERHEAD_BYTES
         found: IntArray = np.maximum(mean, SMALLEST_VALUE_BYTES)[place]
@@ -351,8 +318,7 @@ def sent_bytes(
     files = open_recordings(place).files
     rows = read_tap(files, from_ns, to_ns, channels=list(channels)).sent
     found = {}
-    for channel, own in places_by_channel(rows).items():
-        own = own[np.lexsort((rows["sequence_number"][own], rows["at_ns"][own]))]
+    for channel, own in _by_sequence(rows):
         last = np.flatnonzero(rows["records"][own] > 0)
         if len(last):
             up_to = np.cumsum(rows["payload_bytes"][own].astype(np.int64))
@@ -365,9 +331,8 @@ def sent_bytes(
 
 
 def common_value_bytes(sent: Mapping[int, SentBytes]) -> int | None:
-    """The size of all values, where they have one, but not less than what a record of flinknet
-    needs; None if they differ.
-    """
+    """The size of all values, but not less than what a record of flinknet needs; None if they
+    differ."""
     records = np.concatenate([each.records for each in sent.values()])
     wire_bytes = np.concatenate([each.wire_bytes for each in sent.values()])
     size = round(float(wire_bytes.sum() / records.sum()))

@@ -85,9 +85,8 @@ def recorded_network(manifest: RunManifest) -> NetworkConfig:
     if isinstance(stated, dict) and set(stated) == {each.name for each in fields(NetworkConfig)}:
         network = NetworkConfig(**stated)
     else:
-        network = network_config(
-            canonical({key: str(value) for key, value in manifest.flink_keys.items()})
-        )[0]
+        keys = {key: str(value) for key, value in manifest.flink_keys.items()}
+        network = network_config(canonical(keys))[0]
     timeout_ns = _job_edge(manifest).get("buffer_timeout_ns")
     return network if timeout_ns is None else replace(network, buffer_timeout_ns=timeout_ns)
 
@@ -107,7 +106,6 @@ def _job_edge(manifest: RunManifest) -> Mapping[str, Any]:
 
 
 def recorded_setting(manifest: RunManifest) -> Setting:
-    """The setting of a run."""
     return Setting(recorded_network(manifest), manifest.scenario.get("flow_control", CREDIT))
 
 
@@ -117,13 +115,15 @@ def is_blocking(manifest: RunManifest) -> bool:
 
 
 def is_max_rate(manifest: RunManifest) -> bool:
-    """Whether the producers of a run emitted as fast as they could."""
     return bool(manifest.scenario.get("workload", {}).get("rate_per_s") == RATE_MAX)
 
 
 def stated_exchange(manifest: RunManifest, from_ns: int, to_ns: int) -> RecordedExchange:
-    """An exchange in a window as its manifest states it, without channels and with typical
-    costs."""
+    """An exchange in a window as its manifest states it, without channels and with typical costs.
+    Where no partitioner is stated, it is that of Flink's between stages of unlike parallelism."""
+    workload: Any = manifest.scenario.get("workload") or {}
+    stated = None if workload.get("relays") else workload.get("partitioner")
+    partitioner = _job_edge(manifest).get("partitioner")
     return RecordedExchange(
         producers=1 + max((each.producer for each in manifest.channels), default=0),
         consumers=1 + max((each.consumer for each in manifest.channels), default=0),
@@ -136,7 +136,7 @@ def stated_exchange(manifest: RunManifest, from_ns: int, to_ns: int) -> Recorded
         costs=TYPICAL_COSTS,
         flow_control=manifest.scenario.get("flow_control", CREDIT),
         has_instants=not manifest.is_from_between,
-        partitioner=recorded_partitioner(manifest),
+        partitioner=str(stated or "rebalance") if partitioner is None else str(partitioner).lower(),
     )
 
 
@@ -166,7 +166,9 @@ def timed_exchange(
     )
     remote = [each.index for each in manifest.channels if not each.is_local]
     if remote:  # what stays within a process shows neither sending nor the way
-        window = replace(window, rows=window.rows.sent_over(remote))
+        over = window.rows.of(remote)
+        rows = replace(window.rows, sent=over.sent, received=over.received)
+        window = replace(window, rows=rows)
     busy_ns, records = None, sum(each.total_records for each in window.arrivals.values())
     if is_capped and records:  # of producers, less what they waited for buffers
         waited_ns = window.rows.waited_ns(from_ns, to_ns)
@@ -204,42 +206,24 @@ def work_ratio(run: Run, manifest: RunManifest) -> float | None:
     return sum(worked[each] for each in producing) / sum(worked[each] for each in consuming)
 
 
-def recorded_partitioner(manifest: RunManifest) -> str:
-    """The partitioner of the edge of a manifest; where it is not stated, that of Flink's between
-    stages of unlike parallelism."""
-    partitioner = _job_edge(manifest).get("partitioner")
-    if partitioner is not None:
-        return str(partitioner).lower()
-    workload: Any = manifest.scenario.get("workload") or {}
-    stated = workload.get("partitioner")
-    return str(stated) if stated and not workload.get("relays") else "rebalance"
-
-
 def recorded_channels(
     manifest: RunManifest,
     arrivals: Mapping[int, Ramps],
     record_wire_bytes: Mapping[int, float],
     whole: RunManifest | None = None,
 ) -> tuple[RecordedChannel, ...]:
-    """The channels that carried records.
-
-    Args:
-        whole: the manifest with all edges of the run, whose channels may share connections.
-    """
-    infos = {each.index: each for each in manifest.channels}
+    """The channels that carried records; those of all edges of the run (`whole`) may share their
+    connections."""
     names = sorted({each.connection for each in (whole or manifest).channels})
     connections = {name: number for number, name in enumerate(names)}
-    return tuple(
-        RecordedChannel(
-            channel=channel,
-            producer=infos[channel].producer,
-            consumer=infos[channel].consumer,
-            connection=-1 if infos[channel].is_local else connections[infos[channel].connection],
-            arrivals=arrivals[channel],
-            record_wire_bytes=record_wire_bytes[channel],
-        )
-        for channel in sorted(arrivals)
-    )
+    infos = {each.index: each for each in manifest.channels}
+    found = []
+    for channel in sorted(arrivals):
+        info, own = infos[channel], (arrivals[channel], record_wire_bytes[channel])
+        connection = -1 if info.is_local else connections[info.connection]
+        ends = info.producer, info.consumer
+        found.append(RecordedChannel(channel, *ends, connection, *own))
+    return tuple(found)
 
 
 def _announced_bytes(run: Run, before_ns: int) -> int | None:
@@ -249,9 +233,8 @@ def _announced_bytes(run: Run, before_ns: int) -> int | None:
     for file in run.files:
         with TraceReader(file) as reader:
             for block in reader.events(columns, to_ns=before_ns):
-                keep = (block["kind"] == MessageKind.NEW_BUFFER_SIZE) & (
-                    block["point"] == TracePoint.SENT
-                )
+                keep = block["kind"] == MessageKind.NEW_BUFFER_SIZE
+                keep &= block["point"] == TracePoint.SENT
                 found = (block[name][keep].tolist() for name in ("channel", "at_ns", "value"))
                 for channel, at_ns, size in zip(*found, strict=True):
                     sizes[channel] = max(sizes.get(channel, (at_ns, size)), (at_ns, size))
@@ -263,8 +246,7 @@ def _preemptions(
 ) -> tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]]:
     """Preemptions of the process of each producer and each consumer: a sample if they were found in
     more than the window, repeated if in less, and for longer than the window, as a slower setting
-    needs longer.
-    """
+    needs longer."""
     found = dict(saturation.preemptions)
     if fitted_ns > window_ns > 0:
         found = {name: each.condensed(fitted_ns / window_ns) for name, each in found.items()}

@@ -46,7 +46,6 @@ class FastOutcome(Exchange):
 
     @property
     def records(self) -> int:
-        """Records that were taken."""
         return self.latencies.count
 
     @property
@@ -57,9 +56,9 @@ class FastOutcome(Exchange):
     @cached_property
     def latency(self) -> LogLinearHistogram:
         """Counts and densities as whole records, whose sum is exact."""
-        latencies, found = self.latencies, LogLinearHistogram()
+        latencies = self.latencies
         if not latencies.count:
-            return found
+            return LogLinearHistogram()
         densities = np.cumsum(self.densities.array(BUCKETS))
         filled = np.maximum(latencies.counts.array(BUCKETS) + densities * _widths(), 0.0)
         ends = np.array([latencies.smallest_ns, latencies.largest_ns])
@@ -75,7 +74,7 @@ class FastOutcome(Exchange):
         """Checkpoints that a coordinator began; None if there is none."""
         if not self.has_barriers or self.edge.exchange.barriers is not None:
             return None
-        times = self.checkpoint_times, self.start_delays, self.alignments, self.travels
+        histograms = self.checkpoint_times, self.start_delays, self.alignments, self.travels
         return CheckpointTimes(
             triggered=self.triggered,
             completed=self.completed,
@@ -83,7 +82,7 @@ class FastOutcome(Exchange):
             processed_bytes=self.processed_bytes,
             overtaken_bytes=self.overtaken_total,
             overtaken_bytes_max=self.overtaken_max,
-            times=tuple(map(_counted, times)),
+            times=tuple(_histogram(each, each.counts.array(BUCKETS)) for each in histograms),
         )
 
     @cached_property
@@ -94,13 +93,11 @@ class FastOutcome(Exchange):
     @property
     def barriers(self) -> dict[int, IntArray]:
         """With departures, the barriers that each consumer passes on."""
+        firsts = enumerate(zip(self.edge.consumers, self._layout.alignments, strict=False))
+        words, width = self.words, Barrier.width()
         return {
-            consumer: self.words[first : self.sinks[sink].alignments.at].reshape(
-                -1, Barrier.width()
-            )
-            for sink, (consumer, first) in enumerate(
-                zip(self.edge.consumers, self._layout.alignments, strict=False)
-            )
+            consumer: words[first : self.sinks[sink].alignments.at].reshape(-1, width)
+            for sink, (consumer, first) in firsts
         }
 
     @property
@@ -115,15 +112,10 @@ class FastOutcome(Exchange):
 
 
 def run_fast(edge: KernelEdge, *, may_wait: bool = True) -> FastOutcome | None:
-    """Run an exchange alone.
-
-    Args:
-        may_wait: whether writers may wait for buffers, and connections without credit.
-
-    Returns: None where the kernel does not know it, if one waited that may not, and
-        where a checkpoint takes too long.
-    """
-    if not edge.is_covered:
+    """Run an exchange alone. Returns: None where the kernel does not know it, where a checkpoint
+    takes too long, and unless `may_wait`, if a writer waited for buffers, or a connection without
+    credit did."""
+    if edge.why_not_covered is not None:
         return None
     ended, (found,) = _run([edge])
     has_waited = edge.exchange.is_max_rate or found.resumed_ns > 0 or found.stops > 0
@@ -131,10 +123,8 @@ def run_fast(edge: KernelEdge, *, may_wait: bool = True) -> FastOutcome | None:
 
 
 def run_joined(edges: Sequence[KernelEdge]) -> list[FastOutcome] | None:
-    """Run exchanges to their end, the first of which sources write.
-
-    Returns: None where the kernel does not know one of them, or cannot compute their result.
-    """
+    """Run exchanges to their end, the first of which sources write. Returns: None where the kernel
+    does not know one of them, or cannot compute their result."""
     if hold_each_other_up(each.exchange for each in edges) or not all(map(_may_be_joined, edges)):
         return None
     ended, found = _run(edges)
@@ -151,12 +141,11 @@ def _may_be_joined(edge: KernelEdge) -> bool:
     has_checkpoints = edge.network.checkpoint_interval_ns is not None
     if edge.before is not None and has_checkpoints and len(edge.passages) < len(edge.producers):
         return False  # who begins the barriers of the others is unknown
-    return edge.is_covered and not edge.exchange.is_max_rate
+    return edge.why_not_covered is None and not edge.exchange.is_max_rate
 
 
 def _run(edges: Sequence[KernelEdge]) -> tuple[int, list[FastOutcome]]:
     """One run; where there is too little room for messages on their way, another with more.
-
     Returns: its end, and the exchanges then."""
     from .kernel.run import run
 
@@ -174,34 +163,25 @@ def _run(edges: Sequence[KernelEdge]) -> tuple[int, list[FastOutcome]]:
 
 
 def lay_out(edges: Sequence[KernelEdge], attempts: int = 0) -> list[Layout]:
-    """Lay exchanges out in one memory, which begins with their job.
-
-    Args:
-        attempts: runs that have had too little room for messages on their way.
-    """
+    """Lay exchanges out in one memory, which begins with their job; `attempts` as in Layout."""
     ramps = sum(len(each.arrivals) for edge in edges for each in edge.exchange.channels)
     words = Ramp.width() * ramps + HISTOGRAMS_WORDS * len(edges)
     memory = KernelMemory(words if words < RESERVED_WORDS else 0)
     job, layouts = memory.take(Job.width()), list[Layout]()
     for edge in edges:
-        layouts.append(Layout(_with_barriers_before(edges, edge), memory, attempts))
+        first = edge
+        while first.before is not None:
+            first = edges[first.before]
+        if first is not edge:  # room for the barriers that the tasks before it pass on
+            room = np.zeros((first.alignments_max, Barrier.width()), np.int64)
+            exchange = replace(edge.exchange, barriers=(room,) * edge.exchange.producers)
+            edge = replace(edge, exchange=exchange)
+        layouts.append(Layout(edge, memory, attempts))
     for place, layout in enumerate(layouts):
         put_relays(layout, [each for each in layouts if each.edge.before == place])
     exchanges = memory.list_of([each.head for each in layouts])
     memory.put(Job, job, exchanges=exchanges, exchanges_count=len(layouts))
     return layouts
-
-
-def _with_barriers_before(edges: Sequence[KernelEdge], edge: KernelEdge) -> KernelEdge:
-    """An edge with room for the barriers that the tasks before it pass on."""
-    if edge.before is None:
-        return edge
-    first = edge
-    while first.before is not None:
-        first = edges[first.before]
-    room = np.zeros((first.alignments_max, Barrier.width()), np.int64)
-    barriers = (room,) * edge.exchange.producers
-    return replace(edge, exchange=replace(edge.exchange, barriers=barriers))
 
 
 def _histogram(totals: Histogram, counts: FloatArray) -> LogLinearHistogram:
@@ -211,10 +191,6 @@ def _histogram(totals: Histogram, counts: FloatArray) -> LogLinearHistogram:
         found.counts = counts.astype(np.int64)
         found.add_totals(totals.count, totals.total_ns, totals.smallest_ns, totals.largest_ns)
     return found
-
-
-def _counted(histogram: Histogram) -> LogLinearHistogram:
-    return _histogram(histogram, histogram.counts.array(BUCKETS))
 
 
 @cache

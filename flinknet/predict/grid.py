@@ -10,16 +10,8 @@ from typing import Any
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
-from flinknet.options.what_if import (
-    ALIGNMENT,
-    CHECKPOINTS,
-    DEBLOAT_TARGET,
-    DEBLOATING,
-    RATE_FACTOR,
-    SETTINGS,
-    Setting,
-    ascending,
-)
+from flinknet.options import what_if
+from flinknet.options.what_if import Setting
 
 MS = 1_000_000
 DEFAULT_TIMEOUTS_NS = (0, 1 * MS, 5 * MS, 10 * MS, 100 * MS, BUFFER_TIMEOUT_NEVER_NS)
@@ -36,7 +28,7 @@ SETTINGS_MAX = 512
 
 NO_CHECKPOINTS = (
     "how checkpoints align matters only with checkpoints, and the trace has none: give an interval"
-    f" (--{CHECKPOINTS.option})"
+    f" (--{what_if.CHECKPOINTS.option})"
 )
 
 
@@ -55,7 +47,7 @@ class Grid:
 
         Raises: ConfigError for a list that does not exist, or a value that cannot be used.
         """
-        known = {each.values: each for each in SETTINGS}
+        known = {each.values: each for each in what_if.SETTINGS}
         given = {}
         for name, values in lists.items():
             if name not in known:
@@ -68,9 +60,8 @@ class Grid:
 
     def check(self) -> None:
         """Raises: ConfigError for more settings than are predicted at once."""
-        lengths = [
-            len({*self.lists[each.values]}) for each in SETTINGS if each.values in self.lists
-        ]
+        asked = [each.values for each in what_if.SETTINGS if each.values in self.lists]
+        lengths = [len({*self.lists[name]}) for name in asked]
         if (combinations := prod(lengths)) > SETTINGS_MAX:
             lists = " x ".join(str(length) for length in lengths if length > 1)
             raise ConfigError(
@@ -85,10 +76,11 @@ class Grid:
         Args:
             interval_ns: between recorded checkpoints; None where there are none.
         """
-        is_known = CHECKPOINTS.values in self.lists or CHECKPOINTS.value(recorded) is not None
-        if ALIGNMENT.values not in self.lists or is_known or interval_ns is None:
+        interval = what_if.CHECKPOINTS
+        is_known = interval.values in self.lists or interval.value(recorded) is not None
+        if what_if.ALIGNMENT.values not in self.lists or is_known or interval_ns is None:
             return self
-        return Grid(**{**self.lists, CHECKPOINTS.values: (interval_ns,)})
+        return Grid(**{**self.lists, interval.values: (interval_ns,)})
 
     def settings(self, recorded: Setting, *, is_max_rate: bool) -> list[Setting]:
         """All combinations, the recorded setting among them; ascending, a timeout of -1 last.
@@ -97,7 +89,7 @@ class Grid:
             is_max_rate: the run had no arrival rate, so that its factors mean nothing.
         """
         asked = self.asked(recorded, is_max_rate=is_max_rate)
-        return sorted({recorded, *asked}, key=ascending)
+        return sorted({recorded, *asked}, key=what_if.ascending)
 
     def asked(self, recorded: Setting, *, is_max_rate: bool) -> set[Setting]:
         """All combinations; the recorded setting only if it is one of them.
@@ -106,16 +98,16 @@ class Grid:
         """
         lists = dict(self.lists)
         if is_max_rate:
-            lists.pop(RATE_FACTOR.values, None)
-        if DEBLOAT_TARGET.values in lists:
-            lists.setdefault(DEBLOATING.values, (True,))
-        varied = [each for each in SETTINGS if each.values in lists]
+            lists.pop(what_if.RATE_FACTOR.values, None)
+        if what_if.DEBLOAT_TARGET.values in lists:
+            lists.setdefault(what_if.DEBLOATING.values, (True,))
+        varied = [each for each in what_if.SETTINGS if each.values in lists]
         found = set()
         for combination in product(*(lists[each.values] for each in varied)):
             setting = recorded
             for each, value in zip(varied, combination, strict=True):
                 setting = each.put(setting, value)
             found.add(setting)
-        if ALIGNMENT.values in lists and not any(map(ALIGNMENT.acts_in, found)):
+        if what_if.ALIGNMENT.values in lists and not any(map(what_if.ALIGNMENT.acts_in, found)):
             raise ConfigError(NO_CHECKPOINTS)
         return found

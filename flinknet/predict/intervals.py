@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 
+BoolArray = npt.NDArray[np.bool_]
+
 GOLDEN = 0.6180339887498949
 """Multiples of the golden ratio lie evenly between whole numbers, however many there are."""
 
@@ -26,7 +28,6 @@ class Intervals:
 
     @property
     def total_ns(self) -> int:
-        """Length of the whole set."""
         return int((self.ends_ns - self.starts_ns).sum())
 
     def until(self, at_ns: IntArray) -> IntArray:
@@ -58,11 +59,9 @@ class Intervals:
         """The union with a set that has nothing in common with this one."""
         if not len(other.starts_ns):
             return self
-        order = np.argsort(np.concatenate([self.starts_ns, other.starts_ns]), kind="stable")
-        return Intervals(
-            np.concatenate([self.starts_ns, other.starts_ns])[order],
-            np.concatenate([self.ends_ns, other.ends_ns])[order],
-        )
+        starts_ns = np.concatenate([self.starts_ns, other.starts_ns])
+        order = np.argsort(starts_ns, kind="stable")
+        return Intervals(starts_ns[order], np.concatenate([self.ends_ns, other.ends_ns])[order])
 
     def _where(self, other: Intervals, *, is_in_other: bool) -> Intervals:
         if not len(other.starts_ns):
@@ -96,11 +95,11 @@ class Intervals:
         found: IntArray = np.where(self.hold(at_ns), edges_ns[index], at_ns)
         return found
 
-    def hold(self, at_ns: IntArray) -> npt.NDArray[np.bool_]:
+    def hold(self, at_ns: IntArray) -> BoolArray:
         """Whether each instant lies in the set."""
         begun = np.searchsorted(self.starts_ns, at_ns, side="right")
         ended = np.searchsorted(self.ends_ns, at_ns, side="right")
-        covers: npt.NDArray[np.bool_] = begun > ended
+        covers: BoolArray = begun > ended
         return covers
 
 
@@ -121,7 +120,7 @@ def merged(sets: Iterable[Intervals]) -> Intervals:
     return Intervals(starts_ns[firsts], ends_ns[lasts])
 
 
-def from_switches(at_ns: IntArray, is_on: npt.NDArray[np.bool_], end_ns: int) -> Intervals:
+def from_switches(at_ns: IntArray, is_on: BoolArray, end_ns: int) -> Intervals:
     """The time in which a switch was on: it is set at each instant (ascending) and stays until the
     next one, the last until `end_ns`.
     """

@@ -6,7 +6,7 @@ One producer and one consumer are a job of one edge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from flinknet.trace.manifest import RUN
 
 from .kernel.memory import Barrier
 from .outcome import BEHIND_UNKNOWN, NO_RECORDS, SEVERAL_INPUTS
-from .recorded import RecordedChannel, RecordedExchange
+from .recorded import RecordedExchange
 
 WHOLE_WITHIN = 0.02
 """Share by which the outputs of a task may differ from a whole number for each input."""
@@ -79,28 +79,24 @@ class Departures:
 NOTHING = Departures(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
+@dataclass(frozen=True, eq=False)
 class RecordedJob:
     """A job in a part of a recording.
 
-    Args:
+    Attributes:
         edges: in the direction of flow.
         origin: what recorded it: run, tap or capture.
         notes: assumptions, as lines.
     """
 
-    def __init__(
-        self, edges: Sequence[JobEdge], origin: str = RUN, notes: Sequence[str] = ()
-    ) -> None:
-        self.edges = tuple(edges)
-        self.origin = origin
-        self.notes = tuple(notes)
+    edges: Sequence[JobEdge]
+    origin: str = RUN
+    notes: Sequence[str] = ()
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """The recorded setting of each edge."""
-        return tuple(
-            Setting(each.exchange.network, each.exchange.flow_control) for each in self.edges
-        )
+        exchanges = (each.exchange for each in self.edges)
+        return tuple(Setting(each.network, each.flow_control) for each in exchanges)
 
     @cached_property
     def feeding(self) -> tuple[int | None, ...]:
@@ -142,18 +138,6 @@ class RecordedJob:
             found.append(_passages(each, taken_ns))
         return tuple(found)
 
-    def without(self, whys: Sequence[str | None]) -> RecordedJob:
-        """The job with edges that were found to be unknown.
-
-        Args:
-            whys: reason for each edge; None for a known one.
-        """
-        edges = [
-            each if why is None or each.why_unknown else replace(each, why_unknown=why)
-            for each, why in zip(self.edges, whys, strict=True)
-        ]
-        return RecordedJob(edges, self.origin, self.notes)
-
     def _into(self, vertex: int) -> list[int]:
         return [number for number, each in enumerate(self.edges) if each.edge.target == vertex]
 
@@ -171,11 +155,7 @@ class Passage:
     routes: IntArray
 
     def inputs(self, count: int) -> IntArray:
-        """The place of the record read that each record written follows from.
-
-        Args:
-            count: records read.
-        """
+        """For `count` records read, the place of the one that each record written follows from."""
         outputs = np.arange(round(count * self.outputs_per_input))
         found: IntArray = (outputs / self.outputs_per_input).astype(np.int64)
         return np.minimum(found, max(count - 1, 0))
@@ -192,11 +172,7 @@ class Passage:
 
 
 def _passages(edge: JobEdge, taken_ns: Mapping[int, Sequence[IntArray]]) -> dict[int, Passage]:
-    """Passage of each producer whose inputs were recorded.
-
-    Args:
-        taken_ns: by producer, the instants of its inputs on each channel.
-    """
+    """Passage of each producer whose inputs were recorded, by their instants on each channel."""
     found = {}
     for producer, parts in taken_ns.items():
         channels = edge.exchange.channels
@@ -204,24 +180,18 @@ def _passages(edge: JobEdge, taken_ns: Mapping[int, Sequence[IntArray]]) -> dict
         inputs_ns = np.sort(np.concatenate(parts))
         if not own or not len(inputs_ns):
             continue
-        instants_ns = np.sort(np.concatenate([each.arrivals_ns for each in own]))
-        ratio = _outputs_per_input(inputs_ns, instants_ns)
-        numbers = np.array([each.channel for each in own], np.int64)
-        found[producer] = Passage(ratio, numbers if edge.is_in_turn else _routes(edge, own))
+        instants_ns = np.concatenate([each.arrivals_ns for each in own])
+        ratio = _outputs_per_input(inputs_ns, np.sort(instants_ns))
+        routes, unseen = np.array([each.channel for each in own], np.int64), edge.exchange.unseen
+        if unseen is not None and not edge.is_in_turn:
+            passed = [each.channel for each in own if each.connection >= 0]
+            within = [each.channel for each in own if each.connection < 0]
+            routes = unseen.routes(passed, within, edge.exchange.seed)
+        elif not edge.is_in_turn:
+            routes = np.repeat(routes, [each.records for each in own])
+            routes = routes[np.argsort(instants_ns, kind="stable")]
+        found[producer] = Passage(ratio, routes)
     return found
-
-
-def _routes(edge: JobEdge, own: Sequence[RecordedChannel]) -> IntArray:
-    """The channels of successive records of a producer."""
-    unseen = edge.exchange.unseen
-    if unseen is not None:
-        passed = [each.channel for each in own if each.connection >= 0]
-        within = [each.channel for each in own if each.connection < 0]
-        return unseen.routes(passed, within, edge.exchange.seed)
-    instants_ns = np.concatenate([each.arrivals_ns for each in own])
-    numbers = np.array([each.channel for each in own], np.int64)
-    routes = np.repeat(numbers, [each.records for each in own])
-    return routes[np.argsort(instants_ns, kind="stable")]
 
 
 def _outputs_per_input(inputs_ns: IntArray, outputs_ns: IntArray) -> float:
@@ -242,11 +212,8 @@ def falls_behind(
     departed: Iterable[Departures], start_ns: int, duration_ns: int, beats_ns: int
 ) -> bool:
     """Whether a consumer lags behind the sources ever farther: all records that come late are older
-    than the youngest of the window by more than AT_TIMES_FROM would leave over.
-
-    Args:
-        start_ns, duration_ns: the window; sources may end long before it does.
-        beats_ns: longest wait of a record for flushers, on all its way.
+    than the youngest of the window by more than AT_TIMES_FROM would leave over. Sources may end
+    long before the window does. Records wait for flushers for `beats_ns` at most, on all their way.
     """
     departed = tuple(departed)
     last_ns = max((int(own.origins_ns.max(initial=start_ns)) for own in departed), default=start_ns)
@@ -283,11 +250,8 @@ def passed_on(barriers: Mapping[int, IntArray], producers: int) -> tuple[IntArra
 
 
 def in_order(parts: Mapping[int, Departures], taken_from: IntArray | None) -> Departures:
-    """The departures of all channels of a consumer, in the order in which it took them.
-
-    Args:
-        taken_from: the channels of these records; None where only instants are known.
-    """
+    """The departures of all channels of a consumer, in the order in which it took them: by the
+    channels of these records, or where these are unknown by instants."""
     if len(parts) == 1:
         return next(iter(parts.values()))
     own = [parts[channel] for channel in sorted(parts)]

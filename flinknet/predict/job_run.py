@@ -26,51 +26,18 @@ from dataclasses import replace
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
 from flinknet.results import BacklogSummary
 
+from . import job as jobs
+from . import outcome, what_if
 from .fast_path import FastOutcome, run_joined
-from .job import (
-    AT_TIMES_FROM,
-    NOTHING,
-    UNKNOWN_ORIGIN,
-    WAIT_STEPS,
-    Departures,
-    RecordedJob,
-    drawn_delays,
-    falls_behind,
-    in_order,
-    passed_on,
-)
+from .job import Departures, RecordedJob
 from .kernel_edge import KernelEdge, hold_each_other_up
-from .outcome import (
-    BEHIND_UNKNOWN,
-    FALLS_BEHIND,
-    HELD_UP,
-    NO_MODEL,
-    NO_RECORDS,
-    PHASES,
-    SATURATED,
-    SATURATED_AT_TIMES,
-    SHARES_CONNECTIONS,
-    Outcome,
-    has_no_model,
-    joined,
-    outcome_of_job,
-)
+from .outcome import PHASES, Outcome
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, flushes_factor
-from .what_if import (
-    duration_ns,
-    outcome_of,
-    simulate,
-    simulate_compiled,
-    simulate_part,
-    with_delays,
-    without_barriers,
-)
 
 STARTS_WITHIN_NS = 20_000_000
 """Tasks of a stage are deployed together: so far apart were the flushers of most of them in warm
@@ -85,11 +52,9 @@ SATURATED_RECORDS = 50_000
 
 
 def simulate_job(job: RecordedJob, settings: Sequence[Setting], *, in_full: bool = True) -> Outcome:
-    """The outcome of a job under other settings: in PHASES phases where something is unknown.
-
-    Args:
-        in_full: whether an edge that is alone is simulated with the real core where the kernel does
-            not know it; without that it is unknown (NO_MODEL).
+    """The outcome of a job under other settings: in PHASES phases where something is unknown. An
+    edge that is alone is simulated with the real core where the kernel does not know it, or if not
+    `in_full`, unknown (NO_MODEL).
 
     Raises: ConfigError when the buffers of an edge do not fit into network memory.
     """
@@ -99,9 +64,9 @@ def simulate_job(job: RecordedJob, settings: Sequence[Setting], *, in_full: bool
     runs = []
     for phase in range(PHASES if is_open else 1):
         runs.append(JobRun(job, settings, phase, in_full=in_full).outcome)
-        if any(has_no_model(each.why_unknown) for each in runs[0].edges):
+        if any(outcome.has_no_model(each.why_unknown) for each in runs[0].edges):
             break
-    found = joined(runs)
+    found = outcome.joined(runs)
     edges = tuple(
         replace(each, phases=tuple(run.edges[n] for run in runs))
         for n, each in enumerate(found.edges)
@@ -110,12 +75,11 @@ def simulate_job(job: RecordedJob, settings: Sequence[Setting], *, in_full: bool
 
 
 class JobRun:
-    """A job computed once, edge after edge; those together that wait for each other.
+    """A job computed once, edge after edge; those together that wait for each other (`joined`).
 
     Attributes:
         arrived: of each edge, the channels with the records that came; None behind a source and
             where that is unknown.
-        joined: outcomes of edges that were computed together, by edge.
     """
 
     def __init__(
@@ -124,7 +88,12 @@ class JobRun:
         self._job, self._phase, self._in_full = job, phase, in_full
         self._is_alone = len(job.edges) == 1
         self._paused_share = ((phase + 0.5) / PHASES + 0.5) % 1.0  # in the mean over phases half
-        self._settings = [each if self._is_alone else without_barriers(each) for each in settings]
+        self._settings = [
+            replace(each, network=replace(each.network, checkpoint_interval_ns=None))
+            if what_if.leaves_barriers_out(each) and not self._is_alone
+            else each
+            for each in settings
+        ]
         exchanges = [each.exchange for each in job.edges]
         self._flushes_factor = flushes_factor(exchanges, self._settings)
         self.joined: dict[int, FastOutcome] = {}
@@ -139,8 +108,7 @@ class JobRun:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of the job in this phase."""
-        return outcome_of_job(self.hops, self._job.ends, self.latency)
+        return outcome.outcome_of_job(self.hops, self._job.ends, self.latency)
 
     def _begin(self) -> None:
         self.hops: list[Outcome] = []
@@ -161,27 +129,29 @@ class JobRun:
             why = self._behind_unknown(number)
         channels = None
         if why is None:
-            departed = {} if before is None else self._departed[before]
+            coming = {} if before is None else self._departed[before]
             barriers = {} if before is None else self._barriers[before]
-            exchange, origins = self._exchange(number, departed, barriers)
+            exchange, origins = self._exchange(number, coming, barriers)
             fast = self.joined.get(number)
             if fast is None:
-                fast = simulate_part(exchange, self._settings[number].network)
+                fast = what_if.simulate_part(exchange, self._settings[number].network)
             if fast is None and self._is_alone:
                 return self._count()
             if fast is None and self._join(number):
                 return False
             channels = exchange.channels if before is not None else None
             if not exchange.records:
-                why = NO_RECORDS
+                why = outcome.NO_RECORDS
             elif fast is None:
                 why = self._why_not(number, exchange)
             else:
                 self._take_in(number, exchange, origins, fast)
-                if number in self.joined and self._falls_behind(exchange):
+                beats_ns = sum(max(each.network.buffer_timeout_ns, 0) for each in self._settings)
+                window = exchange.measured_from_ns, exchange.duration_ns, beats_ns
+                departed = self._departed[-1].values()
+                if number in self.joined and jobs.falls_behind(departed, *window):
                     first = self._first(number)
-                    behind = [each for each in self.joined if self._first(each) == first]
-                    for each in behind:
+                    for each in [each for each in self.joined if self._first(each) == first]:
                         del self.joined[each]
                     self._fallen_behind.add(first)
                     return False
@@ -197,22 +167,24 @@ class JobRun:
         it concerns no other edge. Its writers may wait. Returns: True, see `_pass`."""
         exchange, (setting,) = self._job.edges[0].exchange, self._settings
         exchange = exchange.drawn(self._phase) if self._phase else exchange
-        how = simulate if self._in_full else simulate_compiled
+        simulate = what_if.simulate if self._in_full else what_if.simulate_compiled
         under = exchange.under(setting)
-        found = how(under, setting.network)
+        found = simulate(under, setting.network)
         self.arrived.append(None)
         if found is None:
             why = KernelEdge.of(under, setting.network).why_not_covered
-            found = Outcome(why_unknown=f"{why or 'a checkpoint takes too long'}; {NO_MODEL}")
+            why = why or "a checkpoint takes too long"
+            found = Outcome(why_unknown=f"{why}; {outcome.NO_MODEL}")
         else:
-            found = with_delays(found, exchange, setting)
+            found = what_if.with_delays(found, exchange, setting)
         self.hops.append(found)
         self.latency = found.latency
         return True
 
     def _join(self, number: int) -> bool:
-        """Compute the edges together that wait for each other, from behind a source on. Returns:
-        whether that is possible, and all records are taken in the end.
+        """Compute the edges together that wait for each other, from behind a source on, each with
+        as many records as will come to it. Returns: whether that is possible, and all records are
+        taken in the end.
         """
         feeding, first = self._job.feeding, self._first(number)
         if first in self._tried:
@@ -223,10 +195,20 @@ class JobRun:
         for each in range(first, len(self._job.edges)):
             before = feeding[each]
             is_behind = each == first or before in places
-            if is_behind and self._job.whys_unknown[each] is None:
-                own = None if each == first or before is None else places[before]
-                places[each] = len(edges)
-                edges.append(self._to_be_joined(each, edges, own))
+            if not is_behind or self._job.whys_unknown[each] is not None:
+                continue
+            own = None if each == first or before is None else places[before]
+            counts = {} if own is None else edges[own].taken
+            start_ns = self._job.edges[each].exchange.measured_from_ns
+            coming = {
+                consumer: Departures(np.full(count, start_ns), np.zeros(count, np.int64))
+                for consumer, count in counts.items()
+            }
+            exchange, _ = self._exchange(each, coming, {})
+            passages = self._job.passages[each].items()
+            known = {producer: passage for producer, passage in passages if producer in counts}
+            places[each] = len(edges)
+            edges.append(KernelEdge.of(exchange, self._settings[each].network, own, known))
         found = run_joined(edges)
         if found is None:
             return False
@@ -239,73 +221,45 @@ class JobRun:
             number = before
         return number
 
-    def _to_be_joined(
-        self, number: int, edges: Sequence[KernelEdge], before: int | None
-    ) -> KernelEdge:
-        """An edge with as many records as will come to it.
-
-        Args:
-            edges, before: those before it, and the place of the one that its producers read.
-        """
-        counts = {} if before is None else edges[before].taken
-        start_ns = self._job.edges[number].exchange.measured_from_ns
-        coming = {
-            consumer: Departures(np.full(count, start_ns), np.zeros(count, np.int64))
-            for consumer, count in counts.items()
-        }
-        exchange, _ = self._exchange(number, coming, {})
-        passages = self._job.passages[number]
-        known = {each: passage for each, passage in passages.items() if each in counts}
-        return KernelEdge.of(exchange, self._settings[number].network, before, known)
-
-    def _falls_behind(self, exchange: RecordedExchange) -> bool:
-        """Whether the last edge that was computed lags behind the job's sources ever farther."""
-        beats_ns = sum(max(each.network.buffer_timeout_ns, 0) for each in self._settings)
-        return falls_behind(
-            self._departed[-1].values(), exchange.measured_from_ns, exchange.duration_ns, beats_ns
-        )
-
     def _behind_unknown(self, number: int) -> str:
         """Why an edge is unknown that is behind an unknown one. If that is saturated, this one may
         be the cause: the time of a task for a record was measured together with its waits for
         output. So it is computed with the records that came."""
         edge, setting = self._job.edges[number], self._settings[number]
         exchange = edge.exchange.under(setting)
-        if not self._taken_shares or simulate_part(exchange, setting.network) is not None:
-            return BEHIND_UNKNOWN
+        if not self._taken_shares or what_if.simulate_part(exchange, setting.network) is not None:
+            return outcome.BEHIND_UNKNOWN
         return self._why_not(number, exchange)
 
     def _why_not(self, number: int, exchange: RecordedExchange) -> str:
         """Why the kernel does not compute an edge with these records."""
         edge = KernelEdge.of(exchange, self._settings[number].network)
         if (why := edge.why_not_covered) is not None:
-            return f"{why}; {NO_MODEL}"
-        self._taken_shares.append(_taken_share(edge.exchange, edge.network))
-        share = self._taken_shares[-1]
-        if share < AT_TIMES_FROM:
-            return SATURATED.format(share)
-        if self._shares_connections(number):
-            return SHARES_CONNECTIONS
-        has_fallen_behind = self._first(number) in self._fallen_behind
-        return FALLS_BEHIND if has_fallen_behind else SATURATED_AT_TIMES
-
-    def _shares_connections(self, number: int) -> bool:
-        """Whether another edge without credit has a connection of this one."""
-        exchanges = [
+            return f"{why}; {outcome.NO_MODEL}"
+        exchange = edge.exchange
+        share = min(SATURATED_RECORDS / exchange.records, 1.0)
+        part = exchange.up_to(exchange.measured_from_ns + round(exchange.duration_ns * share))
+        came_per_s = part.records * 1e9 / part.duration_ns
+        taken_per_s = what_if.simulate(part, edge.network).throughput_records_per_s or 0.0
+        share = min(taken_per_s / came_per_s, 1.0)
+        self._taken_shares.append(share)
+        if share < jobs.AT_TIMES_FROM:
+            return outcome.SATURATED.format(share)
+        others = [
             replace(each.exchange, flow_control=own.flow_control)
             for each, own in zip(self._job.edges, self._settings, strict=True)
         ]
-        own = exchanges.pop(number)
-        return any(hold_each_other_up((own, other)) for other in exchanges)
+        own = others.pop(number)
+        if any(hold_each_other_up((own, other)) for other in others):
+            return outcome.SHARES_CONNECTIONS
+        has_fallen_behind = self._first(number) in self._fallen_behind
+        return outcome.FALLS_BEHIND if has_fallen_behind else outcome.SATURATED_AT_TIMES
 
     def _exchange(
         self, number: int, departed: Mapping[int, Departures], barriers: Mapping[int, IntArray]
     ) -> tuple[RecordedExchange, dict[int, IntArray]]:
-        """The exchange with the records that come to it, and their origins by channel.
-
-        Args:
-            departed, barriers: records and barriers from the consumers of the edge before.
-        """
+        """The exchange with the records and barriers that come to it from the consumers of the edge
+        before, and the origins of records by channel."""
         edge, before = self._job.edges[number], self._job.feeding[number]
         setting, recorded = self._settings[number], edge.exchange
         if self._phase:
@@ -322,7 +276,7 @@ class JobRun:
         passages, origins = self._job.passages[number], {}
         coming: dict[int, IntArray] = {}
         for producer, passage in passages.items():
-            for channel, own in passage.through(departed.get(producer, NOTHING)):
+            for channel, own in passage.through(departed.get(producer, jobs.NOTHING)):
                 coming[channel], origins[channel] = own.at_ns, own.origins_ns
         channels = []
         for each in exchange.channels:
@@ -330,11 +284,11 @@ class JobRun:
                 channels.append(replace(each, arrivals=Ramps.of(coming[each.channel])))
             elif each.producer not in passages and edge.has_own_instants and each.records:
                 channels.append(each)  # its inputs were not recorded: as it was
-                origins[each.channel] = np.full(each.records, UNKNOWN_ORIGIN)
+                origins[each.channel] = np.full(each.records, jobs.UNKNOWN_ORIGIN)
         last_ns = max((int(each.arrivals.last_ns[-1]) for each in channels), default=0)
         exchange = replace(
             exchange,
-            barriers=passed_on(barriers, exchange.producers),
+            barriers=jobs.passed_on(barriers, exchange.producers),
             channels=tuple(channels),
             measured_to_ns=max(exchange.measured_to_ns, last_ns),
             has_instants=True,
@@ -368,34 +322,36 @@ class JobRun:
             if each.producer in flushed.pauses:
                 paused = flushed.pauses[each.producer].some(self._paused_share)
                 done_ns = paused.ends_of(done_ns)
-            delays_ns = drawn_delays(spread_ns, len(done_ns), number)
+            delays_ns = jobs.drawn_delays(spread_ns, len(done_ns), number)
             if each.connection < 0 and not edge.exchange.has_instants:
                 delays_ns = delays_ns // THREADS_WOKEN
-            delays_ns = delays_ns + drawn_delays(waits_ns, len(done_ns), number, WAIT_STEPS)
+            waited_ns = jobs.drawn_delays(waits_ns, len(done_ns), number, jobs.WAIT_STEPS)
+            delays_ns = delays_ns + waited_ns
             own_ns = done_ns - each.arrivals_ns + delays_ns
             latency.add(np.maximum(own_ns, 0))
-            is_known = origins_ns != UNKNOWN_ORIGIN
-            aged_ns = np.where(is_known, origins_ns - delays_ns, UNKNOWN_ORIGIN)
+            is_known = origins_ns != jobs.UNKNOWN_ORIGIN
+            aged_ns = np.where(is_known, origins_ns - delays_ns, jobs.UNKNOWN_ORIGIN)
             since_source.add(np.maximum((done_ns - aged_ns)[is_known], 0))
             by_consumer.setdefault(each.consumer, {})[each.channel] = Departures(done_ns, aged_ns)
         taken = self.joined[number].taken_from if number in self.joined else {}
         self._departed.append(
-            {key: in_order(own, taken.get(key)) for key, own in by_consumer.items()}
+            {key: jobs.in_order(own, taken.get(key)) for key, own in by_consumer.items()}
         )
         self._barriers.append(dict(fast.barriers))
-        found = outcome_of(fast)
+        found = what_if.outcome_of(fast)
         if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
             messages = fast.messages - fast.local_messages
             mean = fast.backlog_total / messages if messages else None
             backlog = BacklogSummary(mean, fast.backlog_max)
             found = replace(found, messages=messages, backlog_buffers=backlog)
+        window, before = edge.exchange.under(setting), self._job.feeding[number]
+        last_ns = fast.last_ns - (exchange.measured_to_ns - window.measured_to_ns)
+        sent = fast.records, fast.messages
+        length_ns = what_if.duration_ns(last_ns, *sent, window, setting.network)
+        if before is not None:  # longer where an edge before it takes longer
+            length_ns = max(length_ns, self.hops[before].duration_ns)
         self.hops.append(
-            replace(
-                found,
-                latency=latency,
-                since_source=since_source,
-                duration_ns=self._duration_ns(number, exchange, fast),
-            )
+            replace(found, latency=latency, since_source=since_source, duration_ns=length_ns)
         )
         if number in self._job.ends:
             self.latency.merge(since_source)
@@ -405,36 +361,14 @@ class JobRun:
         Where records have no instants, the time of tasks is a guess, and so the rate is unknown."""
         self.latency = LogLinearHistogram()
         is_timed = all(each.exchange.has_instants for each in self._job.edges)
+        at_times = (outcome.SATURATED_AT_TIMES, outcome.FALLS_BEHIND)
         for number, (edge, hop) in enumerate(zip(self._job.edges, self.hops, strict=True)):
             window = edge.exchange.under(self._settings[number])
             why = hop.why_unknown
-            if why is None or (why in (SATURATED_AT_TIMES, FALLS_BEHIND) and share < AT_TIMES_FROM):
-                why = HELD_UP
+            if why is None or (why in at_times and share < jobs.AT_TIMES_FROM):
+                why = outcome.HELD_UP
             self.hops[number] = Outcome(
                 records=round(window.records * share) if is_timed else 0,
                 duration_ns=window.duration_ns if is_timed else 0,
                 why_unknown=why,
             )
-
-    def _duration_ns(self, number: int, exchange: RecordedExchange, fast: FastOutcome) -> int:
-        """Time for the records of an edge: the window, or longer if the edge or one before it takes
-        longer for them."""
-        edge, before = self._job.edges[number], self._job.feeding[number]
-        window = edge.exchange.under(self._settings[number])
-        late_ns = exchange.measured_to_ns - window.measured_to_ns
-        own_ns = duration_ns(
-            fast.last_ns - late_ns,
-            fast.records,
-            fast.messages,
-            window,
-            self._settings[number].network,
-        )
-        return own_ns if before is None else max(own_ns, self.hops[before].duration_ns)
-
-
-def _taken_share(exchange: RecordedExchange, network: NetworkConfig) -> float:
-    """Share of its records that an exchange carries whose producers wait for buffers."""
-    share = min(SATURATED_RECORDS / exchange.records, 1.0)
-    part = exchange.up_to(exchange.measured_from_ns + round(exchange.duration_ns * share))
-    came_per_s = part.records * 1e9 / part.duration_ns
-    return min((simulate(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)

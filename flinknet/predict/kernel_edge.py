@@ -14,38 +14,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from flinknet import config
 from flinknet.arrays import IntArray
-from flinknet.config import (
-    MAX_RATE_BATCH_BYTES,
-    SMALLEST_VALUE_BYTES,
-    STEPS_PER_TURN,
-    TCP,
-    NetworkConfig,
-    RecordSize,
-    Scenario,
-    WorkloadConfig,
-)
+from flinknet.config import MAX_RATE_BATCH_BYTES, TCP, NetworkConfig
+from flinknet.core.buffers import pool_sizes
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
-from flinknet.core.buffers.pool_sizes import (
-    GateBuffers,
-    PoolSize,
-    TaskManagerBuffers,
-    buffers_by_task_manager,
-    creditless_gate_buffers,
-    gate_buffers,
-    output_pool_size,
-    shortage,
-    task_buffers,
-)
 from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES, WriteWaterMarks
+from flinknet.core.wire import events
 from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
-from flinknet.core.wire.events import (
-    EndOfData,
-    EndOfOutputChannelStateEvent,
-    EndOfPartitionEvent,
-    data_type_of,
-    encode_pipelined,
-)
 from flinknet.core.wire.layout import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.errors import ConfigError
@@ -72,91 +48,24 @@ class ExchangeTask:
 
     Attributes:
         channels: in the order of its subpartitions, or of its gate.
-        pool: size of the pool of its partition or gate.
+        pool_buffers: most buffers in the pool of its partition or gate.
     """
 
     task_manager: int
-    channels: tuple[RecordedChannel, ...]
-    pool: PoolSize
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExchangePlan:
-    """The tasks of an exchange in their places, with their memory.
-
-    Attributes:
-        record_bytes: length of each record in a buffer: the mean of the recorded ones, and no less
-            than the load generator's stamp needs.
-        buffers: network memory that each TaskManager needs.
-    """
-
-    record_bytes: int
-    sources: tuple[ExchangeTask, ...]
-    sinks: tuple[ExchangeTask, ...]
-    buffers: tuple[TaskManagerBuffers, ...]
-
-    @classmethod
-    def of(cls, exchange: RecordedExchange, network: NetworkConfig) -> ExchangePlan:
-        """The plan of an exchange under other settings.
-
-        Raises: ConfigError when the buffers do not fit into network memory.
-        """
-        upstream, downstream = places_of(exchange)
-        written: list[list[RecordedChannel]] = [[] for _ in upstream]
-        read: list[list[RecordedChannel]] = [[] for _ in downstream]
-        for each in exchange.channels:
-            written[each.producer].append(each)
-            read[each.consumer].append(each)
-        sizes = network.exclusive_buffers, network.floating_buffers
-        sources = [
-            ExchangeTask(place, tuple(own), output_pool_size(len(own), *sizes))
-            for place, own in zip(upstream, written, strict=True)
-        ]
-        sinks, needs = [], []
-        for source in sources:
-            partition = source.pool, network.max_overdraft_buffers
-            needs.append(task_buffers(source.task_manager, 0, (partition,), ()))
-        for place, own in zip(downstream, read, strict=True):
-            gate = _gate_buffers(exchange, network, len(own))
-            sinks.append(ExchangeTask(place, tuple(own), gate.pool))
-            remote = sum(upstream[each.producer] != place for each in own)
-            needs.append(task_buffers(place, 0, (), ((remote, gate),)))
-        count = 1 + max(*upstream, *downstream)
-        buffers = buffers_by_task_manager(needs, count, network.segments)
-        if (why := shortage(buffers, network.segment_size_bytes)) is not None:
-            raise ConfigError(why)
-        lengths = [each.record_wire_bytes for each in exchange.channels]
-        weights = [each.records for each in exchange.channels]
-        mean_bytes = round(float(np.average(lengths, weights=weights)))
-        record_bytes = max(mean_bytes, SMALLEST_VALUE_BYTES + OVERHEAD_BYTES)
-        return cls(record_bytes, tuple(sources), tuple(sinks), tuple(buffers))
-
-    @property
-    def task_managers(self) -> int:
-        """Number of TaskManagers, up to the last one used."""
-        return len(self.buffers)
-
-    def ends(self, channel: RecordedChannel) -> tuple[int, int]:
-        """TaskManagers of the producer and of the consumer of a channel; equal if it is local."""
-        source, sink = self.sources[channel.producer], self.sinks[channel.consumer]
-        return source.task_manager, sink.task_manager
-
-
-def _gate_buffers(exchange: RecordedExchange, network: NetworkConfig, channels: int) -> GateBuffers:
-    sizes = channels, network.exclusive_buffers, network.floating_buffers
-    if exchange.flow_control == TCP:
-        return creditless_gate_buffers(*sizes)
-    return gate_buffers(*sizes, required_max=network.required_buffers_per_gate_max)
+    channels: list[RecordedChannel]
+    pool_buffers: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelEdge:
-    """An exchange to run, alone or with others.
+    """An exchange to run, alone or with others, with its tasks in their places.
 
     Attributes:
         exchange: without idle tasks; of channels that a task of another exchange writes, only the
             number of records counts.
-        plan: its tasks and channels under `network`.
+        record_bytes: length of each record in a buffer: the mean of the recorded ones, and no less
+            than the load generator's stamp needs.
+        buffers: network memory that each TaskManager needs, up to the last one used.
         producers, consumers: recorded numbers of its tasks.
         before: place of the exchange that its producers read; None for sources.
         passages: what these do with their records, by recorded number.
@@ -164,7 +73,10 @@ class KernelEdge:
 
     exchange: RecordedExchange
     network: NetworkConfig
-    plan: ExchangePlan
+    record_bytes: int
+    sources: list[ExchangeTask]
+    sinks: list[ExchangeTask]
+    buffers: list[pool_sizes.TaskManagerBuffers]
     producers: Sequence[int]
     consumers: Sequence[int]
     before: int | None = None
@@ -188,14 +100,42 @@ class KernelEdge:
             size_bytes = max(size_bytes, network.min_segment_size_bytes)
             size_bytes = min(size_bytes, network.segment_size_bytes)
             network = replace(network, starting_segment_size_bytes=size_bytes)
-        plan = ExchangePlan.of(exchange, network)
+        sources, sinks, needs = list[ExchangeTask](), list[ExchangeTask](), []
+        upstream, downstream = places_of(exchange)
+        written: list[list[RecordedChannel]] = [[] for _ in upstream]
+        read: list[list[RecordedChannel]] = [[] for _ in downstream]
+        for each in exchange.channels:
+            written[each.producer].append(each)
+            read[each.consumer].append(each)
+        for place, own in zip(upstream, written, strict=True):
+            sizes = len(own), network.exclusive_buffers, network.floating_buffers
+            pool = pool_sizes.output_pool_size(*sizes)
+            sources.append(ExchangeTask(place, own, pool.max_buffers))
+            partition = pool, network.max_overdraft_buffers
+            needs.append(pool_sizes.task_buffers(place, 0, (partition,), ()))
+        for place, own in zip(downstream, read, strict=True):
+            sizes = len(own), network.exclusive_buffers, network.floating_buffers
+            if exchange.flow_control == TCP:
+                gate = pool_sizes.creditless_gate_buffers(*sizes)
+            else:
+                most = network.required_buffers_per_gate_max
+                gate = pool_sizes.gate_buffers(*sizes, required_max=most)
+            sinks.append(ExchangeTask(place, own, gate.pool.max_buffers))
+            remote = sum(upstream[each.producer] != place for each in own)
+            needs.append(pool_sizes.task_buffers(place, 0, (), ((remote, gate),)))
+        count = 1 + max(*upstream, *downstream)
+        buffers = pool_sizes.buffers_by_task_manager(needs, count, network.segments)
+        if (why := pool_sizes.shortage(buffers, network.segment_size_bytes)) is not None:
+            raise ConfigError(why)
+        lengths = [each.record_wire_bytes for each in exchange.channels]
+        weights = [each.records for each in exchange.channels]
+        record_bytes = max(
+            round(float(np.average(lengths, weights=weights))),
+            config.SMALLEST_VALUE_BYTES + OVERHEAD_BYTES,
+        )
         known = {each: passages[each] for each in producers if passages and each in passages}
-        return cls(exchange, network, plan, producers, consumers, before, known)
-
-    @property
-    def is_covered(self) -> bool:
-        """Whether the kernel knows this kind of exchange."""
-        return self.why_not_covered is None
+        own_tasks = record_bytes, sources, sinks, buffers, producers, consumers
+        return cls(exchange, network, *own_tasks, before, known)
 
     @property
     def why_not_covered(self) -> str | None:
@@ -214,7 +154,7 @@ class KernelEdge:
             "a record takes several segments": self.record_bytes > network.segment_size_bytes,
             f"a message is {human_duration(OPENING_NS / 4)} or more on its way": is_far,
             "its buffers take more than the network memory": any(
-                each.most_buffers > each.total_buffers for each in self.plan.buffers
+                each.most_buffers > each.total_buffers for each in self.buffers
             ),
         }
         return next((why for why, is_so in unusual.items() if is_so), None)
@@ -229,36 +169,44 @@ class KernelEdge:
 
     @property
     def is_tcp(self) -> bool:
-        """Whether flow control is that of Flink before 1.5."""
         return self.exchange.flow_control == TCP
 
-    @property
-    def record_bytes(self) -> int:
-        """Length of a record in a buffer."""
-        return self.plan.record_bytes
+    def ends(self, channel: RecordedChannel) -> tuple[int, int]:
+        """TaskManagers of the producer and of the consumer of a channel; equal if it is local."""
+        source, sink = self.sources[channel.producer], self.sinks[channel.consumer]
+        return source.task_manager, sink.task_manager
 
     @property
-    def scenario(self) -> Scenario:
+    def scenario(self) -> config.Scenario:
         """The exchange as a run of the load generator."""
         exchange, value_bytes = self.exchange, self.record_bytes - OVERHEAD_BYTES
-        workload = WorkloadConfig(
+        workload = config.WorkloadConfig(
             producers=exchange.producers,
             consumers=exchange.consumers,
-            record_size=RecordSize(value_bytes, value_bytes),
+            record_size=config.RecordSize(value_bytes, value_bytes),
             partitioner=exchange.partitioner,
         )
-        return Scenario(
+        return config.Scenario(
             network=self.network,
             workload=workload,
-            task_managers=self.plan.task_managers,
+            task_managers=len(self.buffers),
             seed=exchange.seed,
             flow_control=exchange.flow_control,
         )
 
     @property
+    def preemptions(self) -> dict[int, Preemptions]:
+        """The preemptions of each TaskManager: those of the process of its first task."""
+        found: dict[int, Preemptions] = {}
+        for own, tasks in zip(self.exchange.preemptions, (self.sources, self.sinks), strict=True):
+            for each, task in zip(own, tasks, strict=False):
+                found.setdefault(task.task_manager, each)
+        return found
+
+    @property
     def memory_bytes(self) -> int:
         """Most that the pools of all TaskManagers can take."""
-        buffers = sum(each.most_buffers for each in self.plan.buffers)
+        buffers = sum(each.most_buffers for each in self.buffers)
         return buffers * self.network.segment_size_bytes
 
     @property
@@ -275,7 +223,6 @@ class KernelEdge:
 
     @property
     def period_ns(self) -> int:
-        """Period of a flusher."""
         return self.network.buffer_timeout_ns + self.exchange.flush_overhead_ns
 
     def phase_ns(self, source: int) -> int:
@@ -310,28 +257,19 @@ class KernelEdge:
             return max(len(each) for each in exchange.barriers)
         return 1 + 2 * (exchange.duration_ns // interval_ns)
 
-    def _turns_max(self) -> int:
-        """Most turns of all TaskManagers, roughly, and with much to spare."""
-        exchange, network, managers = self.exchange, self.network, self.plan.task_managers
-        turns = 1_000_000 + _TURNS_PER_RECORD * exchange.records
-        if network.checkpoint_interval_ns is not None:
-            turns += 10 * (managers + 1) * (exchange.duration_ns // network.checkpoint_interval_ns)
-        if network.debloating_enabled:
-            turns += 10 * managers * (exchange.duration_ns // network.debloating_period_ns)
-        if network.buffer_timeout_ns > 0:
-            turns += 2 * exchange.producers * exchange.duration_ns // self.period_ns
-        return turns
-
     def numbers(self) -> dict[str, int]:
         """Words of a `kernel.memory.Exchange` that hold numbers, at the start of a run."""
         exchange, network, costs = self.exchange, self.network, self.exchange.costs
         counted_from_ns, counted_to_ns = exchange.counted_ns or (0, NEVER)
-        interval_ns = network.checkpoint_interval_ns
-        segment_bytes = network.segment_size_bytes
+        interval_ns, managers = network.checkpoint_interval_ns, len(self.buffers)
+        segment_bytes, encode = network.segment_size_bytes, events.encode_pipelined
         marks = WriteWaterMarks.classic(segment_bytes) if self.is_tcp else WriteWaterMarks()
         ends_anywhere = interval_ns is not None or network.debloating_enabled
+        turns_max = 1_000_000 + _TURNS_PER_RECORD * exchange.records
+        if network.buffer_timeout_ns > 0:
+            turns_max += 2 * exchange.producers * exchange.duration_ns // self.period_ns
         numbers: dict[str, int] = {
-            "task_managers": self.plan.task_managers,
+            "task_managers": managers,
             "timeout_ns": network.buffer_timeout_ns,
             "period_ns": self.period_ns,
             "record_bytes": self.record_bytes,
@@ -341,12 +279,12 @@ class KernelEdge:
             "exclusive_buffers": network.exclusive_buffers,
             "quota_buffers": network.max_buffers_per_channel,
             "header_bytes": BUFFER_RESPONSE_HEADER_BYTES,
-            "recovery_bytes": len(encode_pipelined(EndOfOutputChannelStateEvent())),
-            "end_of_data_bytes": len(encode_pipelined(EndOfData())),
-            "end_of_partition_bytes": len(encode_pipelined(EndOfPartitionEvent())),
+            "recovery_bytes": len(encode(events.EndOfOutputChannelStateEvent())),
+            "end_of_data_bytes": len(encode(events.EndOfData())),
+            "end_of_partition_bytes": len(encode(events.EndOfPartitionEvent())),
             "batch_bytes": SEND_BATCH_BYTES,
             "receive_bytes": RECEIVE_BYTES,
-            "steps_per_turn": STEPS_PER_TURN,
+            "steps_per_turn": config.STEPS_PER_TURN,
             "steps_at_records": ends_anywhere or network.buffer_timeout_ns == 0,
             "busy_ns": BUSY_NS_MAX,
             "latency_ns": self.one_way_ns,
@@ -355,7 +293,6 @@ class KernelEdge:
             "send_ns_per_message": float_bits(costs.send_ns_per_message),
             "send_ns_per_byte": float_bits(costs.send_ns_per_byte),
             "emit_ns_per_record": float_bits(costs.emit_ns_per_record),
-            "turns_max": self._turns_max(),
             "link_bytes": exchange.socket_bytes,
             "high_bytes": marks.high_bytes,
             "low_bytes": marks.low_bytes,
@@ -367,19 +304,21 @@ class KernelEdge:
             "counted_to_ns": counted_to_ns,
         }
         if interval_ns is not None:
+            turns_max += 10 * (managers + 1) * (exchange.duration_ns // interval_ns)
             alignment, timeout_ms = network.alignment(exchange.partitioner)
             barrier = CheckpointBarrier(1, 0, alignment=AlignmentType[alignment])
             numbers |= {
                 "has_barriers": True,
                 "is_unaligned": barrier.is_unaligned,
-                "is_blocking": data_type_of(barrier) in IS_BLOCKING_UPSTREAM,
+                "is_blocking": events.data_type_of(barrier) in IS_BLOCKING_UPSTREAM,
                 "interval_ns": interval_ns,
                 "expires_ns": network.checkpoint_timeout_ns,
-                "barrier_bytes": len(encode_pipelined(barrier)),
+                "barrier_bytes": len(encode(barrier)),
                 "aligned_timeout_ns": timeout_ms * NS_PER_MS,
                 "next_checkpoint_ns": self.first_checkpoint_ns,
             }
         if network.debloating_enabled:
+            turns_max += 10 * managers * (exchange.duration_ns // network.debloating_period_ns)
             numbers |= {
                 "debloat_ns": network.debloating_period_ns,
                 "target_ms": network.debloating_target_ns // NS_PER_MS,
@@ -387,7 +326,7 @@ class KernelEdge:
                 "threshold_percent": network.debloating_threshold_percent,
                 "newest_share": float_bits(2 / (network.debloating_samples + 1)),
             }
-        return numbers
+        return numbers | {"turns_max": turns_max}
 
 
 def knows_checkpoints(network: NetworkConfig) -> bool:
@@ -410,11 +349,10 @@ def batches_of(exchange: RecordedExchange, record_bytes: int) -> list[IntArray]:
     """Batches that each producer writes, one after the other: in each row the number of records for
     each of its subpartitions."""
     batch_records = max(1, MAX_RATE_BATCH_BYTES // record_bytes)
-    found = []
-    for producer in range(exchange.producers):
-        own = [channel for channel in exchange.channels if channel.producer == producer]
-        found.append(_batches(own, batch_records))
-    return found
+    return [
+        _batches([each for each in exchange.channels if each.producer == producer], batch_records)
+        for producer in range(exchange.producers)
+    ]
 
 
 def _batches(channels: Sequence[RecordedChannel], batch_records: int) -> IntArray:
@@ -426,28 +364,18 @@ def _batches(channels: Sequence[RecordedChannel], batch_records: int) -> IntArra
         return np.diff(np.minimum(np.arange(batches + 1) * batch_records, total))[:, np.newaxis]
     memory = KernelMemory()
     head = memory.take(Batches.width())
-    places = memory.take(Arrivals.width() * len(channels))
-    for number, channel in enumerate(channels):
+    places = memory.rows(Arrivals, len(channels))
+    for channel, place in zip(channels, places, strict=True):
         each = channel.arrivals
         if (each.first_ns[1:] < each.ends_ns[:-1]).any():  # hardly ever
             each = Ramps.of(np.sort(each.instants()[1]))
         first = memory.table_of((each.records, each.first_ns, each.ends_ns))
-        end = first + len(each) * Ramp.width()
-        memory.put(Arrivals, places + number * Arrivals.width(), ramp=first, end=end)
+        memory.put(Arrivals, place, ramp=first, end=first + len(each) * Ramp.width())
     starts_ns = [int(channel.arrivals.first_ns.min()) for channel in channels]
     due = memory.timetable(len(channels), starts_ns)
     counts = memory.take(batches * len(channels))
-    ends = {"channels_count": len(channels), "channels": places}
+    ends = {"channels_count": len(channels), "channels": places[0]}
     memory.put(Batches, head, due=due, counts=counts, **ends)
     words = memory.to_array()
     count_batches(words, batch_records)
     return words[counts:].reshape(batches, len(channels))
-
-
-def preemptions_of(exchange: RecordedExchange, plan: ExchangePlan) -> dict[int, Preemptions]:
-    """The preemptions of each TaskManager: those of the process of its first task."""
-    found: dict[int, Preemptions] = {}
-    for of_tasks, tasks in zip(exchange.preemptions, (plan.sources, plan.sinks), strict=True):
-        for each, task in zip(of_tasks, tasks, strict=False):
-            found.setdefault(task.task_manager, each)
-    return found

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flinknet.config import MAX_RATE_BATCH_BYTES, NetworkConfig
+from flinknet.config import MAX_RATE_BATCH_BYTES
 from flinknet.histogram import BUCKETS
 from flinknet.simulator.cluster import OPENING_NS
 
 from .kernel import NEVER
 from .kernel import memory as k
 from .kernel.views import KernelMemory, float_bits, power_of_two
-from .kernel_edge import KernelEdge, batches_of, preemptions_of
+from .kernel_edge import KernelEdge, batches_of
 from .recorded import RecordedChannel
 
 TCP_SLOTS = 1 << 10
@@ -32,15 +32,14 @@ ROOM_BITS = 3
 
 class Layout:
     """An exchange as the kernel starts with it: channels, connections and tasks at their addresses.
+    The memory holds the job, and exchanges before this one.
 
     Args:
-        memory: holds the job, and exchanges before this one.
         attempts: runs that have had too little room for messages on their way.
 
     Attributes:
         head: address of the exchange.
         channel_at: addresses of channels, by their index.
-        source_at, sink_at, manager_at: addresses of tasks and TaskManagers.
         departures: if the exchange asks for them, words where the kernel notes when each record is
             done with, by channel.
         alignments: likewise, from where on it notes when checkpoints are aligned, by sink.
@@ -48,31 +47,38 @@ class Layout:
     """
 
     def __init__(self, edge: KernelEdge, memory: KernelMemory, attempts: int = 0) -> None:
-        exchange, network, plan = edge.exchange, edge.network, edge.plan
-        self.edge, self.exchange, self.network, self.plan = edge, exchange, network, plan
+        self.edge, self.exchange, self.network = edge, edge.exchange, edge.network
+        exchange, network = edge.exchange, edge.network
         self.memory, self.head = memory, memory.take(k.Exchange.width())
         said = 4  # under way, next to buffers
         if network.debloating_enabled:
             said += edge.back_ns // network.debloating_period_ns + 1
         buffers = network.exclusive_buffers + network.floating_buffers
         if edge.is_tcp:  # a gate's are there for any of its channels
-            buffers = max(task.pool.max_buffers for task in plan.sinks)
+            buffers = max(task.pool_buffers for task in edge.sinks)
         self._ring = power_of_two(buffers + said)
         self._least_slots = TCP_SLOTS << attempts * ROOM_BITS if edge.is_tcp else 0
-        self._boundaries = _boundaries(network)
+        # Places in a subpartition where segments have been closed early: an aligned barrier has to
+        # leave before the next one comes, others need not, and with debloating all may be.
+        self._boundaries = 1
+        is_checkpointed = network.checkpoint_interval_ns is not None
+        if network.debloating_enabled or (is_checkpointed and network.unaligned_checkpoints):
+            self._boundaries = power_of_two(network.max_buffers_per_channel + 4)
+        elif is_checkpointed:
+            self._boundaries = 2
         self._batches = batches_of(exchange, edge.record_bytes) if exchange.is_max_rate else []
         addresses = memory.rows(k.Channel, len(exchange.channels))
         indices = (each.channel for each in exchange.channels)
         self.channel_at = dict(zip(indices, addresses, strict=True))
-        self.source_at = memory.rows(k.Source, len(plan.sources))
-        self.sink_at = memory.rows(k.Sink, len(plan.sinks))
-        self.manager_at = memory.rows(k.TaskManager, plan.task_managers)
-        self._timers = plan.task_managers if network.debloating_enabled else 0
+        self.source_at = memory.rows(k.Source, len(edge.sources))
+        self.sink_at = memory.rows(k.Sink, len(edge.sinks))
+        self.manager_at = memory.rows(k.TaskManager, len(edge.buffers))
+        self._timers = len(edge.buffers) if network.debloating_enabled else 0
         self._clocks = memory.rows(k.TaskManager, 1 + self._timers)  # right behind them
         self._channels_between = Counter(  # in the order in which connections are made
             ends
-            for task in plan.sinks
-            for ends in map(plan.ends, task.channels)
+            for task in edge.sinks
+            for ends in map(edge.ends, task.channels)
             if ends[0] != ends[1]
         )
         addresses = memory.rows(k.Connection, len(self._channels_between))
@@ -87,7 +93,6 @@ class Layout:
         self._put_sources()
         self._put_sinks()
         self._put_task_managers()
-        self._put_disturbances()
 
     @property
     def may_have_more_room(self) -> bool:
@@ -102,7 +107,7 @@ class Layout:
         arrivals are assumed, of checkpoints."""
         network, memory, start_ns = self.network, self.memory, self.exchange.measured_from_ns
         turns_ns = [start_ns] * len(self.manager_at) + [self.edge.first_checkpoint_ns]
-        has_gates = {task.task_manager for task in self.plan.sinks}
+        has_gates = {task.task_manager for task in self.edge.sinks}
         for number in range(self._timers):
             looks_ns = start_ns + network.debloating_period_ns
             turns_ns.append(looks_ns if number in has_gates else NEVER)
@@ -132,9 +137,8 @@ class Layout:
         )
 
     def _put_channels(self) -> None:
-        """The channels, each with its arrivals and the bytes that left its subpartition before."""
         memory, network = self.memory, self.network
-        outputs = (task.channels for task in self.plan.sources)
+        outputs = (task.channels for task in self.edge.sources)
         places = {each.channel: at for output in outputs for at, each in enumerate(output)}
         for channel in self.exchange.channels:
             address, place = self.channel_at[channel.channel], places[channel.channel]
@@ -144,7 +148,7 @@ class Layout:
             if self.exchange.keeps_departures:
                 departures = memory.take(channel.records)
                 self.departures[channel.channel] = slice(departures, departures + channel.records)
-            ends = self.plan.ends(channel)
+            ends = self.edge.ends(channel)
             is_local = ends[0] == ends[1]
             memory.put(
                 k.Channel,
@@ -170,12 +174,11 @@ class Layout:
                 boundaries=memory.take(self._boundaries),
                 ring=memory.take((1 if is_local else self._ring) * k.Message.width()),
             )
+            own = {"head": before_bytes // network.segment_size_bytes}
             if network.debloating_enabled:
-                size = network.starting_segment_size_bytes
-                open_at = {"segments_from": before_bytes, "open_from": before_bytes}
-                memory.put(k.Channel, address, buffer_bytes=size, **open_at)
-            else:
-                memory.put(k.Channel, address, head=before_bytes // network.segment_size_bytes)
+                own = {"segments_from": before_bytes, "open_from": before_bytes}
+                own["buffer_bytes"] = network.starting_segment_size_bytes
+            memory.put(k.Channel, address, **own)
 
     def _put_arrivals(
         self, channel: RecordedChannel, place: int
@@ -199,7 +202,6 @@ class Layout:
         return first, len(arrivals), counted
 
     def _put_connections(self) -> None:
-        """The connections, with room for all that may be under way or wait for its turn."""
         memory = self.memory
         for (upstream, downstream), address in self._connection_at.items():
             width = power_of_two(self._channels_between[upstream, downstream] + 1)
@@ -234,7 +236,7 @@ class Layout:
         exchange, network, memory = self.exchange, self.network, self.memory
         end_ns = exchange.data_ends_ns(network)
         ends_ns = {each.channel: int(each.arrivals.ends_ns[-1]) for each in exchange.channels}
-        tasks = zip(self.plan.sources, self.source_at, self.edge.producers, strict=True)
+        tasks = zip(self.edge.sources, self.source_at, self.edge.producers, strict=True)
         for source, (task, address, producer) in enumerate(tasks):
             is_relayed = producer in self.edge.passages
             channels = [self.channel_at[each.channel] for each in task.channels]
@@ -244,9 +246,7 @@ class Layout:
             batches = self._batches[source].ravel() if exchange.is_max_rate else ()
             first_batch = memory.list_of(batches)
             beat_ns = exchange.measured_from_ns - self.edge.phase_ns(source) + self.edge.period_ns
-            most_bytes = max(
-                task.pool.max_buffers * network.segment_size_bytes, MAX_RATE_BATCH_BYTES
-            )
+            most_bytes = max(task.pool_buffers * network.segment_size_bytes, MAX_RATE_BATCH_BYTES)
             memory.put(
                 k.Source,
                 address,
@@ -254,7 +254,7 @@ class Layout:
                 outputs_count=len(channels),
                 unacknowledged=len(channels),
                 end_ns=NEVER if is_relayed else max(end_ns, last_ns),
-                pool_buffers=task.pool.max_buffers,
+                pool_buffers=task.pool_buffers,
                 overdraft_buffers=network.max_overdraft_buffers,
                 most_records=most_bytes // self.edge.record_bytes,
                 flush_ns=beat_ns if network.buffer_timeout_ns > 0 else NEVER,
@@ -269,11 +269,10 @@ class Layout:
             )
 
     def _put_sinks(self) -> None:
-        """The sinks, each with its channels, its gate's queue and its pool of floating buffers."""
         memory, start_ns = self.memory, self.exchange.measured_from_ns
         starting_bytes = self.network.starting_segment_size_bytes
         most = self.edge.alignments_max * k.Barrier.width()
-        for sink, (task, address) in enumerate(zip(self.plan.sinks, self.sink_at, strict=True)):
+        for sink, (task, address) in enumerate(zip(self.edge.sinks, self.sink_at, strict=True)):
             inputs = task.channels
             width = power_of_two(len(inputs) + 1)
             alignments = memory.take(most)
@@ -291,7 +290,7 @@ class Layout:
                 announced=memory.take(len(inputs)),
                 idle_since_ns=-1,
                 marked_ns=start_ns,
-                pool_free=task.pool.max_buffers,
+                pool_free=task.pool_buffers,
                 listeners=memory.take(width),
                 gate_mask=width - 1,
                 open_inputs=len(inputs),
@@ -305,29 +304,28 @@ class Layout:
             )
 
     def _put_task_managers(self) -> None:
-        """The TaskManagers, each with its tasks and its ends of connections; the coordinator, and
-        timers of debloating."""
+        """The TaskManagers, each with its tasks, its ends of connections, and the times in which it
+        is kept from its work; the coordinator, and timers of debloating."""
         memory, start_ns = self.memory, self.exchange.measured_from_ns
-        ends_of = map(self.plan.ends, self.exchange.channels)
+        ends_of = map(self.edge.ends, self.exchange.channels)
         local = {downstream for upstream, downstream in ends_of if upstream == downstream}
-        sources: list[list[int]] = [[] for _ in self.manager_at]
-        sinks: list[list[int]] = [[] for _ in self.manager_at]
-        for task, address in zip(self.plan.sources, self.source_at, strict=True):
-            sources[task.task_manager].append(address)
-        for task, address in zip(self.plan.sinks, self.sink_at, strict=True):
-            sinks[task.task_manager].append(address)
+        tasks = (self.edge.sources, self.source_at), (self.edge.sinks, self.sink_at)
         for number, address in enumerate(self.manager_at):
             ends = self._ends[number]
+            sources, sinks = (
+                [at for task, at in zip(*each, strict=True) if task.task_manager == number]
+                for each in tasks
+            )
             memory.put(
                 k.TaskManager,
                 address,
                 number=number,
                 free_since_ns=start_ns,
                 idle_ns=OPENING_NS,
-                own_sources=memory.list_of(sources[number]),
-                own_sources_count=len(sources[number]),
-                own_sinks=memory.list_of(sinks[number]),
-                own_sinks_count=len(sinks[number]),
+                own_sources=memory.list_of(sources),
+                own_sources_count=len(sources),
+                own_sinks=memory.list_of(sinks),
+                own_sinks_count=len(sinks),
                 has_local_channels=int(number in local),
                 ends=memory.list_of(ends),
                 arrivals=memory.timetable(len(ends) // k.End.width()),
@@ -336,13 +334,8 @@ class Layout:
         for place, address in enumerate(self._clocks):
             asked = place or 1 + self._timers  # the coordinator's comes behind those of timers
             memory.put(k.TaskManager, address, number=len(self.manager_at) + place, asked=asked)
-
-    def _put_disturbances(self) -> None:
-        """When TaskManagers are kept from their work."""
-        memory, start_ns = self.memory, self.exchange.measured_from_ns
-        for number, each in preemptions_of(self.exchange, self.plan).items():
-            columns = each.starts_ns + start_ns, each.lengths_ns
-            first = memory.table_of(columns)
+        for number, each in self.edge.preemptions.items():
+            first = memory.table_of((each.starts_ns + start_ns, each.lengths_ns))
             memory.put(
                 k.TaskManager,
                 self.manager_at[number],
@@ -358,7 +351,7 @@ def put_relays(layout: Layout, behind: Sequence[Layout]) -> None:
     if not behind:
         return
     edge, memory = layout.edge, layout.memory
-    all_taken, tasks = edge.taken, zip(layout.sink_at, layout.plan.sinks, strict=True)
+    all_taken, tasks = edge.taken, zip(layout.sink_at, edge.sinks, strict=True)
     for consumer, (sink, task) in zip(edge.consumers, tasks, strict=True):
         links = [each for each in behind if consumer in each.edge.passages]
         if not links:
@@ -387,7 +380,7 @@ def _put_link(layout: Layout, producer: int, relay: int, taken: int) -> int:
     edge, memory = layout.edge, layout.memory
     address, passage = memory.take(k.Link.width()), edge.passages[producer]
     place = edge.producers.index(producer)
-    source, task = layout.source_at[place], edge.plan.sources[place]
+    source, task = layout.source_at[place], edge.sources[place]
     inputs = passage.inputs(taken)
     channels, places = np.unique(passage.routes[: len(inputs)], return_inverse=True)
     routes = np.array([layout.channel_at[each] for each in channels.tolist()], np.int64)[places]
@@ -409,14 +402,3 @@ def _put_link(layout: Layout, producer: int, relay: int, taken: int) -> int:
         relay=relay,
     )
     return address
-
-
-def _boundaries(network: NetworkConfig) -> int:
-    """Room for places in a subpartition where segments have been closed early: an aligned barrier
-    has to leave before the next one comes, others need not, and with debloating all may be."""
-    if not network.debloating_enabled:
-        if network.checkpoint_interval_ns is None:
-            return 1
-        if not network.unaligned_checkpoints:
-            return 2
-    return power_of_two(network.max_buffers_per_channel + 4)

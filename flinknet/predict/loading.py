@@ -15,22 +15,13 @@ from flinknet.trace.job_names import ONLY_EDGE, Edge, edges_in_flow
 from flinknet.trace.manifest import RunManifest
 from flinknet.trace.recordings import RunPlace, open_recordings
 
+from . import local_channels
 from .captured import FILLED_IN, METRICS_AROUND_NS, captured_exchange
 from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, manifest_of, timed_exchange
 from .fit.flusher import pauses_in_words, together
 from .fit.window_rows import read_arrivals
 from .job import JobEdge, RecordedJob
 from .job_run import JobRun
-from .local_channels import (
-    BROADCAST,
-    IN_TURN,
-    NO_COUNTERS,
-    LocalEdge,
-    at_places_of,
-    partitioner_of,
-    planned_edge,
-    recorded_within,
-)
 from .outcome import HELD_UP
 from .recorded import RecordedChannel, RecordedExchange
 
@@ -136,11 +127,7 @@ def _with_lead_in(exchange: RecordedExchange, place: RunPlace) -> RecordedExchan
 
 
 def load_job(place: RunPlace, from_ns: int, to_ns: int, indexes: Sequence[int]) -> RecordedJob:
-    """A job in a part of a recording.
-
-    Args:
-        indexes: manifest keys of its edges, in the direction of flow.
-    """
+    """A job in a part of a recording, by the manifest keys of its edges in direction of flow."""
     manifest = manifest_of(place)
     known = {each.index: each for each in edges_in_flow(manifest)}
     edges = [known[each] for each in indexes]
@@ -162,7 +149,6 @@ def _whys(manifest: RunManifest, edges: Sequence[Edge]) -> list[str | None]:
 def _load_own(
     place: RunPlace, from_ns: int, to_ns: int, edges: Sequence[Edge], whys: Sequence[str | None]
 ) -> RecordedJob:
-    """The job of a run that recorded itself."""
     targets = {each.target for each in edges}
     found = [load_exchange(place, from_ns, to_ns, edge=each.index) for each in edges]
     job_edges = [
@@ -181,8 +167,8 @@ def _load_captured(
     place: RunPlace, from_ns: int, to_ns: int, edges: Sequence[Edge], whys: Sequence[str | None]
 ) -> RecordedJob:
     """The job that was captured between TaskManagers, its local channels filled in."""
-    passed = recorded_within(open_recordings(place), from_ns, to_ns)
-    manifest = at_places_of(manifest_of(place), place, from_ns, to_ns, passed)
+    passed = local_channels.recorded_within(open_recordings(place), from_ns, to_ns)
+    manifest = local_channels.at_places_of(manifest_of(place), place, from_ns, to_ns, passed)
     seen = {each.edge for each in passed}
     recorded: dict[int, RecordedExchange] = {}
     for n, edge in enumerate(edges):
@@ -194,58 +180,37 @@ def _load_captured(
     pauses = [pauses for each in recorded.values() for pauses in each.pauses.values()]
     timeouts_ns = [each.network.buffer_timeout_ns for each in recorded.values()]
     found: list[JobEdge] = []
-    notes = _notes_of({edges[n].number: fit.notes for n, fit in recorded.items()})
+    of_edges = [{*each.notes} for each in recorded.values()]
+    common = set.intersection(*of_edges) if of_edges else set()
+    notes = [
+        note if note in common else f"edge {edges[n].number}: {note}"
+        for n, fit in recorded.items()
+        for note in fit.notes
+    ]
     notes.append(pauses_in_words(pauses, max(timeouts_ns, default=0)))
     for n, edge in enumerate(edges):
-        planned = planned_edge(manifest, edge.index)
-        if n in recorded:
-            exchange = recorded[n]
-            if planned is None:  # else the tasks have their numbers already
-                exchange = _as_read(n, edges, recorded)
-            found.append(
-                JobEdge(
-                    edge,
-                    exchange,
-                    why_unknown=whys[n],
-                    is_in_turn=planned is not None and planned.partitioner in {*IN_TURN, BROADCAST},
-                )
-            )
+        planned = local_channels.planned_edge(manifest, edge.index)
+        if n in recorded:  # without a plan the tasks have no numbers yet
+            exchange = _as_read(n, edges, recorded) if planned is None else recorded[n]
+            in_turn = planned is not None and planned.partitioner in local_channels.IN_TURN
+            found.append(JobEdge(edge, exchange, why_unknown=whys[n], is_in_turn=in_turn))
             continue
-        local = None if planned is None else LocalEdge(place, manifest, planned, counted)
         before = next((m for m, each in enumerate(edges) if each.target == edge.source), None)
         behind = [m for m, each in enumerate(edges) if each.source == edge.target]
-        next_one = behind[0] if len(behind) == 1 and behind[0] in recorded else None
-        filled = None
-        if local is not None and before is not None:
-            filled = local.behind(found[before].exchange)
-        elif local is not None and next_one is not None:
-            partitioner = partitioner_of(manifest, edges[next_one].index)
-            filled = local.before(recorded[next_one], partitioner)
-        why = None
+        near = next_one = filled = why = None
+        if before is not None:
+            near = found[before].exchange
+        elif len(behind) == 1 and behind[0] in recorded:
+            near, next_one = recorded[behind[0]], edges[behind[0]].index
+        if planned is not None and near is not None:
+            filled = local_channels.filled_edge(place, manifest, planned, counted, near, next_one)
         if filled is not None:
             notes += [FILLED_IN] if before is not None else [FILLED_IN, AS_PASSED_ON]
         else:
-            is_next_to_one = before is not None or next_one is not None
-            why = NO_COUNTERS if is_next_to_one else FIRST_IS_LOCAL
-        found.append(
-            JobEdge(
-                edge,
-                filled or replace(next(iter(recorded.values())), channels=(), unseen=None),
-                has_own_instants=before is None,
-                why_unknown=whys[n] or why,
-            )
-        )
+            filled = replace(next(iter(recorded.values())), channels=(), unseen=None)
+            why = FIRST_IS_LOCAL if near is None else local_channels.NO_COUNTERS
+        found.append(JobEdge(edge, filled, before is None, whys[n] or why))
     return checked(RecordedJob(found, manifest.origin, list(dict.fromkeys(notes))))
-
-
-def _notes_of(by_edge: Mapping[int, Sequence[str]]) -> list[str]:
-    """Notes of all edges; a note that not all of them have begins with the number of its edge."""
-    common = set.intersection(*map(set, by_edge.values())) if by_edge else set()
-    return [
-        note if note in common else f"edge {number}: {note}"
-        for number, notes in by_edge.items()
-        for note in notes
-    ]
 
 
 def _as_read(
@@ -274,12 +239,8 @@ def _as_read(
 def consumer_of(
     producer: int, subpartition: int, subpartitions: int, parallelism: tuple[int, int]
 ) -> int:
-    """The subtask that consumes a subpartition.
-
-    Args:
-        subpartitions: most subpartitions of a producer of the edge.
-        parallelism: parallelism of the producing and of the consuming vertex.
-    """
+    """The subtask that consumes a subpartition, by the most subpartitions of a producer of the
+    edge, and the parallelism of the producing and of the consuming vertex."""
     producers, consumers = parallelism
     if subpartitions >= consumers:  # all-to-all
         return subpartition
@@ -310,7 +271,11 @@ def checked(job: RecordedJob) -> RecordedJob:
         whys[place] = whys[place] or _TASKS_SATURATED.format("a consumer is", share)
         while (place := before[place]) is not None:
             whys[place] = whys[place] or HELD_UP
-    return job.without(whys)
+    edges = [
+        each if why is None or each.why_unknown else replace(each, why_unknown=why)
+        for each, why in zip(job.edges, whys, strict=True)
+    ]
+    return replace(job, edges=edges)
 
 
 def busy_share(exchange: RecordedExchange) -> float:
@@ -324,7 +289,8 @@ def busy_share(exchange: RecordedExchange) -> float:
 
 def _follows(exchange: RecordedExchange, arrived: Sequence[RecordedChannel]) -> bool:
     """Whether most records were recorded about when they come by what is before them."""
-    beat_ns = exchange.beat_ns(exchange.network) or 0
+    timeout_ns = exchange.network.buffer_timeout_ns
+    beat_ns = timeout_ns + exchange.flush_overhead_ns if timeout_ns > 0 else 0
     bound_ns = LATE_BEATS * beat_ns + LATE_NS
     ours, recorded = (
         np.sort(np.concatenate([each.arrivals_ns for each in channels]))

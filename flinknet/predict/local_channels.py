@@ -45,10 +45,10 @@ from .recorded import RecordedChannel, RecordedExchange
 
 BUFFERS_IN_LOCAL = "numBuffersInLocal"
 
-IN_TURN = frozenset({"rebalance", "rescale"})
-"""Partitioners that take one channel after the other."""
-
 BROADCAST = "broadcast"
+
+IN_TURN = frozenset({"rebalance", "rescale", BROADCAST})
+"""Partitioners that take one channel after the other, or all for each record."""
 
 COUNTED_WITHIN = 0.05
 """Share by which the records that a task took and emitted may differ if it takes one for each:
@@ -62,11 +62,8 @@ NO_COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class PlannedEdge:
-    """An edge as Flink has laid it.
-
-    Attributes:
-        places: TaskManager of each producer, and of each consumer, as numbers.
-    """
+    """An edge as Flink has laid it, with the TaskManager of each producer, and of each consumer, as
+    numbers."""
 
     index: int
     wiring: Wiring
@@ -106,8 +103,7 @@ class EdgeCounts:
 
 def planned_edge(manifest: RunManifest, index: int) -> PlannedEdge | None:
     """An edge of the job; None where Flink's plan of it is not known, where tasks have no place, or
-    where its consumers have other inputs, too, and so do not count those of this edge.
-    """
+    where its consumers have other inputs, too, and so do not count those of this edge."""
     edges = named_edges(manifest)
     named = edges.get(index)
     if named is None or named.channels is None or named.local_channels is None:
@@ -123,7 +119,10 @@ def _planned(manifest: RunManifest, edge: Edge) -> PlannedEdge | None:
     vertices = {each["index"]: each for each in manifest.scenario["job"]["vertices"]}
     source, target = (vertices[each]["task_managers"] for each in (edge.source, edge.target))
     numbers = {place: number for number, place in enumerate(dict.fromkeys([*source, *target]))}
-    wiring = _wiring_of(edge)
+    patterns = DistributionPattern.ALL_TO_ALL, DistributionPattern.POINTWISE
+    ends = len(edge.source_tasks), len(edge.target_tasks)
+    wirings = (Wiring(each, *ends) for each in patterns)
+    wiring = next((each for each in wirings if each.channels == edge.channels), None)
     if wiring is None or None in numbers:
         return None
     places = tuple(numbers[each] for each in source), tuple(numbers[each] for each in target)
@@ -137,12 +136,9 @@ def at_places_of(
     to_ns: int,
     recorded: Iterable[ChannelInfo],
 ) -> RunManifest:
-    """The manifest with the places that the tasks of a job had in a part of a recording: those of
-    its attempt, by Flink's metrics; a manifest has the places of the last attempt.
-
-    Args:
-        recorded: channels that were recorded in this part.
-    """
+    """The manifest with the places that the tasks of a job had in a part of a recording, of which
+    these channels were recorded: those of its attempt, by Flink's metrics; a manifest has the
+    places of the last attempt."""
     known = {
         (each.job, each.vertex, each.task): each.task_manager
         for each in series_within(place, from_ns, to_ns)
@@ -151,17 +147,12 @@ def at_places_of(
     if not known or not isinstance(manifest.scenario.get("job"), Mapping):
         return manifest
     job: dict[str, Any] = dict(manifest.scenario["job"])
-    vertices = [
-        {
-            **vertex,
-            "task_managers": [
-                known.get((vertex.get("job"), vertex.get("id"), task), stated)
-                for task, stated in zip(vertex["tasks"], vertex["task_managers"], strict=True)
-            ],
-        }
-        for vertex in job["vertices"]
-    ]
-    job["vertices"] = vertices
+    job["vertices"] = [dict(vertex) for vertex in job["vertices"]]
+    for vertex in job["vertices"]:
+        vertex["task_managers"] = [
+            known.get((vertex.get("job"), vertex.get("id"), task), stated)
+            for task, stated in zip(vertex["tasks"], vertex["task_managers"], strict=True)
+        ]
     manifest = replace(manifest, scenario={**manifest.scenario, "job": job})
     ends = {(each.edge, each.producer, each.consumer) for each in recorded}
     local: dict[int, int] = {}
@@ -188,18 +179,8 @@ def recorded_within(run: Run, from_ns: int, to_ns: int) -> list[ChannelInfo]:
 
 
 def partitioner_of(manifest: RunManifest, index: int) -> str:
-    """The name of the partitioner of an edge of the job."""
     edges: Any = manifest.scenario["job"]["edges"]
     return next(str(each["partitioner"]) for each in edges if each["index"] == index)
-
-
-def _wiring_of(edge: Edge) -> Wiring | None:
-    """By the number of channels."""
-    for pattern in (DistributionPattern.ALL_TO_ALL, DistributionPattern.POINTWISE):
-        wiring = Wiring(pattern, len(edge.source_tasks), len(edge.target_tasks))
-        if wiring.channels == edge.channels:
-            return wiring
-    return None
 
 
 def counts_of(
@@ -242,11 +223,10 @@ def _local_share(series: Series | None) -> float | None:
 def with_local_channels(
     exchange: RecordedExchange, unseen: Unseen, edge: PlannedEdge, counts: EdgeCounts
 ) -> RecordedExchange | None:
-    """A partly recorded exchange with its other channels; None where the counters do not give
-    the number of their records.
-    """
+    """A partly recorded exchange with its other channels; None where the counters do not give the
+    number of their records."""
     ends = {each.channel: (each.producer, each.consumer) for each in exchange.channels}
-    local = [each for each in edge.local if each not in set(ends.values())]
+    local = [each for each in edge.local if each not in ends.values()]
     recorded = {each: int(seen.records.sum()) for each, seen in unseen.seen.items()}
     received = [0] * edge.wiring.consumers
     for channel, count in recorded.items():
@@ -256,7 +236,6 @@ def with_local_channels(
         return None
     first = 1 + max(ends)
     found: dict[int, Seen] = {}
-    ends_of: dict[int, tuple[int, int]] = {}
     turns = [0] * edge.wiring.producers
     for (producer, consumer), records in records_of.items():
         own = [each for each in recorded if ends[each][0] == producer] or [*recorded]
@@ -264,15 +243,15 @@ def with_local_channels(
         turns[producer] += 1
         scaled = unseen.seen[like].times(records / max(recorded[like], 1))
         if len(scaled.records):
-            found[first + len(found)] = scaled
-            ends_of[first + len(found) - 1] = producer, consumer
+            channel = first + len(found)
+            found[channel], ends[channel] = scaled, (producer, consumer)
     unseen = replace(unseen, seen={**unseen.seen, **found})
     arrivals = unseen.arrivals(exchange.seed)
     weights = [each.records for each in exchange.channels]
     sizes = [each.record_wire_bytes for each in exchange.channels]
     mean_bytes = float(np.average(sizes, weights=weights)) if any(weights) else sizes[0]
     channels = [
-        RecordedChannel(channel, *ends_of[channel], -1, arrivals[channel], mean_bytes)
+        RecordedChannel(channel, *ends[channel], -1, arrivals[channel], mean_bytes)
         for channel in found
     ]
     return replace(
@@ -283,11 +262,8 @@ def with_local_channels(
 def _local_records(
     local: Sequence[tuple[int, int]], received: Sequence[int], counts: EdgeCounts, duration_s: float
 ) -> dict[tuple[int, int], float] | None:
-    """How many records passed on each local channel.
-
-    Args:
-        received: by each consumer on recorded channels.
-    """
+    """How many records passed on each local channel, where these were received by each consumer on
+    recorded channels."""
     found = {}
     for consumer in dict.fromkeys(consumer for _, consumer in local):
         share, per_s = counts.local_share[consumer], counts.received_per_s[consumer]
@@ -306,117 +282,84 @@ def _local_records(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class LocalEdge:
-    """An edge without any recorded channel.
+def filled_edge(
+    place: RunPlace,
+    manifest: RunManifest,
+    edge: PlannedEdge,
+    counted: tuple[int, int],
+    near: RecordedExchange,
+    next_one: int | None,
+) -> RecordedExchange | None:
+    """An edge without any recorded channel; None where counters are missing.
 
-    Attributes:
-        counted: the part of it whose counts are used.
+    Args:
+        counted: the part of the recording whose counts are used.
+        near: exchange before this one, or the one behind it, which leads away from its consumers.
+        next_one: index of the one behind; None if `near` is the one before.
     """
-
-    place: RunPlace
-    manifest: RunManifest
-    edge: PlannedEdge
-    counted: tuple[int, int]
-
-    def behind(self, before: RecordedExchange) -> RecordedExchange | None:
-        """The exchange behind another one; None where counters are missing."""
-        edge = self.edge
-        counts = counts_of(self.place, self.manifest, edge.index, *self.counted)
-        if None in (*counts.emitted_per_s, *counts.taken_per_s, *counts.received_per_s):
-            return None
-        passed: dict[tuple[int, int], IntArray] = {}
-        for producer in range(edge.wiring.producers):
-            parts = [each.arrivals_ns for each in before.channels if each.consumer == producer]
-            inputs_ns = _in_order(parts)
-            taken, emitted = counts.taken_per_s[producer], counts.emitted_per_s[producer]
-            outputs = round(len(inputs_ns) * (emitted or 0.0) / taken) if taken else 0
-            others, instants_ns = edge.wiring.consumers_of(producer), _as_many(inputs_ns, outputs)
-            for each, own in self._shares(instants_ns, others, counts.received_per_s):
-                passed[producer, each] = own
-        return self._exchange(before, passed, counts)
-
-    def before(self, behind: RecordedExchange, partitioner: str) -> RecordedExchange | None:
-        """The exchange before another one, which leads away from its consumers; None where counters
-        are missing.
-
-        Args:
-            partitioner: partitioner of the other one.
-        """
-        edge = self.edge
-        counts = counts_of(self.place, self.manifest, edge.index, *self.counted)
-        if None in (*counts.emitted_per_s, *counts.received_per_s):
-            return None
-        passed: dict[tuple[int, int], IntArray] = {}
-        for consumer in range(edge.wiring.consumers):
-            parts = [each.arrivals_ns for each in behind.channels if each.producer == consumer]
-            if partitioner == BROADCAST:
-                parts = parts[:1]
-            duration_s = behind.duration_ns / 1e9
-            records = round((counts.received_per_s[consumer] or 0.0) * duration_s)
-            outputs_ns = _in_order(parts)
-            if abs(records - len(outputs_ns)) <= COUNTED_WITHIN * len(outputs_ns):
-                records = len(outputs_ns)
-            others, instants_ns = edge.wiring.partitions_of(consumer), _as_many(outputs_ns, records)
-            for each, own in self._shares(instants_ns, others, counts.emitted_per_s):
-                passed[each, consumer] = own
-        return self._exchange(behind, passed, counts)
-
-    def _shares(
-        self, instants_ns: IntArray, others: Iterable[int], per_s: Sequence[float | None]
-    ) -> Iterator[tuple[int, IntArray]]:
-        """The records of a task as they go to several others, or come from them: all to each, in
-        turn, or in no order that repeats itself."""
-        tasks = list(others)
-        share = np.array([per_s[each] or 0.0 for each in tasks])
-        if self.edge.partitioner == BROADCAST:
-            yield from ((each, instants_ns) for each in tasks)
-            return
-        if self.edge.partitioner in IN_TURN or not share.any():
-            routes = np.arange(len(instants_ns)) % len(share)
+    counts, is_behind = counts_of(place, manifest, edge.index, *counted), next_one is None
+    sends_to_all = next_one is not None and partitioner_of(manifest, next_one) == BROADCAST
+    needed = *counts.emitted_per_s, *counts.received_per_s
+    if None in (*needed, *(counts.taken_per_s if is_behind else ())):
+        return None
+    passed: dict[tuple[int, int], IntArray] = {}
+    for task in range(edge.wiring.producers if is_behind else edge.wiring.consumers):
+        own = [x for x in near.channels if (x.consumer if is_behind else x.producer) == task]
+        parts = [each.arrivals_ns for each in (own[:1] if sends_to_all else own)]
+        instants_ns = np.sort(np.concatenate([*parts, np.zeros(0, np.int64)]))
+        if is_behind:
+            taken, emitted = counts.taken_per_s[task], counts.emitted_per_s[task]
+            records = round(len(instants_ns) * (emitted or 0.0) / taken) if taken else 0
+            others, per_s = edge.wiring.consumers_of(task), counts.received_per_s
         else:
-            places = np.arange(len(instants_ns)) * GOLDEN % 1.0
-            routes = np.searchsorted(np.cumsum(share) / share.sum(), places, side="right")
-        yield from ((each, instants_ns[routes == at]) for at, each in enumerate(tasks))
-
-    def _exchange(
-        self, like: RecordedExchange, passed: Mapping[tuple[int, int], IntArray], counts: EdgeCounts
-    ) -> RecordedExchange | None:
-        edge = self.edge
-        tasks = consuming_tasks(self.place, self.manifest, edge.index, *self.counted)
-        busy_ns = busy_ns_per_record(tasks, is_all_seen=True)
-        record_bytes = counts.record_bytes or like.channels[0].record_wire_bytes
-        filled = {ends: instants_ns for ends, instants_ns in passed.items() if len(instants_ns)}
-        if not filled:
-            return None
-        message_ns = like.costs.receive_ns_per_message / (counts.message_records or 1.0)
-        consume_ns = tuple(
-            max(busy_ns.get(each, 0.0) - message_ns, ASSUMED_CONSUME_NS_PER_RECORD)
-            for each in range(edge.wiring.consumers)
-        )
-        return replace(
-            like,
-            producers=edge.wiring.producers,
-            consumers=edge.wiring.consumers,
-            channels=tuple(
-                RecordedChannel(number, *ends, -1, Ramps.of(instants_ns), record_bytes)
-                for number, (ends, instants_ns) in enumerate(filled.items())
-            ),
-            costs=replace(like.costs, consume_ns_per_record=consume_ns),
-            task_managers=edge.places,
-            has_instants=False,
-            partitioner=edge.partitioner,
-            pauses={},
-            unseen=None,
-        )
-
-
-def _in_order(parts: Sequence[IntArray]) -> IntArray:
-    return np.sort(np.concatenate([*parts, np.zeros(0, np.int64)]))
+            records = round((counts.received_per_s[task] or 0.0) * (near.duration_ns / 1e9))
+            if abs(records - len(instants_ns)) <= COUNTED_WITHIN * len(instants_ns):
+                records = len(instants_ns)
+            others, per_s = edge.wiring.partitions_of(task), counts.emitted_per_s
+        if len(instants_ns):
+            instants_ns = instants_ns[np.arange(records) * len(instants_ns) // max(records, 1)]
+        for other, shared_ns in _shares(edge, instants_ns, [*others], per_s):
+            if len(shared_ns):
+                passed[(task, other) if is_behind else (other, task)] = shared_ns
+    if not passed:
+        return None
+    tasks = consuming_tasks(place, manifest, edge.index, *counted)
+    busy_ns = busy_ns_per_record(tasks, is_all_seen=True)
+    record_bytes = counts.record_bytes or near.channels[0].record_wire_bytes
+    message_ns = near.costs.receive_ns_per_message / (counts.message_records or 1.0)
+    consume_ns = tuple(
+        max(busy_ns.get(each, 0.0) - message_ns, ASSUMED_CONSUME_NS_PER_RECORD)
+        for each in range(edge.wiring.consumers)
+    )
+    return replace(
+        near,
+        producers=edge.wiring.producers,
+        consumers=edge.wiring.consumers,
+        channels=tuple(
+            RecordedChannel(number, *ends, -1, Ramps.of(instants_ns), record_bytes)
+            for number, (ends, instants_ns) in enumerate(passed.items())
+        ),
+        costs=replace(near.costs, consume_ns_per_record=consume_ns),
+        task_managers=edge.places,
+        has_instants=False,
+        partitioner=edge.partitioner,
+        pauses={},
+        unseen=None,
+    )
 
 
-def _as_many(instants_ns: IntArray, count: int) -> IntArray:
-    """A number of records at the instants of others."""
-    if not len(instants_ns):
-        return instants_ns
-    return instants_ns[np.arange(count) * len(instants_ns) // max(count, 1)]
+def _shares(
+    edge: PlannedEdge, instants_ns: IntArray, tasks: Sequence[int], per_s: Sequence[float | None]
+) -> Iterator[tuple[int, IntArray]]:
+    """The records of a task as they go to several others, or come from them: all to each, in turn,
+    or in no order that repeats itself."""
+    share = np.array([per_s[each] or 0.0 for each in tasks])
+    if edge.partitioner == BROADCAST:
+        yield from ((each, instants_ns) for each in tasks)
+        return
+    if edge.partitioner in IN_TURN or not share.any():
+        routes = np.arange(len(instants_ns)) % len(share)
+    else:
+        places = np.arange(len(instants_ns)) * GOLDEN % 1.0
+        routes = np.searchsorted(np.cumsum(share) / share.sum(), places, side="right")
+    yield from ((each, instants_ns[routes == at]) for at, each in enumerate(tasks))

@@ -59,10 +59,8 @@ class _FileSpan:
 
 
 def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
-    """The measured part of a run that has a manifest.
-
-    Args:
-        is_cut_used: a file that was cut does not end it: what the file lacks is passed over.
+    """The measured part of a run that has a manifest. If `is_cut_used`, a file that was cut does
+    not end it: what the file lacks is passed over.
 
     Raises: TraceFormatError if the run did not get there, if nothing of it is whole, or if the
         files hold nothing of it, for they are another run's.
@@ -70,19 +68,18 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
     manifest = run.manifest
     assert manifest is not None
     if manifest.measured_from_ns is None:
+        why = "the run ended before its measured part; record it again"
         if manifest.is_from_between and not manifest.channels:
-            raise TraceFormatError(
-                f"{run.path}: nothing was recorded: no channel of Flink passed; record it again,"
-                " and check what the tap prints at its end"
+            why = (
+                "nothing was recorded: no channel of Flink passed; record it again, and check what"
+                " the tap prints at its end"
             )
-        if manifest.is_from_between:
-            raise TraceFormatError(
-                f"{run.path}: no data buffer was recorded whole; record it again, a capture with"
-                " whole packets (`-s 0`)"
+        elif manifest.is_from_between:
+            why = (
+                "no data buffer was recorded whole; record it again, a capture with whole packets"
+                " (`-s 0`)"
             )
-        raise TraceFormatError(
-            f"{run.path}: the run ended before its measured part; record it again"
-        )
+        raise TraceFormatError(f"{run.path}: {why}")
     from_ns, to_ns = manifest.measured_from_ns, manifest.measured_to_ns
     if manifest.scenario.get(IS_PART) and from_ns == to_ns:
         raise TraceFormatError(
@@ -98,21 +95,16 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
             f"{run.path}: no event lies in its measured part; its manifest is another run's, or"
             " the run was not recorded up to there"
         )
-    dropped = {
-        file.path: span.dropped_events
-        for file, span in zip(run.files, spans, strict=True)
-        if span.dropped_events
-    }
+    files = zip(run.files, spans, strict=True)
+    dropped = {file.path: span.dropped_events for file, span in files if span.dropped_events}
     ends = [
         span
         for span in spans
         if (span.is_cut and not is_cut_used) or (is_interrupted and span in held)
     ]
-    until_ns = FOREVER_NS
-    if manifest.scenario.get(IS_PART) and to_ns is not None:
-        until_ns = to_ns
     if not ends:
         assert to_ns is not None, "an interrupted run has ends"
+        until_ns = to_ns if manifest.scenario.get(IS_PART) else FOREVER_NS
         return MeasuredPart(from_ns, to_ns, until_ns, dropped_events=dropped)
     first = min(ends, key=lambda span: span.known_to_ns)
     if to_ns is not None and first.known_to_ns >= to_ns:

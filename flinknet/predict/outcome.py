@@ -13,12 +13,13 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary, CheckpointSummary, LatencySummary
 
-DRAWS = 8
-"""Number of draws of when records came and how long messages were on their way."""
+PHASES = 8
+"""Number of times that a job is computed of which something is unknown, such as when records came
+and how long messages were on their way."""
 
 T_OF_DRAWS = 2.01
-"""Factor of the 90% prediction interval: standard deviations of DRAWS values that hold the next one
-in nine cases of ten (Student's t with 7 degrees of freedom, times sqrt(1 + 1/8))."""
+"""Factor of the 90% prediction interval: standard deviations of PHASES values that hold the next
+one in nine cases of ten (Student's t with 7 degrees of freedom, times sqrt(1 + 1/8))."""
 
 RANGES_OF_PHASES = (
     "ranges: 90% intervals over the phases of flushers, and where the trace does not show when"
@@ -33,9 +34,6 @@ intervals hold for jobs on a real Flink (`bench/flink/jobs.py`); for taps of fli
 MODEL_NS = 50_000
 """Latency that the model is off by at least: threads wake sooner where messages are frequent, by
 about as much."""
-
-PHASES = DRAWS
-"""Number of times that a job is computed of which something is unknown."""
 
 BEHIND_UNKNOWN = "what comes to it is unknown, because the edge before it is unknown"
 SEVERAL_INPUTS = "its task has {} inputs, and which of them its records follow is unknown"
@@ -74,6 +72,7 @@ def is_pressure(why: str) -> bool:
     return why in known or why.startswith("saturated: ")
 
 
+_SUMS = ("triggered", "completed", "unaligned", "processed_bytes", "overtaken_bytes")
 _LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")
 
 _SENT, _WRITER_RESUMES = int(TracePoint.SENT), int(TracePoint.WRITER_RESUMES)
@@ -193,12 +192,8 @@ class Outcome:
 def outcome_of_job(
     edges: Sequence[Outcome], ends: tuple[int, ...], latency: LogLinearHistogram
 ) -> Outcome:
-    """The outcome of a job.
-
-    Args:
-        ends: places of the edges that lead out of it.
-        latency: from end to end; left out where an edge is unknown.
-    """
+    """The outcome of a job, with the places of the edges that lead out of it, and its latency from
+    end to end, which is left out where an edge is unknown."""
     whys = [each.why_unknown for each in edges]
     if any(whys):
         others = (why for why in reversed(whys) if why not in (None, BEHIND_UNKNOWN, HELD_UP))
@@ -249,11 +244,7 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
 def added_checkpoints(parts: Sequence[CheckpointTimes]) -> CheckpointTimes:
     """The times of several parts of an exchange together."""
     return CheckpointTimes(
-        triggered=sum(each.triggered for each in parts),
-        completed=sum(each.completed for each in parts),
-        unaligned=sum(each.unaligned for each in parts),
-        processed_bytes=sum(each.processed_bytes for each in parts),
-        overtaken_bytes=sum(each.overtaken_bytes for each in parts),
+        **{name: sum(getattr(each, name) for each in parts) for name in _SUMS},
         overtaken_bytes_max=max(each.overtaken_bytes_max for each in parts),
         times=tuple(merged(own) for own in zip(*(each.times for each in parts), strict=True)),
     )
@@ -268,11 +259,7 @@ def merged(latencies: Sequence[LogLinearHistogram]) -> LogLinearHistogram:
 
 
 def likely_range(predicted: Figures, *drawn: Figures) -> tuple[Figures, Figures]:
-    """Ends of the interval around a prediction.
-
-    Args:
-        drawn: figures of the phases, or draws.
-    """
+    """Ends of the interval around a prediction, from the figures of phases or draws."""
     low: dict[str, float | None] = {}
     high: dict[str, float | None] = {}
     for name in _LATENCIES:
@@ -319,6 +306,5 @@ class BacklogProbe:
             self.resumed_ns = at_ns
 
     def summary(self) -> BacklogSummary:
-        """Backlog over the data messages."""
         mean = self.backlog_total / self.messages if self.messages else None
         return BacklogSummary(mean, self.backlog_max)

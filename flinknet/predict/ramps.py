@@ -35,7 +35,6 @@ class Ramps:
 
     @property
     def total_records(self) -> int:
-        """Number of records."""
         return int(self.records.sum())
 
     @property
@@ -102,7 +101,6 @@ class Ramps:
 
     @property
     def columns(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Records, the first and the last instant of each stretch."""
         return self.records, self.first_ns, self.last_ns
 
     def take(self, rows: slice | npt.NDArray[Any]) -> Ramps:
@@ -116,8 +114,7 @@ class ChannelRamps:
 
     Attributes:
         channels: ascending.
-        starts, ends: places of the stretches of each channel.
-        ramps: stretches of all channels; there may be more than theirs.
+        starts, ends: places of the stretches of each channel in `ramps`, which may have others.
     """
 
     channels: IntArray
@@ -168,12 +165,10 @@ class ChannelRamps:
 
     @property
     def counts(self) -> IntArray:
-        """Stretches of each channel."""
         return self.ends - self.starts
 
     @property
     def records(self) -> IntArray:
-        """Records of each channel."""
         sums: IntArray = np.r_[0, np.cumsum(self.ramps.records)]
         return sums[self.ends] - sums[self.starts]
 
@@ -186,7 +181,6 @@ class ChannelRamps:
         return replace(own, ramps=own.ramps.take(np.lexsort((own.ramps.first_ns, channel))))
 
     def within(self, from_ns: int, to_ns: int) -> ChannelRamps:
-        """As `Ramps.within`."""
         return self.joined(self.split((from_ns, to_ns))[0])
 
     def split(self, at_ns: Sequence[int]) -> list[list[ChannelRamps]]:
@@ -280,12 +274,8 @@ class Runs:
     def joined(
         self, lengths: Sequence[int], columns: Iterable[Sequence[IntArray]]
     ) -> Iterator[IntArray]:
-        """Each column, one run after the other.
-
-        Args:
-            lengths: rows of each source.
-            columns: for each column the values of each source.
-        """
+        """Each column, one run after the other, by the lengths of all sources, and the values of
+        each source for each column."""
         own = self.take(np.flatnonzero(self.counts))
         source, starts, counts = own.source, own.starts, own.counts
         total = int(counts.sum())
@@ -309,5 +299,4 @@ def run_starts(channel: IntArray) -> IntArray:
 
 
 def _one(arrays: Sequence[IntArray]) -> IntArray:
-    """All in one array."""
     return np.concatenate([*arrays, np.zeros(0, np.int64)])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from flinknet.simulator.link import LinkSettings
 from .fit.arrivals import Unseen
 from .fit.delays import NO_DELAYS, Delays
 from .fit.flusher import LateBeats
-from .fit.queued import NOT_QUEUED, Queued
+from .fit.queued import Queued
 from .fit.wakeups import Wakeups
 from .intervals import Intervals
 from .ramps import Ramps
@@ -31,8 +31,6 @@ from .ramps import Ramps
 LATE_FACTORS = (0.0, 2.0)
 """Bounds of the factor of the assumed lateness of beats (`flusher.OWN_SHARE`): from punctual to as
 late as recorded."""
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,11 +41,11 @@ class RecordedChannel:
         channel: index in the manifest of the run.
         connection: channels with equal numbers shared one TCP connection; -1 if producer and
             consumer share a process.
-        arrivals: intended instants of the records used.
+        arrivals: intended instants of records.
         record_wire_bytes: mean bytes of a record in a buffer, with its length prefix and tag.
         records_before: records that came since the stream began, before these.
-        counted: the stretches of `arrivals` whose records count, from and to; None for all. The
-            others bring the exchange into its state at that time.
+        counted: stretches of `arrivals` that count, from and to; None for all. The others bring the
+            exchange into its state at that time.
     """
 
     channel: int
@@ -61,7 +59,6 @@ class RecordedChannel:
 
     @property
     def records(self) -> int:
-        """Number of records."""
         return self.arrivals.total_records
 
     def after(self, before: Ramps) -> RecordedChannel:
@@ -71,7 +68,6 @@ class RecordedChannel:
 
     @property
     def arrivals_ns(self) -> IntArray:
-        """The instant of each record."""
         return self.arrivals.instants()[1]
 
 
@@ -81,13 +77,11 @@ class RecordedExchange:
 
     Attributes:
         channels: those that carried records, by index.
-        network: the settings of the recorded run.
         is_max_rate: producers emitted as fast as the stack took records. Arrivals then say only how
             many records there were; when they come follows from `costs.emit_ns_per_record` and the
             pressure from downstream.
-        measured_from_ns: start of the window that the arrivals were taken from.
-        measured_to_ns: its end.
-        seed: seed of the recorded run; the simulation's phase of the flusher derives from it.
+        measured_from_ns, measured_to_ns: window that the arrivals were taken from.
+        seed: the recorded run's; the simulation's phase of the flusher derives from it.
         task_managers: where each producer and each consumer ran; empty to put those together whose
             channels share a connection. Channels within one TaskManager are local.
         flush_overhead_ns: time by which the flusher's period is longer than the buffer timeout.
@@ -96,8 +90,7 @@ class RecordedExchange:
         counted_ns: messages that are sent in this time count; None for all.
         preemptions: preemptions of the process of each producer and each consumer; empty for none.
         has_instants: False where the arrivals are assumed, for messages were seen in passing only.
-        buffer_size_bytes: that consumers with buffer debloating had announced last when the window
-            began; None where they had not.
+        buffer_size_bytes: announced last by consumers with buffer debloating when the window began.
         wakeups: time of messages by their distance; None if all take as long.
         ends_its_data: the producers of the recorded run ended with the window.
         flushers_before: tasks with a flusher before the first of these producers, in the order that
@@ -105,15 +98,14 @@ class RecordedExchange:
         starts_within_ns: how far apart the producers start, and with them their flushers; None for
             any time apart.
         keeps_departures: whether to note when the consumer is done with each record.
-        barriers: of each producer, the barriers of successive checkpoints that it passes on, each
+        barriers: of each producer behind another exchange, the barriers that it passes on, each
             with the instant, when the checkpoint began, and whether it overtakes data; None where
-            producers are sources, whose checkpoints begin at their interval; behind another
-            exchange a table of each producer, empty if no barrier came to it.
-        partitioner: of the edge; those of some are never unaligned.
+            producers are sources, whose checkpoints begin at their interval.
+        partitioner: barriers of some are never unaligned.
         checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
             window begins. Only the compiled model knows of this and of `barriers`.
         socket_bytes: bytes that the two sockets of a connection hold before the sender's is full.
-        delays: delays by the machine, which are added to predicted latencies.
+        delays: those by the machine, which are added to predicted latencies.
         pauses: when the process of a producer stood still, by its index.
         notes: assumptions behind costs and arrivals, as lines.
         queued: waiting by the recorded backlog; only where latency was not recorded.
@@ -149,27 +141,16 @@ class RecordedExchange:
     delays: Delays = NO_DELAYS
     pauses: Mapping[int, Intervals] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    queued: Queued = NOT_QUEUED
+    queued: Queued = field(default_factory=Queued)
     unseen: Unseen | None = None
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.
-
         That is the end of the window where theirs was; else a buffer timeout later, when all would
-        have left that was not overtaken by records nobody knows.
-        """
+        have left that was not overtaken by records nobody knows."""
         if self.ends_its_data:
             return self.measured_to_ns
         return self.measured_to_ns + max(network.buffer_timeout_ns, 0)
-
-    def beat_ns(self, network: NetworkConfig) -> int | None:
-        """From one beat of the flusher to the next; None where it does not beat, 0 where each
-        record is flushed.
-        """
-        timeout_ns = network.buffer_timeout_ns
-        if timeout_ns < 0:
-            return None
-        return timeout_ns + self.flush_overhead_ns if timeout_ns else 0
 
     def up_to(self, to_ns: int) -> RecordedExchange:
         """The exchange as if its window had ended at an instant."""
@@ -217,13 +198,17 @@ class RecordedExchange:
 
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the situation around it as a setting has it; its network is the
-        simulation's argument.
+        simulation's argument. A period of the flusher exceeds the timeout by its usual overhead and
+        by the mean of delays that come now and then at any timeout.
         """
+        overhead_ns, timeout_ns = self._overhead_under(setting), setting.network.buffer_timeout_ns
+        if self.late_beats is not None and timeout_ns > 0:
+            overhead_ns += self.late_beats.mean_ns(timeout_ns + overhead_ns)
         changed = replace(
             self,
             costs=self.costs_under(setting),
             flow_control=setting.flow_control,
-            flush_overhead_ns=self._flush_overhead_under(setting),
+            flush_overhead_ns=overhead_ns,
             wakeups=None,
             late_beats=None,
         )
@@ -258,18 +243,9 @@ class RecordedExchange:
         timeout_ns = setting.network.buffer_timeout_ns
         if self.late_beats is None or timeout_ns <= 0:
             return np.zeros(0, np.int64)
-        return self.late_beats.waits_ns(timeout_ns + self._usual_overhead_under(setting))
+        return self.late_beats.waits_ns(timeout_ns + self._overhead_under(setting))
 
-    def _flush_overhead_under(self, setting: Setting) -> int:
-        """Mean time by which the flusher's period is longer than the timeout: its usual overhead,
-        and delays that come now and then at any timeout."""
-        usual_ns = self._usual_overhead_under(setting)
-        timeout_ns = setting.network.buffer_timeout_ns
-        if self.late_beats is None or timeout_ns <= 0:
-            return usual_ns
-        return usual_ns + self.late_beats.mean_ns(timeout_ns + usual_ns)
-
-    def _usual_overhead_under(self, setting: Setting) -> int:
+    def _overhead_under(self, setting: Setting) -> int:
         """Usual time by which the flusher's period is longer than the timeout. Flink's flusher is a
         thread that sleeps between beats, flinknet's own one a timer of a loop."""
         recorded_ns, timeout_ns = self.network.buffer_timeout_ns, setting.network.buffer_timeout_ns
@@ -280,11 +256,11 @@ class RecordedExchange:
     def waking_share(self, setting: Setting) -> float:
         """Time of messages to their consumers and there under a setting, as a share of the recorded
         time, as far as it depends on the distance of messages."""
-        before, after = self.costs, self._awake_under(setting)
-        usual_ns = before.transit_ns + before.receive_ns_per_message
-        if not usual_ns:
-            return 1.0
-        return (after.transit_ns + after.receive_ns_per_message) / usual_ns
+        usual_ns, own_ns = (
+            each.transit_ns + each.receive_ns_per_message
+            for each in (self.costs, self._awake_under(setting))
+        )
+        return own_ns / usual_ns if usual_ns else 1.0
 
     def stops_sleeping(self, setting: Setting) -> bool:
         """Whether consumers that slept between messages in the recorded run would poll."""
@@ -295,26 +271,22 @@ class RecordedExchange:
         return self._polls(Setting(self.network)) and not self._polls(setting)
 
     def _polls(self, setting: Setting) -> bool:
-        wakeups = self.wakeups
-        if wakeups is None:
+        if (wakeups := self.wakeups) is None:
             return False
         return wakeups.is_polled(wakeups.gap_ns(setting.network, setting.rate_factor))
 
     def _awake_under(self, setting: Setting) -> CostModel:
-        wakeups = self.wakeups
-        if wakeups is None:
+        if (wakeups := self.wakeups) is None:
             return self.costs
         gap_ns = wakeups.gap_ns(setting.network, setting.rate_factor)
         return wakeups.moved(self.costs, wakeups.gap_ns(self.network), gap_ns)
 
     @property
     def records(self) -> int:
-        """Records over all channels."""
         return sum(channel.records for channel in self.channels)
 
     @property
     def duration_ns(self) -> int:
-        """Length of the window."""
         return self.measured_to_ns - self.measured_from_ns
 
 
@@ -332,15 +304,15 @@ def flushes_per_s(exchange: RecordedExchange, setting: Setting) -> float:
     for each in exchange.channels:
         producers.setdefault(each.producer, []).append(each)
     timeout_ns, found = network.buffer_timeout_ns, 0.0
+    beat_ns = max(timeout_ns + exchange.flush_overhead_ns if timeout_ns else 0, 1)
     for own in producers.values():
         if timeout_ns < 0:
             full = sum(each.records * each.record_wire_bytes for each in own)
             found += full / network.segment_size_bytes
-            continue
-        instants_ns = np.concatenate([each.arrivals_ns for each in own])
-        beat_ns = max(timeout_ns + exchange.flush_overhead_ns if timeout_ns else 0, 1)
-        beats = (instants_ns / setting.rate_factor).astype(np.int64) // beat_ns
-        found += np.count_nonzero(np.diff(np.sort(beats, kind="stable"), prepend=-1))
+        else:
+            instants_ns = np.concatenate([each.arrivals_ns for each in own])
+            beats = (instants_ns / setting.rate_factor).astype(np.int64) // beat_ns
+            found += np.count_nonzero(np.diff(np.sort(beats, kind="stable"), prepend=-1))
     return found * setting.rate_factor * 1e9 / exchange.duration_ns
 
 
@@ -350,11 +322,10 @@ def without_idle_tasks(exchange: RecordedExchange) -> tuple[RecordedExchange, li
     channels = [channel for channel in exchange.channels if channel.records]
     producers = sorted({channel.producer for channel in channels})
     consumers = sorted({channel.consumer for channel in channels})
-
     producer_at = {each: place for place, each in enumerate(producers)}
     consumer_at = {each: place for place, each in enumerate(consumers)}
 
-    def kept(of_tasks: tuple[tuple[_T, ...], tuple[_T, ...]]) -> Any:
+    def kept(of_tasks: tuple[tuple[Any, ...], tuple[Any, ...]]) -> Any:
         pairs = zip(of_tasks, (producers, consumers), strict=True)
         return tuple(tuple(each[n] for n in own if each) for each, own in pairs)
 
@@ -365,12 +336,8 @@ def without_idle_tasks(exchange: RecordedExchange) -> tuple[RecordedExchange, li
         producers=len(producers),
         consumers=len(consumers),
         channels=tuple(
-            replace(
-                channel,
-                producer=producer_at[channel.producer],
-                consumer=consumer_at[channel.consumer],
-            )
-            for channel in channels
+            replace(each, producer=producer_at[each.producer], consumer=consumer_at[each.consumer])
+            for each in channels
         ),
         task_managers=kept(exchange.task_managers),
         preemptions=kept(exchange.preemptions),
@@ -401,10 +368,8 @@ def _groups(members: int, links: list[tuple[int, int]]) -> list[int]:
     group = list(range(members))
     first_of: dict[int, int] = {}
     for member, connection in links:
-        other = first_of.setdefault(connection, member)
-        old, new = group[member], group[other]
-        if old == new:
-            continue
-        group = [new if each == old else each for each in group]
+        old, new = group[member], group[first_of.setdefault(connection, member)]
+        if old != new:
+            group = [new if each == old else each for each in group]
     numbers = {each: number for number, each in enumerate(dict.fromkeys(group))}
     return [numbers[each] for each in group]

@@ -30,7 +30,7 @@ from flinknet.simulator.source_plan import SourcePlan
 from flinknet.units import NS_PER_S
 
 from .fast_path import FastOutcome, run_fast
-from .kernel_edge import KernelEdge, knows_checkpoints, preemptions_of
+from .kernel_edge import KernelEdge, knows_checkpoints
 from .outcome import BacklogProbe, Outcome
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, flushes_factor, places_of
@@ -46,9 +46,8 @@ BARRIERS_LEFT_OUT = (
 
 def simulate(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
     """Predict a recorded exchange under other settings: by the compiled kernel if it knows the
-    exchange, else with the real core.
-
-    Records all have the mean length of the recorded ones, at least what the stamp needs.
+    exchange, else with the real core. Records all have the mean length of the recorded ones, at
+    least what the stamp needs.
 
     Raises: as `simulate_in_full`.
     """
@@ -61,9 +60,9 @@ def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Out
     Raises: ConfigError when the buffers do not fit into network memory.
     """
     if not exchange.records:
-        return _nothing(exchange)
+        return Outcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
     edge = KernelEdge.of(exchange, network)
-    if exchange.is_max_rate and edge.is_covered:
+    if exchange.is_max_rate and edge.why_not_covered is None:
         edge = replace(edge, exchange=_with_full_queues(edge))
     fast = run_fast(edge)
     return None if fast is None else outcome_of(fast)
@@ -90,10 +89,9 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
         when the buffers do not fit into network memory.
     """
     if not exchange.records:
-        return _nothing(exchange)
+        return Outcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
     edge = KernelEdge.of(exchange, network)
-    exchange, network, plan = edge.exchange, edge.network, edge.plan
-    start_ns = exchange.measured_from_ns
+    exchange, network, start_ns = edge.exchange, edge.network, exchange.measured_from_ns
     probe = BacklogProbe()
     cluster = Cluster.of_exchange(
         edge.scenario,
@@ -102,8 +100,8 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
         plans_of(exchange, network),
         exchange.costs,
         start_ns=start_ns,
-        probes=(probe,) * plan.task_managers,
-        preemptions=preemptions_of(exchange, plan),
+        probes=(probe,) * len(edge.buffers),
+        preemptions=edge.preemptions,
         link=LinkSettings(capacity_bytes=exchange.socket_bytes),
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
@@ -136,11 +134,6 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
     )
 
 
-def _nothing(exchange: RecordedExchange) -> Outcome:
-    """The outcome of an exchange without records."""
-    return Outcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
-
-
 def duration_ns(
     last_ns: int,
     records: int,
@@ -150,11 +143,8 @@ def duration_ns(
     *,
     resumed_ns: int = 0,
 ) -> int:
-    """How long an exchange took whose last record was taken at an instant.
-
-    Args:
-        records, messages: that all tasks together wrote and took; it takes them that long at least.
-        resumed_ns: when a writer last went on that had waited for buffers; 0 for never.
+    """How long an exchange took whose last record was taken at an instant: at least as long as its
+    tasks work on records and messages, and until a writer last went on that had waited for buffers.
     """
     length_ns = last_ns - exchange.measured_from_ns
     if exchange.is_max_rate:
@@ -173,12 +163,8 @@ def duration_ns(
 
 def counted_ns(length_ns: int, window_ns: int, beat_ns: int) -> int:
     """The length of time that throughput counts over, of an exchange whose last record was taken
-    `length_ns` after the window began in which its records came.
-
-    Args:
-        beat_ns: that the last records waited at most for the flusher: that is latency, not want of
-            throughput.
-    """
+    `length_ns` after the window began in which its records came. The last records wait for the
+    flusher, for `beat_ns` at most: that is latency, not want of throughput."""
     return max(length_ns - beat_ns, window_ns)
 
 
@@ -225,11 +211,8 @@ def _with_full_queues(edge: KernelEdge) -> RecordedExchange:
 
 
 def emission_order(channels: Sequence[RecordedChannel]) -> tuple[IntArray, npt.NDArray[np.int32]]:
-    """The instants of all records that a producer emits, ascending, and the subpartition of each.
-
-    Args:
-        channels: of the producer, in the order of its subpartitions.
-    """
+    """The instants of all records that a producer emits, ascending, and the subpartition of each;
+    its channels are in the order of subpartitions."""
     instants_ns = np.concatenate([channel.arrivals_ns for channel in channels])
     counts = [channel.records for channel in channels]
     subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
@@ -254,12 +237,11 @@ def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourceP
     for producer in range(exchange.producers):
         own = [channel for channel in exchange.channels if channel.producer == producer]
         instants_ns, subpartitions = emission_order(own)
-        routes, records = None if len(own) == 1 else subpartitions, len(instants_ns)
-        if exchange.is_max_rate:
-            plans.append(SourcePlan(routes, None, records))
-        else:
+        plan = SourcePlan(None if len(own) == 1 else subpartitions, None, len(instants_ns))
+        if not exchange.is_max_rate:
             last_ns = max(end_ns, int(instants_ns[-1]))
-            plans.append(SourcePlan(routes, instants_ns, records, last_ns))
+            plan = replace(plan, instants_ns=instants_ns, end_ns=last_ns)
+        plans.append(plan)
     return plans
 
 
@@ -271,13 +253,6 @@ def leaves_barriers_out(setting: Setting) -> bool:
     if interval_ns is None or knows_checkpoints(network):
         return False
     return 0 <= timeout_ns * BEATS_PER_BARRIER <= interval_ns
-
-
-def without_barriers(setting: Setting) -> Setting:
-    """The setting without checkpoints, if they are left out of a job that is computed."""
-    if not leaves_barriers_out(setting):
-        return setting
-    return replace(setting, network=replace(setting.network, checkpoint_interval_ns=None))
 
 
 def with_delays(outcome: Outcome, exchange: RecordedExchange, setting: Setting) -> Outcome:

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from flinknet.arrays import IntArray
-from flinknet.predict.fit.arrivals import (
-    UNKNOWN_PATTERN,
-    Seen,
-    Unseen,
-    find_bursts,
-    fit_pattern,
-)
+from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN, Seen, Unseen, find_bursts, fit_pattern
 
 MS = 1_000_000
 BEAT_NS = 20 * MS

@@ -12,24 +12,11 @@ from flinknet.arrays import EventColumns
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.predict.captured import (
-    SINCE_BUFFER_BEFORE,
-    WITHIN_TIMEOUT,
-    with_settings,
-)
-from flinknet.predict.captured_rows import (
-    FLUSHER_LATE_NS,
-    seen_between,
-    starved_share,
-)
+from flinknet.predict.captured import SINCE_BUFFER_BEFORE, WITHIN_TIMEOUT, with_settings
+from flinknet.predict.captured_rows import FLUSHER_LATE_NS, seen_between, starved_share
 from flinknet.predict.fit.delays import NO_DELAYS
 from flinknet.predict.fit.flusher import beat_ns
-from flinknet.predict.fit.round_trips import (
-    ALL_HELD_UP,
-    WAY_SHARE,
-    CapturedCosts,
-    fit_captured,
-)
+from flinknet.predict.fit.round_trips import ALL_HELD_UP, WAY_SHARE, CapturedCosts, fit_captured
 from flinknet.predict.fit.wakeups import Wakeups
 from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.intervals import NOTHING, Intervals
@@ -107,11 +94,7 @@ def captured(data: EventColumns, back: EventColumns | None = None) -> ExchangeRo
     ],
 )
 def test_records_come_before_their_buffer(
-    at_ns: list[int],
-    records: list[int],
-    from_ns: int,
-    wait_max_ns: int | None,
-    came_ns: list[int],
+    at_ns: list[int], records: list[int], from_ns: int, wait_max_ns: int | None, came_ns: list[int]
 ) -> None:
     ramps = seen_between(captured(sent(at_ns, records)), from_ns, wait_max_ns)[0].evenly()
     assert ramps.instants()[1].tolist() == came_ns
@@ -144,11 +127,7 @@ def test_records_behind_a_pause_may_have_come_while_it_lasted() -> None:
     ],
 )
 def test_records_of_a_buffer_that_was_held_back_may_be_older(
-    credit_after: int,
-    backlog: int,
-    credit_ns: int | None,
-    resumed_ns: int | None,
-    is_held: bool,
+    credit_after: int, backlog: int, credit_ns: int | None, resumed_ns: int | None, is_held: bool
 ) -> None:
     at_ns = [10 * MS, 60 * MS]
     data = sent(at_ns, [1, 1], credit_after=[credit_after, 1], backlog=[backlog, 0])

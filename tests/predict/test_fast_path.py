@@ -79,11 +79,7 @@ def disturbed(draw: st.DrawFn, exchange: RecordedExchange) -> RecordedExchange:
 def at_full_speed(draw: st.DrawFn, exchange: RecordedExchange) -> RecordedExchange:
     """The exchange with the same records, written as fast as they are taken."""
     back_ns = draw(st.sampled_from([None, 0.0, 20_000.0, 1e6]))
-    exchange = replace(
-        exchange,
-        is_max_rate=True,
-        costs=replace(exchange.costs, back_ns=back_ns),
-    )
+    exchange = replace(exchange, is_max_rate=True, costs=replace(exchange.costs, back_ns=back_ns))
     return draw(disturbed(exchange))
 
 
@@ -375,9 +371,7 @@ def test_a_source_ends_when_its_data_was_acknowledged_while_another_still_sends(
         ),
     ],
 )
-def test_many_channels_are_covered(
-    task_managers: tuple[tuple[int, ...], tuple[int, ...]],
-) -> None:
+def test_many_channels_are_covered(task_managers: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     exchange = steady(
         producers=8,
         consumers=8,

@@ -12,7 +12,7 @@ from flinknet.options.what_if import Setting
 from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.job_run import simulate_job
 from flinknet.predict.loading import load_exchange
-from flinknet.predict.outcome import DRAWS, MODEL_NS, MODEL_SHARE, Figures, likely_range
+from flinknet.predict.outcome import MODEL_NS, MODEL_SHARE, PHASES, Figures, likely_range
 from flinknet.predict.what_if import simulate
 from flinknet.results import LatencySummary
 from flinknet.trace.job_names import ONLY_EDGE, Edge
@@ -27,7 +27,7 @@ def figures(p50: float | None, buffers_per_s: float | None = 100.0) -> Figures:
 
 
 def test_equal_draws_leave_what_the_model_is_off_by() -> None:
-    low, high = likely_range(figures(1e6), *[figures(1e6)] * DRAWS)
+    low, high = likely_range(figures(1e6), *[figures(1e6)] * PHASES)
     assert low.latency_ns.p50 == pytest.approx(1e6 / (1 + MODEL_SHARE) - MODEL_NS)
     assert high.latency_ns.p50 == pytest.approx(1e6 * (1 + MODEL_SHARE) + MODEL_NS)
     assert high.buffers_per_s == pytest.approx(100 * (1 + MODEL_SHARE))
@@ -35,14 +35,14 @@ def test_equal_draws_leave_what_the_model_is_off_by() -> None:
 
 
 def test_draws_that_differ_widen_it_and_the_prediction_lies_within() -> None:
-    drawn = [figures(each * 1e6) for each in np.linspace(1.5, 2.5, DRAWS)]
+    drawn = [figures(each * 1e6) for each in np.linspace(1.5, 2.5, PHASES)]
     low, high = likely_range(figures(1e6), *drawn)
     assert (low.latency_ns.p50 or 0) <= 1e6
     assert (high.latency_ns.p50 or 0) > 2.4e6
 
 
 def test_what_is_unknown_stays_unknown() -> None:
-    low, high = likely_range(figures(None, None), *[figures(1e6)] * DRAWS)
+    low, high = likely_range(figures(None, None), *[figures(1e6)] * PHASES)
     assert low.latency_ns.p50 is high.latency_ns.p50 is None
     assert low.buffers_per_s is high.buffers_per_s is None
 

@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.histogram import bucket_index
-from flinknet.predict.kernel_edge import ExchangePlan, KernelEdge
+from flinknet.predict.kernel_edge import KernelEdge
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import simulate, simulate_in_full
@@ -173,9 +173,9 @@ def test_tasks_whose_channels_share_a_connection_share_task_managers() -> None:
         {(0, 0): 10, (1, 0): 10, (2, 1): 10, (2, 2): 10},
         connection={(0, 0): 0, (1, 0): 0, (2, 1): 1, (2, 2): 2},
     )
-    plan = ExchangePlan.of(exchange, NetworkConfig())
-    assert [each.task_manager for each in plan.sources] == [0, 0, 1]
-    assert [each.task_manager for each in plan.sinks] == [2, 3, 4]
+    edge = KernelEdge.of(exchange, NetworkConfig())
+    assert [each.task_manager for each in edge.sources] == [0, 0, 1]
+    assert [each.task_manager for each in edge.sinks] == [2, 3, 4]
 
 
 def test_tasks_without_records_are_left_out() -> None:

@@ -7,18 +7,16 @@ independent records give a variance as large as the mean; groups of records give
 records are placed with gaps from a gamma distribution whose squared coefficient of variation is
 this index of dispersion: 0 for even gaps, 1 for a Poisson process, more for groups.
 
-Load that goes on and off varies from beat to beat for another reason, so only beats within bursts
-count there. The flusher cuts a producer's bursts into beats, on all its channels at the same
-instants. From the first beat with records to the last, a burst takes as long as it is on, on
-average, since a beat comes as much behind its end as behind its beginning. So the mean of that time
-is the length of a burst, also if no beat lies within one. Each burst has its own rate: its records
-over that length. At that rate the records of its first beat came last in the beat, and those of its
-last beat first.
+Load that goes on and off varies for another reason, so only beats within bursts count there. From
+the first beat with records to the last, a burst takes as long as it is on, on average, since a beat
+comes as much behind its end as behind its beginning. Each burst has its own rate: its records over
+that length. At that rate the records of its first beat came last in the beat, and those of its last
+beat first.
 
 Two quantities do not show in a capture: when the records of a buffer came, and how much of a round
 trip is the way to the reader. A sample (`Unseen`) has a value for each that the messages allow; how
-far their predictions lie apart is the uncertainty. All samples follow from the seed of the run and
-a number, so they can be repeated.
+far their predictions lie apart is the uncertainty. Samples follow from the seed of the run and a
+number, so they can be repeated.
 """
 
 from __future__ import annotations
@@ -27,19 +25,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 
+from ..intervals import BoolArray
 from ..ramps import Ramps
 from . import SAMPLES_MIN
 from .delays import Delays
 from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip
 
 _NONE = np.zeros(0, np.int64)
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 DISPERSION_MIN = 0.02
 """Index of dispersion below which records are evenly spaced."""
@@ -87,11 +82,10 @@ EVEN_MAX, RANDOM_MAX = 0.3, 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """The buffers of one channel in which a record ends, in order; int64 columns.
+    """The buffers of one channel in which records end, in order; int64 columns.
 
     Attributes:
-        records: number of records that end in the buffer.
-        since_ns: instant after which they came; ascending, `since_ns[i] >= at_ns[i - 1]`.
+        since_ns: instant after which these came; ascending, `since_ns[i] >= at_ns[i - 1]`.
         at_ns: instant at which the buffer left.
         is_flush: the flusher sent it, and left nothing behind.
     """
@@ -207,16 +201,11 @@ UNKNOWN_PATTERN = Pattern(float(np.sqrt(np.prod(DISPERSION_UNKNOWN))), *DISPERSI
 def fit_pattern(
     seen: Mapping[int, Seen], beat_ns: int | None, *, is_on_off: bool = False
 ) -> Pattern:
-    """The pattern of an exchange, from the counts of successive beats of each channel.
-
-    Args:
-        beat_ns: period of the flusher; None if unknown.
-        is_on_off: load goes on and off, so only beats within bursts count.
-    """
+    """The pattern of an exchange, from the counts of successive beats of each channel; of load that
+    goes on and off, those within bursts. The beat is None if unknown."""
     if not beat_ns:
         return UNKNOWN_PATTERN
-    take = _differences_within if is_on_off else _differences
-    parts = [take(*_counts(each, beat_ns)) for each in seen.values()]
+    parts = [_differences(each, beat_ns, is_on_off) for each in seen.values()]
     squares, expected, beats = map(sum, zip(*parts, strict=True)) if parts else (0.0, 0.0, 0)
     if beats < SAMPLES_MIN:
         return replace(UNKNOWN_PATTERN, is_on_off=is_on_off)
@@ -229,33 +218,24 @@ def fit_pattern(
     return Pattern(float(np.sqrt(found)), low, high, varying=1.0)
 
 
-def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
+def _differences(seen: Seen, beat_ns: int, is_on_off: bool) -> tuple[float, float, int]:
+    """For pairs of successive beats: squared differences of their records, and sums; pairs."""
     reached = np.cumsum(seen.records)
     ticks = np.flatnonzero(seen.is_flush)
     if len(ticks) < 2:
-        return np.zeros(0, np.int64), np.zeros(0, np.bool_)
+        return 0.0, 0.0, 0
     lengths = np.diff(seen.at_ns[ticks]) / beat_ns
     beats = np.rint(lengths).astype(np.int64)
     steps = np.minimum(np.maximum(beats, 1), SILENT_BEATS_MAX)
     counts = np.zeros(int(steps.sum()), np.int64)
     counts[np.cumsum(steps) - 1] = np.diff(reached[ticks])
     is_whole = np.repeat((beats > 0) & (np.abs(lengths - beats) <= LENGTH_OFF), steps)
-    return counts, is_whole
-
-
-def _differences(counts: IntArray, is_whole: BoolArray) -> tuple[float, float, int]:
     own = is_whole[1:] & is_whole[:-1]
+    if is_on_off:  # neither of them begins or ends a burst
+        some = np.r_[False, counts > 0, False]
+        own &= some[:-3] & some[1:-2] & some[2:-1] & some[3:]
     one, other = counts[:-1][own], counts[1:][own]
     return float(((other - one) ** 2).sum()), float((one + other).sum()), len(one)
-
-
-def _differences_within(counts: IntArray, is_whole: BoolArray) -> tuple[float, float, int]:
-    if len(counts) < 4:
-        return 0.0, 0.0, 0
-    some = counts > 0
-    inside = some[:-3] & some[1:-2] & some[2:-1] & some[3:] & is_whole[1:-2] & is_whole[2:-1]
-    one, other = counts[1:-2][inside], counts[2:-1][inside]
-    return float(((other - one) ** 2).sum()), float((one + other).sum()), int(inside.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,7 +245,6 @@ class Beats:
     Attributes:
         at_ns: instant at which the buffers of a beat left.
         burst: number of its burst.
-        records: number of its records.
         silent: number of beats without records.
     """
 
@@ -279,7 +258,7 @@ class Beats:
         """The beats over all channels of a producer."""
         left_ns = np.sort(np.concatenate([each.at_ns[each.is_flush] for each in channels]))
         if not len(left_ns):
-            return cls(*(np.zeros(0, np.int64),) * 3, 0)
+            return cls(_NONE, _NONE, _NONE, 0)
         at_ns = left_ns[np.r_[True, np.diff(left_ns) > beat_ns // 2]]
         records = np.zeros(len(at_ns), np.int64)
         for each in channels:
@@ -299,11 +278,7 @@ class Beats:
         return self.at_ns[last] - self.at_ns[first], np.add.reduceat(self.records, first)
 
     def on_ns(self, on_ns: float, beat_ns: int) -> tuple[IntArray, IntArray]:
-        """The interval in which the records of each beat came.
-
-        Args:
-            on_ns: length of a burst.
-        """
+        """The interval in which the records of each beat came, by the length of a burst."""
         in_burst = np.bincount(self.burst, weights=self.records)[self.burst]
         needs_ns = (self.records / in_burst * on_ns).astype(np.int64)
         since_ns, to_ns = self.at_ns - beat_ns, self.at_ns.copy()
@@ -323,12 +298,7 @@ class Beats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bursts:
-    """Bursts of an exchange.
-
-    Attributes:
-        on_ns: length of a burst.
-        beats: beats by producer.
-    """
+    """Bursts of an exchange, each `on_ns` long, with the beats of each producer."""
 
     on_ns: float
     beat_ns: int
@@ -359,11 +329,7 @@ class Bursts:
 def find_bursts(
     seen: Mapping[int, Seen], producer_of: Mapping[int, int], beat_ns: int | None
 ) -> Bursts | None:
-    """The bursts of an exchange; None if its beats do not show any.
-
-    Args:
-        beat_ns: period of the flusher; None if unknown.
-    """
+    """The bursts of an exchange; None if its beats are unknown or do not show any."""
     if not beat_ns:
         return None
     channels: dict[int, list[Seen]] = {}
@@ -412,32 +378,28 @@ class Unseen:
         return self.drawn_arrivals(self.pattern.dispersion, random, to_ns=self.to_ns)
 
     def routes(self, passed: Sequence[int], within: Sequence[int], seed: int) -> IntArray:
-        """A sample of the channels of successive records of a producer. A capture shows how many
-        records of a beat each channel had; their order, and that of local records among them, is
-        drawn at random.
-
-        Args:
-            passed: its channels between TaskManagers.
-            within: its local channels.
-        """
+        """A sample of the channels of successive records of a producer, whose channels between
+        TaskManagers and local ones are given. A capture shows how many records of a beat each
+        channel had; their order, and that of local records among them, is drawn at random."""
         random = np.random.default_rng(seed)
         instants_ns = np.concatenate([_NONE, *(self.seen[n].at_random(random) for n in passed)])
-        routes, local = self._all(passed)[np.argsort(instants_ns)], self._all(within)
+        routes, local = (
+            np.repeat(
+                np.array(channels, np.int64),
+                np.array([self.seen[each].records.sum() for each in channels], np.int64),
+            )
+            for channels in (passed, within)
+        )
         is_local = random.permutation(np.repeat([False, True], [len(routes), len(local)]))
         found = np.empty(len(is_local), np.int64)
         found[is_local] = random.permutation(local)
-        found[~is_local] = routes
+        found[~is_local] = routes[np.argsort(instants_ns)]
         return found
-
-    def _all(self, channels: Sequence[int]) -> IntArray:
-        records = [int(self.seen[each].records.sum()) for each in channels]
-        return np.repeat(np.array(channels, np.int64), np.array(records, np.int64))
 
     def delays(self, delays: Delays, seed: int, number: int) -> Delays:
         """The delays of the machine in a sample."""
         random = np.random.default_rng((seed, number, 1))
-        factor = random.uniform(*DELAYS_SHARES) / DELAYS_SHARE
-        return delays.times(factor)
+        return delays.times(random.uniform(*DELAYS_SHARES) / DELAYS_SHARE)
 
     def drawn_arrivals(
         self, dispersion: float, random: np.random.Generator, *, to_ns: int

@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 import numpy as np
-import numpy.typing as npt
 
-from flinknet.arrays import EventColumns, IntArray
+from flinknet.arrays import EventColumns, FloatArray, IntArray
 from flinknet.config import TCP
 from flinknet.core.probe import TracePoint
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel, Preemptions
@@ -85,8 +84,7 @@ class Service:
     """The work of one consumer on its buffers with records.
 
     Attributes:
-        lengths_ns: time for each buffer, from its arrival or the end of the buffer before it until
-            it was consumed.
+        lengths_ns: time for each, from its arrival or the end of the one before it.
         is_saturated: the consumer hardly ever waited for a buffer, and its own work took the time.
             False for tasks that write to others, as they may wait for room there.
     """
@@ -105,11 +103,11 @@ class Service:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saturation:
-    """Costs of a run at the highest rate; processes by name.
+    """Costs of a run at the highest rate.
 
     Attributes:
         transit_ns: time from SENT to RECEIVED of an uncontended buffer.
-        preemptions: preemptions of every process; instants count from the start of the window.
+        preemptions: by process; instants count from the start of the window.
         preemption_share: share of the window in preemptions, the mean over processes.
         slow_consumers: indices of consumers whose event loop serves others while they work on a
             buffer; the rate follows from their work.
@@ -135,7 +133,12 @@ def services_of(rows: ExchangeRows, manifest: RunManifest) -> dict[int, Service]
     """The services of consumers, by index, that have enough buffers from other processes."""
     consumed = rows.consumed
     consumer_of = {each.index: each.consumer for each in manifest.channels}
-    may_saturate = not _consumers_write(manifest)
+    number, edges = max((x.edge for x in manifest.channels), default=0), named_edges(manifest)
+    if number in edges:
+        may_saturate = all(each.source != edges[number].target for each in edges.values())
+    else:
+        relays = int((manifest.scenario.get("workload") or {}).get("relays", 0))
+        may_saturate = number >= relays
     received_at, consumed_at = same_message(rows.received, consumed)
     arrived_ns = np.full(len(consumed["at_ns"]), _BEFORE_NS)
     arrived_ns[consumed_at] = rows.received["at_ns"][received_at]
@@ -150,8 +153,8 @@ def services_of(rows: ExchangeRows, manifest: RunManifest) -> dict[int, Service]
         records = consumed["records"][own].astype(np.int64)
         counted = (records > 0) & (arrived_ns[own] > _BEFORE_NS)
         idle_ns = (began_ns - done_before_ns)[1:].sum()
-        is_busy = bool(idle_ns <= IDLE_SHARE_MAX * (done_ns[-1] - done_ns[0]))
-        is_saturated = may_saturate and is_busy
+        is_busy = idle_ns <= IDLE_SHARE_MAX * (done_ns[-1] - done_ns[0])
+        is_saturated = bool(may_saturate and is_busy)
         if counted.sum() >= (SATURATED_SAMPLES_MIN if is_saturated else SAMPLES_MIN):
             found[index] = Service((done_ns - began_ns)[counted], records[counted], is_saturated)
     held = _held_up(found, manifest)
@@ -166,14 +169,6 @@ def _held_up(services: Mapping[int, Service], manifest: RunManifest) -> set[str]
         return set()
     slow = {index for index, each in services.items() if each.is_slow}
     return {each.consumer_process for each in manifest.channels if each.consumer in slow}
-
-
-def _consumers_write(manifest: RunManifest) -> bool:
-    number = max((each.edge for each in manifest.channels), default=0)
-    edges = named_edges(manifest)
-    if number in edges:
-        return any(each.source == edges[number].target for each in edges.values())
-    return number < int((manifest.scenario.get("workload") or {}).get("relays", 0))
 
 
 def unqueued_ns(transit_ns: float, sent: EventColumns, received: EventColumns) -> float:
@@ -217,8 +212,13 @@ def fit_saturation(
         in_turns = of_channels(taken, in_loop)
         waits = of_channels(rows.waits, own_out)
         credit = of_channels(rows.credit_received, own_out)
-        consuming = _consuming(of_channels(rows.sent, own_in), in_turns, int(transit_ns))
-        writing = _writing(waits, written, from_ns, to_ns)
+        sent = of_channels(rows.sent, own_in)
+        there, here = same_message(sent, in_turns)
+        consuming = _between(sent["at_ns"][there] + int(transit_ns), in_turns["at_ns"][here])
+        if len(waits["at_ns"]) or not len(written["at_ns"]):
+            writing = merged(switches(waits, TracePoint.WRITER_RESUMES, from_ns, to_ns))
+        else:  # nothing ever held it back
+            writing = Intervals(np.array([from_ns]), np.array([to_ns]))
         crediting = _crediting(of_channels(rows.credit_sent, own_out), credit)
         work = merged((consuming, writing, crediting)).clipped(from_ns, to_ns)
         received = of_channels(rows.received, own_in)
@@ -286,20 +286,9 @@ def _uncontended_ns(transits_ns: IntArray) -> float:
     return float(np.quantile(transits_ns, UNCONTENDED)) if len(transits_ns) else 0.0
 
 
-def _consuming(sent: EventColumns, consumed: EventColumns, transit_ns: int) -> Intervals:
-    there, here = same_message(sent, consumed)
-    return _between(sent["at_ns"][there] + transit_ns, consumed["at_ns"][here])
-
-
 def _between(starts_ns: IntArray, ends_ns: IntArray) -> Intervals:
     is_some = ends_ns > starts_ns
     return merged((Intervals(starts_ns[is_some], ends_ns[is_some]),))
-
-
-def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: int) -> Intervals:
-    if not len(waits["at_ns"]) and len(written["at_ns"]):  # nothing ever held it back
-        return Intervals(np.array([from_ns]), np.array([to_ns]))
-    return merged(switches(waits, TracePoint.WRITER_RESUMES, from_ns, to_ns))
 
 
 def _crediting(sent: EventColumns, received: EventColumns) -> Intervals:
@@ -316,12 +305,8 @@ def _crediting(sent: EventColumns, received: EventColumns) -> Intervals:
 
 
 def preempted(work: Intervals, progress_ns: IntArray) -> Intervals:
-    """Intervals in which a process had work and made no progress for longer than usual.
-
-    Args:
-        work: when it had something to do.
-        progress_ns: instants of all that it recorded, in any order.
-    """
+    """Intervals in which a process had work and made no progress for longer than usual; progress is
+    all that it recorded, in any order."""
     events_ns = np.unique(progress_ns)
     spent_ns = np.diff(work.until(events_ns))
     working = spent_ns[spent_ns > 0]
@@ -344,10 +329,9 @@ def fit_costs(
     writing_ns: float | None,
     work_ratio: float | None = None,
 ) -> tuple[CostModel, list[str]]:
-    """Fit the costs of one run, and name the assumptions behind them.
+    """Fit the costs of one run to a part of its window, and name the assumptions behind them.
 
     Args:
-        rows: of a part of the measured window.
         writing_ns: time of writers for a record, less their waits; None for a run with a rate.
         work_ratio: work of the producers' event loops for that of the consumers', which counts if
             known: while a writer waits, its event loop sends, and writes for others.
@@ -355,7 +339,8 @@ def fit_costs(
     notes: list[str] = []
     sent_at, received_at = same_message(rows.sent, rows.received)
     ways_ns = rows.received["at_ns"][received_at] - rows.sent["at_ns"][sent_at]
-    transit_ns = unqueued_ns(_median(ways_ns, TYPICAL_COSTS.transit_ns), rows.sent, rows.received)
+    transit_ns = float(np.median(ways_ns)) if len(ways_ns) else TYPICAL_COSTS.transit_ns
+    transit_ns = unqueued_ns(transit_ns, rows.sent, rows.received)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     services = services_of(rows, manifest)
     receive_ns, consume_ns = _fit_consumers(services, consumers, notes)
@@ -375,19 +360,13 @@ def fit_costs(
             f"assumed: sending takes {send_ns / 1e3:.1f} us a message of the producer's time;"
             " one run does not separate it from the time of its records"
         )
-    costs = CostModel(
-        send_ns_per_message=send_ns,
-        send_ns_per_byte=send_ns_per_byte,
-        transit_ns=max(transit_ns, 0.0),
-        receive_ns_per_message=receive_ns,
-        emit_ns_per_record=emit_ns,
-        consume_ns_per_record=consume_ns,
-    )
+    transit_ns = max(transit_ns, 0.0)
+    costs = CostModel(send_ns, send_ns_per_byte, transit_ns, receive_ns, emit_ns, consume_ns)
     return costs, notes
 
 
 def split_cost(
-    total_ns: npt.NDArray[np.float64], units: IntArray, assumed_fixed_ns: float
+    total_ns: FloatArray, units: IntArray, assumed_fixed_ns: float
 ) -> tuple[float, float, bool]:
     """Split the cost of messages into a fixed part and one for each unit (record or byte).
 
@@ -426,18 +405,13 @@ def _fit_consumers(
         per_record[index] = record_ns
         fixed.append(message_ns)
         if not is_known and not notes:
-            message_us = TYPICAL_COSTS.receive_ns_per_message / 1e3
+            typical_us = TYPICAL_COSTS.receive_ns_per_message / 1e3
             notes.append(
-                f"assumed: a consumer takes up to {message_us:.0f} us for a message; its messages"
+                f"assumed: a consumer takes up to {typical_us:.0f} us for a message; its messages"
                 " are too similar in size to separate the cost per message"
             )
-    return float(np.median(fixed)) if fixed else TYPICAL_COSTS.receive_ns_per_message, tuple(
-        per_record
-    )
-
-
-def _median(values: npt.NDArray[np.int64], otherwise: float) -> float:
-    return float(np.median(values)) if len(values) else otherwise
+    message_ns = float(np.median(fixed)) if fixed else TYPICAL_COSTS.receive_ns_per_message
+    return message_ns, tuple(per_record)
 
 
 def _mean(values: IntArray, otherwise: float) -> float:

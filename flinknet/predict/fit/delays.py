@@ -87,15 +87,10 @@ class DelaysByQuiet:
         between them."""
         group = np.searchsorted(self.from_ns, self.quiet_ns / factor, side="right") - 1
         shares = np.bincount(np.maximum(group, 0), minlength=len(self.spreads_ns))
-        values_ns = np.concatenate(self.spreads_ns)
-        order = np.argsort(values_ns, kind="stable")
-        reached = np.cumsum(np.repeat(shares, [len(each) for each in self.spreads_ns])[order])
-        wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * reached[-1]
-        found: IntArray = values_ns[order][np.searchsorted(reached, wanted)]
-        return found
+        weights = np.repeat(shares, [len(each) for each in self.spreads_ns])
+        return spread_of(np.concatenate(self.spreads_ns), weights)
 
     def times(self, factor: float) -> DelaysByQuiet:
-        """The delays multiplied by a factor."""
         spreads_ns = ((each * factor).astype(np.int64) for each in self.spreads_ns)
         return replace(self, spreads_ns=tuple(spreads_ns))
 
@@ -135,12 +130,8 @@ class Delays:
         )
 
     def awake(self, share: float, more: float = 1.0) -> Delays:
-        """The delays if waking takes `share` of the recorded time.
-
-        Args:
-            more: factor of the number of flushes; used instead of the share if delays are known by
-                idle time.
-        """
+        """The delays if waking takes `share` of the recorded time; where they are known by idle
+        time, if there are `more` times as many flushes."""
         if self.by_quiet is not None:
             return replace(self, spread_ns=self.by_quiet.where_more_pass(more))
         own_ns = np.minimum(self.spread_ns, self.usual_ns)
@@ -148,18 +139,13 @@ class Delays:
         return replace(self, spread_ns=spread_ns.astype(np.int64))
 
     def and_waits(self, waits_ns: IntArray) -> Delays:
-        """The delays plus independent waits for late flushes.
-
-        Args:
-            waits_ns: evenly spaced quantiles; empty for none.
-        """
+        """The delays plus independent waits for late flushes, as evenly spaced quantiles."""
         if not len(waits_ns) or not len(self.spread_ns):
             return replace(self, spread_ns=waits_ns if len(waits_ns) else self.spread_ns)
         sums_ns = self.spread_ns + waits_ns[np.arange(QUANTILES) * _STEP % QUANTILES]
         return replace(self, spread_ns=np.sort(sums_ns))
 
     def times(self, factor: float) -> Delays:
-        """The delays multiplied by a factor."""
         spread_ns = (self.spread_ns * factor).astype(np.int64)
         by_quiet = None if self.by_quiet is None else self.by_quiet.times(factor)
         return replace(self, spread_ns=spread_ns, by_quiet=by_quiet)
@@ -171,10 +157,8 @@ class Delays:
         wide, each = LogLinearHistogram(), len(self.spread_ns)
         filled = np.flatnonzero(latency.counts)
         middles_ns = np.array([sum(bucket_bounds_ns(int(index))) // 2 for index in filled])
-        spread_out = np.maximum(middles_ns[:, None] + self.spread_ns[None, :], 0)
-        np.add.at(
-            wide.counts, bucket_index(spread_out.ravel()), latency.counts[filled].repeat(each)
-        )
+        spread_out = bucket_index(np.maximum(middles_ns[:, None] + self.spread_ns, 0).ravel())
+        np.add.at(wide.counts, spread_out, latency.counts[filled].repeat(each))
         wide.counts = np.diff(np.cumsum(wide.counts) // each, prepend=0)  # whole records
         total_ns = latency.total + round(latency.count * float(self.spread_ns.mean()))
         ends_ns = latency.min + int(self.spread_ns[0]), latency.max + int(self.spread_ns[-1])
@@ -193,12 +177,8 @@ def fit_delays(
     costs: CostModel,
     wakeups: Wakeups | None = None,
 ) -> Delays:
-    """Fit the delays of a run with a rate from its data buffers.
-
-    Args:
-        costs: costs of the simulation; only time beyond them is a delay.
-        wakeups: transit times by the gap before a message; None if they do not depend on it.
-    """
+    """Fit the delays of a run with a rate from its data buffers: time beyond the costs of the
+    simulation. Transit times depend on the gap before a message if there are wakeups."""
     due_ns = _due_ns(sent, buffer_timeout_ns)
     beat_ns = _beat_ns(sent, buffer_timeout_ns)
     beyond_ns, typical_ns = _lateness(sent["at_ns"], due_ns)
@@ -223,21 +203,14 @@ def fit_delays(
     arrived_ns[consumed_at] = sent["at_ns"][sent_at] + transit_ns.astype(np.int64)
     ahead_ns = queued_ns(arrived_ns, consumed["at_ns"], service_ns, consumer)[consumed_at]
     beyond_ns = whole_ns - transit_ns.astype(np.int64) - service_ns[consumed_at] - ahead_ns
-    tails_ns = _tails(beyond_ns, records, sent["at_ns"][sent_at])
+    parts = np.array_split(np.argsort(sent["at_ns"][sent_at], kind="stable"), PARTS)
+    spreads_ns = [spread_of(beyond_ns[part], records[part]) for part in parts]
+    tails_ns = tuple(int(np.quantile(each, 0.99)) for each in spreads_ns if len(each))
     in_order = np.argsort(arrived_ns[consumed_at], kind="stable")
     _, first = np.unique(consumer[consumed_at][in_order], return_index=True)
     at_start_ns = int(ahead_ns[in_order[first]].max(initial=0))
     usual_ns = costs.transit_ns + costs.receive_ns_per_message
     return Delays(spread_of(beyond_ns, records), tails_ns, at_start_ns, usual_ns)
-
-
-def _tails(beyond_ns: IntArray, records: IntArray, at_ns: IntArray) -> tuple[int, ...]:
-    tails_ns = []
-    for part in np.array_split(np.argsort(at_ns, kind="stable"), PARTS):
-        spread_ns = spread_of(beyond_ns[part], records[part])
-        if len(spread_ns):
-            tails_ns.append(int(np.quantile(spread_ns, 0.99)))
-    return tuple(tails_ns)
 
 
 def _lateness(at_ns: IntArray, due_ns: IntArray) -> tuple[IntArray, float]:
@@ -318,11 +291,7 @@ class Flushes:
 
 
 def delays_by_quiet(beyond_ns: IntArray, records: IntArray, quiet_ns: IntArray) -> DelaysByQuiet:
-    """Group the delays of messages by the idle time before them.
-
-    Args:
-        beyond_ns: delay of each message.
-    """
+    """Group the delays of messages (`beyond_ns`) by the idle time before them."""
     from_ns: list[int] = []
     spreads_ns: list[IntArray] = []
     group = np.searchsorted(GROUPS_FROM_NS, quiet_ns, side="right") - 1
@@ -335,7 +304,5 @@ def delays_by_quiet(beyond_ns: IntArray, records: IntArray, quiet_ns: IntArray) 
             first = last + 1
     if not spreads_ns:
         from_ns, spreads_ns = [0], [spread_of(beyond_ns, np.maximum(records, 1))]
-    typical_ns = np.quantile(quiet_ns, (np.arange(QUANTILES) + 0.5) / QUANTILES)
-    return DelaysByQuiet(
-        typical_ns.astype(np.int64), np.array(from_ns, np.int64), tuple(spreads_ns)
-    )
+    typical_ns = np.quantile(quiet_ns, (np.arange(QUANTILES) + 0.5) / QUANTILES).astype(np.int64)
+    return DelaysByQuiet(typical_ns, np.array(from_ns, np.int64), tuple(spreads_ns))

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -93,20 +92,17 @@ def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
     the data buffers do not show it."""
     if buffer_timeout_ns <= 0:
         return ASSUMED_FLUSH_OVERHEAD_NS
-    periods: list[Any] = []
-    for gaps_ns in _gaps_between_flushes(sent):
-        is_next = (gaps_ns > 0.8 * buffer_timeout_ns) & (gaps_ns < 1.5 * buffer_timeout_ns)
-        periods.append(gaps_ns[is_next])
-    periods_ns = np.concatenate(periods or [np.zeros(0, np.int64)])
-    if len(periods_ns) < PERIODS_MIN:
+    gaps_ns = _gaps_between_flushes(sent)
+    is_next = (gaps_ns > 0.8 * buffer_timeout_ns) & (gaps_ns < 1.5 * buffer_timeout_ns)
+    if is_next.sum() < PERIODS_MIN:
         return ASSUMED_FLUSH_OVERHEAD_NS
-    return max(int(np.median(periods_ns)) - buffer_timeout_ns, 0)
+    return max(int(np.median(gaps_ns[is_next])) - buffer_timeout_ns, 0)
 
 
 def beat_ns(sent: EventColumns) -> int | None:
     """Period of the flusher in ns: the time of which gaps between flushes of a channel are
     multiples, or else the most common gap; None if neither shows."""
-    gaps_ns = np.sort(np.concatenate([np.zeros(0, np.int64), *_gaps_between_flushes(sent)]))
+    gaps_ns = np.sort(_gaps_between_flushes(sent))
     if len(gaps_ns) < SAMPLES_MIN:
         return None
     likely_ns = [each for share in GAP_SHARES if (each := _beat_near(gaps_ns, share)) is not None]
@@ -124,7 +120,7 @@ def beat_ns(sent: EventColumns) -> int | None:
 def sooner_share(sent: EventColumns, buffer_timeout_ns: int) -> float:
     """Share of flushes of a channel that follow the one before sooner than a flusher with this
     timeout can flush; 0 for fewer than SAMPLES_MIN flushes."""
-    gaps_ns = np.concatenate([np.zeros(0, np.int64), *_gaps_between_flushes(sent)])
+    gaps_ns = _gaps_between_flushes(sent)
     if len(gaps_ns) < SAMPLES_MIN:
         return 0.0
     return float((gaps_ns < (1 - GAP_TOLERANCE) * buffer_timeout_ns).mean())
@@ -143,10 +139,13 @@ def _beat_near(gaps_ns: IntArray, share: float) -> int | None:
     return int(found_ns) if is_whole.mean() >= MULTIPLES_MIN else None
 
 
-def _gaps_between_flushes(sent: EventColumns) -> Iterator[IntArray]:
+def _gaps_between_flushes(sent: EventColumns) -> IntArray:
+    """Gaps between successive flushes of each channel."""
+    found = [np.zeros(0, np.int64)]
     for own in places_by_channel(sent).values():
         flushed = own[sent["reason"][own] == FlushReason.FLUSH]
-        yield np.diff(np.sort(sent["at_ns"][flushed]))
+        found.append(np.diff(np.sort(sent["at_ns"][flushed])))
+    return np.concatenate(found)
 
 
 def flusher_late_ns(sent: EventColumns, producer_of: Mapping[int, int], beat_ns: int) -> IntArray:
@@ -176,26 +175,17 @@ def _flushes_by_producer(sent: EventColumns, producer_of: Mapping[int, int]) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LateBeats:
-    """Lateness of beats.
-
-    Attributes:
-        beyond_ns: evenly spaced quantiles of the time by which beats exceed the usual one; most are
-            around 0.
-    """
+    """Lateness of beats: evenly spaced quantiles of the time by which they exceed the usual one;
+    most are around 0."""
 
     beyond_ns: IntArray
 
     def times(self, factor: float) -> LateBeats:
-        """The lateness multiplied by a factor."""
         return LateBeats((self.beyond_ns * factor).astype(np.int64))
 
     def mean_ns(self, usual_beat_ns: int) -> int:
-        """Mean lateness of a beat.
-
-        Args:
-            usual_beat_ns: length of most beats. A delay longer than that makes one beat late, and
-                not each of the beats that would have come meanwhile.
-        """
+        """Mean lateness of a beat. A delay longer than most beats makes one beat late, and not each
+        of the beats that would have come meanwhile."""
         return round(float(np.minimum(self.beyond_ns, usual_beat_ns).mean()))
 
     def waits_ns(self, usual_beat_ns: int) -> IntArray:
@@ -207,9 +197,6 @@ class LateBeats:
         so on. So waits longer than a mean beat are as frequent as in the real beats. All other
         records wait less than a mean beat, by an amount that makes the average right, too: half of
         the beats' mean square over their mean.
-
-        Args:
-            usual_beat_ns: length of most beats.
         """
         often = np.minimum(usual_beat_ns / np.maximum(self.beyond_ns, 1), 1.0)
         often /= often.sum()
@@ -234,9 +221,8 @@ def together(parts: Sequence[LateBeats | None]) -> LateBeats | None:
     """Lateness in a job from that in its exchanges, whose flushers run on the same machines; None
     if no exchange shows any."""
     known = [each.beyond_ns for each in parts if each is not None]
-    if not known:
-        return None
-    return LateBeats(np.sort(np.concatenate(known))[len(known) // 2 :: len(known)])
+    step = len(known)
+    return LateBeats(np.sort(np.concatenate(known))[step // 2 :: step]) if known else None
 
 
 def fit_late_beats(
@@ -258,7 +244,14 @@ def fit_late_beats(
     """
     if timeout_ns <= 0:
         return None
-    beyond_ns = _beyond_ns(sent, producer_of, timeout_ns, disturbed) - usual_overhead_ns
+    found = [np.zeros(0, np.int64)]
+    for own in _flushes_by_producer(sent, producer_of):
+        at_ns = sent["at_ns"][own].astype(np.int64)
+        at_ns = at_ns[np.diff(at_ns, prepend=-timeout_ns) > timeout_ns // 2]
+        own_ns = np.diff(at_ns) - timeout_ns
+        is_beat = np.abs(own_ns) <= round(LATE_SHARE_MAX * timeout_ns)
+        found.append(own_ns[is_beat & ~disturbed.hold(at_ns[1:])])
+    beyond_ns = np.concatenate(found) - usual_overhead_ns
     if len(beyond_ns) < BEATS_MIN:
         return None
     late_ns = np.sort(np.maximum(beyond_ns, 0))
@@ -271,35 +264,16 @@ def fit_late_beats(
     return LateBeats(np.where(index >= 0, late_ns[np.maximum(index, 0)], 0))
 
 
-def _beyond_ns(
-    sent: EventColumns, producer_of: Mapping[int, int], timeout_ns: int, disturbed: Intervals
-) -> IntArray:
-    most_ns = round(LATE_SHARE_MAX * timeout_ns)
-    found = [np.zeros(0, np.int64)]
-    for own in _flushes_by_producer(sent, producer_of):
-        at_ns = sent["at_ns"][own].astype(np.int64)
-        at_ns = at_ns[np.diff(at_ns, prepend=-timeout_ns) > timeout_ns // 2]
-        own_ns = np.diff(at_ns) - timeout_ns
-        found.append(own_ns[(np.abs(own_ns) <= most_ns) & ~disturbed.hold(at_ns[1:])])
-    return np.concatenate(found)
-
-
 def fit_pauses(
     sent: EventColumns, resumed: EventColumns, process_of: Mapping[int, str], beat_ns: int | None
 ) -> dict[str, Intervals]:
-    """The pauses of each process that had any.
-
-    Args:
-        process_of: channel to the process of its producer; other channels do not count.
-        beat_ns: period of the flusher; None if unknown.
-    """
+    """The pauses of each process that had any, by the channels of its producers; none where the
+    beat is unknown."""
     if not beat_ns:
         return {}
-    channels: dict[str, list[int]] = {}
-    for channel, name in process_of.items():
-        channels.setdefault(name, []).append(channel)
     found = {}
-    for name, own in channels.items():
+    for name in dict.fromkeys(process_of.values()):
+        own = [channel for channel, process in process_of.items() if process == name]
         pauses = _pauses(of_channels(sent, own), of_channels(resumed, own), beat_ns)
         if len(pauses.starts_ns):
             found[name] = pauses
@@ -321,21 +295,15 @@ def _pauses(sent: EventColumns, resumed: EventColumns, beat_ns: int) -> Interval
     behind = reached[np.searchsorted(at_ns, ended_ns + beat_ns)] - reached[1:-1]
     is_pause = ended_ns - begun_ns > GAP_BEATS * beat_ns
     is_pause &= behind > TIMES_USUAL * usual
-    is_pause &= ~_starved(sent, int(at_ns[-1])).hold(begun_ns)
-    resumed_ns = np.sort(resumed["at_ns"])
-    is_pause &= np.searchsorted(resumed_ns, begun_ns) == np.searchsorted(
-        resumed_ns, ended_ns, side="right"
-    )
-    return Intervals(begun_ns[is_pause], ended_ns[is_pause])
-
-
-def _starved(sent: EventColumns, end_ns: int) -> Intervals:
-    """When data waited for credit on a channel, until its next buffer left."""
-    parts = []
+    starved = []  # data waits for credit on a channel, until its next buffer leaves
     for own in places_by_channel(sent).values():
         waits = (sent["credit_after"][own] == 0) & (sent["backlog_buffers"][own] > 0)
-        parts.append(from_switches(sent["at_ns"][own].astype(np.int64), waits, end_ns))
-    return merged(parts)
+        starved.append(from_switches(at_ns[own], waits, int(at_ns[-1])))
+    is_pause &= ~merged(starved).hold(begun_ns)
+    resumed_ns = np.sort(resumed["at_ns"])
+    before = np.searchsorted(resumed_ns, begun_ns)
+    is_pause &= before == np.searchsorted(resumed_ns, ended_ns, side="right")
+    return Intervals(begun_ns[is_pause], ended_ns[is_pause])
 
 
 def pauses_in_words(pauses: Iterable[Intervals], buffer_timeout_ns: int) -> str:

@@ -65,9 +65,6 @@ class Queued:
         return max(self.mean_ns, self.p99_ns) >= WORTH_A_LOOK_NS
 
 
-NOT_QUEUED = Queued()
-
-
 def queued(sent: EventColumns, to_ns: int) -> Queued:
     """Apply Little's law to each channel: the time that buffers stood in its queue, over their
     number. Between two buffers a queue only grows, so at least the backlog of the first one stood
@@ -86,7 +83,7 @@ def queued(sent: EventColumns, to_ns: int) -> Queued:
         waits_ns.append(float(stood_ns.sum()) / len(own))
         records.append(int(np.maximum(sent["records"][own], 0).sum()))
     if not sum(records):
-        return NOT_QUEUED
+        return Queued()
     order = np.argsort(waits_ns)
     up_to = np.cumsum(np.array(records)[order])
     slowest = order[np.searchsorted(up_to, 0.99 * up_to[-1])]
@@ -99,11 +96,8 @@ def contradiction(
     """A sentence on why a prediction of the recorded setting cannot be true; None if it can.
 
     Waiting that is longer than the predicted latency disproves it. With the time of a message on
-    its way added, and in a p99 without an interval, the model may be off by the usual error.
-
-    Args:
-        way_ns: time of a message on its way and at its consumer.
-        p99_high_ns: upper end of the interval of p99; None if it has none.
+    its way and at its consumer (`way_ns`) added, and in a p99 without an interval, the model may be
+    off by the usual error.
     """
     if latency.mean is None:
         return None
@@ -111,13 +105,11 @@ def contradiction(
         p99_high_ns = latency.p99 * (1 + ERROR_TO_BET_ON)
     implied_ns = found.mean_ns + way_ns
     if max(found.mean_ns, implied_ns / (1 + ERROR_TO_BET_ON)) > latency.mean:
-        return _described("a mean latency", implied_ns, latency.mean)
-    if p99_high_ns is not None and found.p99_ns > p99_high_ns:
-        return _described("a p99", found.p99_ns, p99_high_ns)
-    return None
-
-
-def _described(what: str, implied_ns: float, predicted_ns: float) -> str:
+        what, predicted_ns = "a mean latency", latency.mean
+    elif p99_high_ns is not None and found.p99_ns > p99_high_ns:
+        what, implied_ns, predicted_ns = "a p99", found.p99_ns, p99_high_ns
+    else:
+        return None
     return (
         f"the recorded backlog implies {what} of at least {human_duration(implied_ns)}, and the"
         f" model predicts {human_duration(predicted_ns)}: a consumer is saturated, and how long"
@@ -129,13 +121,7 @@ def queued_ns(
     arrived_ns: IntArray, consumed_ns: IntArray, service_ns: IntArray, consumer: IntArray
 ) -> IntArray:
     """Work, in ns, that lay before the consumer of each message when the message arrived. Delays
-    while a consumer stood still come from the machine and do not count.
-
-    Args:
-        arrived_ns: arrival of each message at its consumer.
-        consumed_ns: when the consumer was done with it.
-        service_ns: time that it takes the consumer.
-    """
+    while a consumer stood still come from the machine and do not count."""
     queued = np.zeros(len(arrived_ns), dtype=np.int64)
     for each in np.unique(consumer).tolist():
         own = np.flatnonzero(consumer == each)
@@ -151,12 +137,8 @@ def queued_ns(
 
 
 def busy_for_ns(at_ns: IntArray, records: IntArray, ns_per_record: float) -> IntArray:
-    """Work, in ns, that lies before a consumer when each of its messages arrives, if it works
-    without a pause.
-
-    Args:
-        at_ns: arrivals of its messages, ascending.
-    """
+    """Work, in ns, that lies before a consumer when each of its messages arrives (`at_ns`,
+    ascending), if it works without a pause."""
     work_ns = np.cumsum(np.maximum(records, 0) * ns_per_record)
     before_ns = np.r_[0.0, work_ns[:-1]]
     done_ns = before_ns + np.maximum.accumulate(at_ns - before_ns)  # begun, of each message
@@ -186,12 +168,8 @@ def busy_ns_per_record(
         is_all_seen: local records are known, too; if not, records from other TaskManagers stand for
             all.
     """
-    found = {}
-    for subtask, each in enumerate(tasks):
-        busy_ns = None if each is None else _ns_per_record(each, is_all_seen)
-        if busy_ns is not None:
-            found[subtask] = busy_ns
-    return found
+    of_tasks = (None if each is None else _ns_per_record(each, is_all_seen) for each in tasks)
+    return {subtask: own for subtask, own in enumerate(of_tasks) if own is not None}
 
 
 def are_idle(tasks: Sequence[Series | None]) -> bool:
@@ -221,23 +199,15 @@ def _ns_per_record(series: Series, is_all_seen: bool) -> float | None:
         return None
     busy_ms_per_s = min(busy_ms_per_s, 1000.0)
     busy_ns = busy_ms_per_s * 1e6 / records_per_s
-    return busy_ns if is_all_seen else busy_ns * _with_local(busy_ms_per_s, _remote_share(series))
-
-
-def _with_local(busy_ms_per_s: float, remote_share: float) -> float:
-    """Factor by which the wait for local records lengthens the time of a remote one, up to the
-    number of records for each remote one. At a task with constant times, records that come at
-    random wait for load / (1 - load) / 2 others.
-    """
-    at_most = 1 / max(remote_share, REMOTE_SHARE_MIN)
-    busy = busy_ms_per_s / 1000
-    if busy >= 1:
-        return at_most
-    remote = busy * remote_share
-    return min(1 + (busy / (1 - busy) - remote / (1 - remote)) / 2, at_most)
-
-
-def _remote_share(series: Series) -> float:
-    """Remote share of a task's input by bytes; 1 if unknown, or if all of it is local."""
+    if is_all_seen:
+        return busy_ns
+    # The wait for local records lengthens the time of a remote one, up to the number of records for
+    # each remote one. At a task with constant times, records that come at random wait for
+    # load / (1 - load) / 2 others. Input whose remote share is unknown, or 0, counts as remote.
     local, remote = (series.increase_per_s(name) for name in (BYTES_IN_LOCAL, BYTES_IN_REMOTE))
-    return remote / (local + remote) if local and remote else 1.0
+    share = remote / (local + remote) if local and remote else 1.0
+    busy, longer = busy_ms_per_s / 1000, 1 / max(share, REMOTE_SHARE_MIN)
+    if busy < 1:
+        own = busy * share
+        longer = min(1 + (busy / (1 - busy) - own / (1 - own)) / 2, longer)
+    return busy_ns * longer

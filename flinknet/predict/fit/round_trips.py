@@ -14,21 +14,19 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flinknet.arrays import EventColumns, IntArray
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import ChannelInfo
 
-from ..intervals import NOTHING, Intervals
+from ..intervals import NOTHING, BoolArray, Intervals
 from . import SAMPLES_MIN
 from .delays import NO_DELAYS, ONE_FLUSH_NS, Delays, Flushes, delays_by_quiet, spread_of
 from .queued import busy_for_ns
 from .wakeups import Wakeups, fit_wakeups, gaps_of, receivers
 from .window_rows import of_channels, of_each, places_by_channel
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+_NONE = np.zeros(0, np.int64)
 
 ASSUMED_CONSUME_NS_PER_RECORD = 20.0
 """Time of a consumer for a record that is assumed if none can be measured, in ns."""
@@ -94,24 +92,16 @@ class RoundTrips:
     gap_ns: IntArray
     quiet_ns: IntArray
 
-    def of(self, consumer: int) -> RoundTrips:
-        """The round trips to one consumer."""
-        return self.where(self.consumer == consumer)
-
     def where(self, keep: BoolArray) -> RoundTrips:
-        """The round trips for which `keep` is true."""
         return RoundTrips(*(getattr(self, each.name)[keep] for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """The typical round trip.
+    """The typical round trip, with `records` that take time in it.
 
     Attributes:
-        total_ns: its length, with records.
-        records: number of records that take time in it.
-        ns_per_record: time for a record, the mean over consumers.
-        low_ns, high_ns: bounds of ns_per_record.
+        ns_per_record: mean over consumers, with its bounds `low_ns` and `high_ns`.
         quick_ns: length of the quickest ones without records, which woke no thread.
     """
 
@@ -127,19 +117,13 @@ class RoundTrip:
         return max(self.total_ns - ns_per_record * self.records, 0.0)
 
     def costs_at(self, costs: CostModel, of_records: float, of_way: float) -> CostModel:
-        """Costs that agree with this round trip.
-
-        Args:
-            of_records: place of the time for a record between its bounds, from 0 to 1.
-            of_way: place of WAY_SHARE between its bounds.
-        """
+        """Costs that agree with this round trip, where the time for a record and WAY_SHARE have
+        these places between their bounds, from 0 to 1."""
         ns_per_record = self.low_ns + of_records * (self.high_ns - self.low_ns)
         least, most = WAY_SHARES
         factor = ns_per_record / self.ns_per_record if self.ns_per_record else 1.0
-        costs = replace(
-            costs,
-            consume_ns_per_record=tuple(factor * each for each in costs.consume_ns_per_record),
-        )
+        consume_ns = tuple(factor * each for each in costs.consume_ns_per_record)
+        costs = replace(costs, consume_ns_per_record=consume_ns)
         share = least + of_way * (most - least)
         return _with_way(costs, self.fixed_ns(ns_per_record), share, self.quick_ns)
 
@@ -191,10 +175,8 @@ def fit_captured(
             "assumed: what the steps on a buffer's way cost, as measured of flinknet's own stack;"
             " no credit came back that belongs to one buffer alone"
         )
-        costs = replace(
-            TYPICAL_COSTS, consume_ns_per_record=(ASSUMED_CONSUME_NS_PER_RECORD,) * consumers
-        )
-        return CapturedCosts(costs, note)
+        assumed_ns = (ASSUMED_CONSUME_NS_PER_RECORD,) * consumers
+        return CapturedCosts(replace(TYPICAL_COSTS, consume_ns_per_record=assumed_ns), note)
     low_ns, ns_per_record, high_ns = _ns_per_record(trips)
     free = trips.where(_is_free(trips, sent, channels, busy_ns))
     is_any_free = len(free.total_ns) >= SAMPLES_MIN
@@ -202,7 +184,7 @@ def fit_captured(
         trips = free
     slopes_ns = np.full(consumers, ns_per_record)
     for each in range(consumers):
-        own = trips.of(each)
+        own = trips.where(trips.consumer == each)
         if len(own.total_ns) >= SAMPLES_MIN and low_ns > 0:
             slopes_ns[each] = _ns_per_record(own)[1]
     without_records_ns = trips.total_ns - slopes_ns[trips.consumer] * trips.company
@@ -262,13 +244,8 @@ def with_busy_tasks(
     *,
     is_idle: bool = False,
 ) -> CapturedCosts:
-    """The costs with the tasks' times for a record by Flink's metrics; without those, a note says
-    what predictions leave out.
-
-    Args:
-        busy_ns: time of each consumer for a record, with its share of the message.
-        is_idle: Flink reports the tasks as idle; only used without times.
-    """
+    """The costs with the tasks' times for a record by Flink's metrics, each with its share of the
+    message; without those, a note says what predictions leave out, unless the tasks are idle."""
     if not busy_ns:
         return replace(found, note=f"{found.note}; {NO_WORK if is_idle else WORK_UNKNOWN}")
     message_ns = found.costs.receive_ns_per_message / records_per_message
@@ -279,14 +256,9 @@ def with_busy_tasks(
     trip = found.round_trip
     if trip is not None:  # credit came back before the work on the records
         mean_ns = float(np.mean(own_ns))
-        trip = RoundTrip(
-            trip.fixed_ns(trip.ns_per_record),
-            0.0,
-            mean_ns,
-            (1 - BUSY_OFF) * mean_ns,
-            (1 + BUSY_OFF) * mean_ns,
-            trip.quick_ns,
-        )
+        low_ns, high_ns = (1 - BUSY_OFF) * mean_ns, (1 + BUSY_OFF) * mean_ns
+        fixed_ns = trip.fixed_ns(trip.ns_per_record)
+        trip = RoundTrip(fixed_ns, 0.0, mean_ns, low_ns, high_ns, trip.quick_ns)
     return replace(found, costs=replace(found.costs, consume_ns_per_record=own_ns), round_trip=trip)
 
 
@@ -300,10 +272,15 @@ def round_trips(
     arguments as in `fit_captured`."""
     gaps_ns = _gaps_between_flushes(sent, channels)
     flushes = Flushes.of(np.sort(sent["at_ns"]) if passed_ns is None else passed_ns)
-    traffic = _Traffic.by_process(sent, channels)
+    traffic: dict[str, tuple[IntArray, IntArray]] = {}  # instants of buffers, records up to them
+    for name in {each.consumer_process for each in channels}:
+        mine = [each.index for each in channels if each.consumer_process == name]
+        passed = of_channels(sent, mine)
+        reached = np.r_[0, np.cumsum(np.maximum(passed["records"], 0))].astype(np.int64)
+        traffic[name] = passed["at_ns"].astype(np.int64), reached
     ends = {each.index: each for each in channels}
     credited = places_by_channel(credit)
-    columns: list[tuple[Any, ...]] = []
+    columns: list[tuple[Any, ...]] = [(_NONE,) * 7]
     for channel, own in places_by_channel(sent).items():
         own = own[np.argsort(sent["at_ns"][own], kind="stable")]
         at_ns = sent["at_ns"][own].astype(np.int64)
@@ -313,14 +290,13 @@ def round_trips(
         which, back_ns = before[1:][is_alone] - 1, credit_ns[1:][is_alone]
         records = np.maximum(sent["records"][own][which], 0).astype(np.int64)
         near_ns = int(np.median(back_ns - at_ns[which])) // 2 if len(which) else 0
-        info = ends[channel]
-        company = traffic[info.consumer_process].records_near(at_ns[which], near_ns)
-        consumer = np.full(len(which), info.consumer)
+        near, reached = traffic[ends[channel].consumer_process]
+        since = np.searchsorted(near, at_ns[which] - near_ns)
+        until = np.searchsorted(near, at_ns[which] + near_ns, side="right")
+        consumer = np.full(len(which), ends[channel].consumer)
         total_ns, gap_ns = back_ns - at_ns[which], gaps_ns[own][which]
-        quiet_ns = flushes.quiet_ns(at_ns[which])
+        company, quiet_ns = reached[until] - reached[since], flushes.quiet_ns(at_ns[which])
         columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns, quiet_ns))
-    if not columns:
-        return RoundTrips(*(_NONE,) * 7)
     return RoundTrips(*(np.concatenate(each) for each in zip(*columns, strict=True)))
 
 
@@ -334,32 +310,6 @@ def _gaps_between_flushes(sent: EventColumns, channels: Sequence[ChannelInfo]) -
     begun_ns = np.empty(len(order), np.int64)
     begun_ns[order] = at_ns[is_new][np.cumsum(is_new) - 1]
     return gaps_of({**sent, "at_ns": begun_ns}, channels)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Traffic:
-    """Instants of the buffers to one process, and the records up to each of them."""
-
-    at_ns: IntArray
-    reached: IntArray
-
-    @classmethod
-    def by_process(cls, sent: EventColumns, channels: Sequence[ChannelInfo]) -> dict[str, _Traffic]:
-        found = {}
-        for name in {each.consumer_process for each in channels}:
-            own = of_channels(
-                sent, [each.index for each in channels if each.consumer_process == name]
-            )
-            reached = np.r_[0, np.cumsum(np.maximum(own["records"], 0))].astype(np.int64)
-            found[name] = cls(own["at_ns"].astype(np.int64), reached)
-        return found
-
-    def records_near(self, sent_ns: IntArray, near_ns: int) -> IntArray:
-        """Number of records within `near_ns` of a buffer, its own included."""
-        first = np.searchsorted(self.at_ns, sent_ns - near_ns)
-        last = np.searchsorted(self.at_ns, sent_ns + near_ns, side="right")
-        found: IntArray = self.reached[last] - self.reached[first]
-        return found
 
 
 def _ns_per_record(trips: RoundTrips) -> tuple[float, float, float]:
@@ -402,6 +352,3 @@ def _with_way(costs: CostModel, round_trip_ns: float, share: float, quick_ns: fl
         transit_ns=there_ns - receive_ns,
         receive_ns_per_message=receive_ns or costs.receive_ns_per_message,
     )
-
-
-_NONE = np.zeros(0, np.int64)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import EventColumns, IntArray
+from flinknet.arrays import EventColumns, FloatArray, IntArray
 from flinknet.config import NetworkConfig
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace import ChannelInfo, RunManifest
@@ -38,8 +38,6 @@ SHALLOW_WAKE_NS = 30_000
 TIMER_SLACK_NS = 50_000
 """Time by which Linux may end any sleep late, in ns."""
 
-FloatArray = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class Wakeups:
@@ -47,8 +45,8 @@ class Wakeups:
     wake, and its consumers to find their data.
 
     Attributes:
-        gaps_ns: times between two messages to a TaskManager, ascending.
-        transit_ns: typical time from SENT to RECEIVED after each gap.
+        gaps_ns, transit_ns: times between two messages to a TaskManager, ascending, and the typical
+            time from SENT to RECEIVED after each.
         awake_receive_ns: `CostModel.receive_ns_per_message` without a gap.
         records_per_s: records to a TaskManager, as recorded.
         record_bytes: mean bytes of a record in a buffer.
@@ -202,11 +200,9 @@ def fit_wakeups(
     may_poll: bool = True,
     is_inferred: bool = False,
 ) -> Wakeups | None:
-    """Fit transit times of messages; None for too few.
+    """Fit transit times (`ways_ns`) of messages by the gaps before them; None for too few.
 
     Args:
-        gaps_ns, ways_ns: gap before each message (`gaps_of`), and its transit time.
-        awake_receive_ns, may_poll: as in Wakeups.
         is_inferred: transit times follow from round trips, which vary for other reasons, too. Then
             the result is None unless they clearly grow with the gap, and the time without a gap
             lies on the line through the shortest and the longest.
@@ -243,17 +239,17 @@ def fit_wakeups(
 
 
 def _grow_with_gaps(ways_ns: Sequence[IntArray], gaps_ns: Sequence[float]) -> bool:
+    """Whether the last group's ways are longer than the first one's, beyond the standard errors of
+    their medians."""
     if len(ways_ns) < 2 or gaps_ns[-1] < GAPS_APART * max(gaps_ns[0], 1.0):
         return False
-    first_ns, last_ns = ways_ns[0], ways_ns[-1]
-    rise_ns = float(np.median(last_ns) - np.median(first_ns))
-    error_ns = np.hypot(_median_error_ns(first_ns), _median_error_ns(last_ns))
-    return rise_ns > BEYOND_NOISE * float(error_ns)
-
-
-def _median_error_ns(ways_ns: IntArray) -> float:
-    low_ns, high_ns = np.quantile(ways_ns, [0.25, 0.75]).tolist()
-    return 0.93 * float(high_ns - low_ns) / float(np.sqrt(len(ways_ns)))
+    ends_ns = ways_ns[0], ways_ns[-1]
+    errors_ns = [
+        0.93 * float(np.subtract(*np.quantile(own, [0.75, 0.25]))) / float(np.sqrt(len(own)))
+        for own in ends_ns
+    ]
+    rise_ns = float(np.median(ends_ns[1]) - np.median(ends_ns[0]))
+    return rise_ns > BEYOND_NOISE * float(np.hypot(errors_ns[0], errors_ns[1]))
 
 
 def _rising(known: IntArray, gaps_ns: IntArray, ways_ns: IntArray) -> list[IntArray]:

@@ -4,39 +4,26 @@ fitted to."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 
 import numpy as np
-import numpy.typing as npt
 
 from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import EventBlock, is_data, lazy_block
 
-from ..intervals import Intervals, from_switches
+from ..intervals import BoolArray, Intervals, from_switches
 from ..ramps import ChannelRamps, Ramps, run_starts
 
-_COLUMNS = (
-    "at_ns",
-    "channel",
-    "point",
-    "kind",
-    "data_type",
-    "reason",
-    "sequence_number",
-    "payload_bytes",
-    "records",
-    "first_record_ns",
-    "last_record_ns",
-    "value",
-)
-_TAP_COLUMNS = (
-    *("at_ns", "channel", "point", "kind", "data_type", "reason", "sequence_number"),
-    *("payload_bytes", "records", "backlog_buffers", "credit_after", "value"),
-)
-_ARRIVAL_COLUMNS = ("channel", "records", "first_record_ns", "last_record_ns")
 _WAIT_COLUMNS = ("at_ns", "channel", "point")
+_ROW_COLUMNS = (
+    *(*_WAIT_COLUMNS, "kind", "data_type", "reason", "sequence_number", "payload_bytes"),
+    *("records", "value"),
+)
+_COLUMNS = (*_ROW_COLUMNS, "first_record_ns", "last_record_ns")
+_TAP_COLUMNS = (*_ROW_COLUMNS, "backlog_buffers", "credit_after")
+_ARRIVAL_COLUMNS = ("channel", "records", "first_record_ns", "last_record_ns")
 
 _SHIFTS_MAX = 8
 """Most credit messages under way when the window begins."""
@@ -85,12 +72,6 @@ class ExchangeRows:
 
         return ExchangeRows(*(own(getattr(self, each.name)) for each in fields(self)))
 
-    def sent_over(self, channels: Sequence[int]) -> ExchangeRows:
-        """Drop the buffers sent and received on other channels."""
-
-        own = self.of(channels)
-        return replace(self, sent=own.sent, received=own.received)
-
     def waited_ns(self, from_ns: int, to_ns: int) -> int:
         """Time that writers waited for buffers, summed over producers."""
         waits = switches(self.waits, TracePoint.WRITER_WAITS, from_ns, to_ns)
@@ -99,14 +80,8 @@ class ExchangeRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """Content of a window.
-
-    Attributes:
-        arrivals: records that came in it, by channel.
-        record_wire_bytes: mean bytes of a record in a buffer, by channel.
-        rows: rows from the start of the window, up to a number.
-        rows_to_ns: instant up to which they are complete.
-    """
+    """Content of a window: arrivals and mean bytes of a record in a buffer, by channel; rows from
+    its start, up to a number, and the instant up to which they are complete."""
 
     arrivals: dict[int, Ramps]
     record_wire_bytes: dict[int, float]
@@ -129,8 +104,7 @@ def read_window(
 
     Args:
         until_ns: latest instant at which records of the window left; None if unknown.
-        rows_max: most rows from each file.
-        rows_to_ns: end of the rows if there are no more.
+        rows_max: most rows from each file; `rows_to_ns` is their end if there are no more.
         with_arrivals: whether to read the arrivals, too, after enough rows.
     """
     arrivals = _Arrivals(from_ns, to_ns)
@@ -142,7 +116,10 @@ def read_window(
                 arrivals.add(EventBlock(block).data_at(TracePoint.SENT))
                 parts.add_waits(block)
                 if count < rows_max:
-                    own = _first_of(block, rows_max)
+                    own, at_ns = block, block["at_ns"]
+                    if len(at_ns) > rows_max:
+                        last_ns = np.partition(at_ns, rows_max - 1)[rows_max - 1]
+                        own = _where(block, at_ns <= last_ns)
                     parts.add(own)
                     count += len(block["at_ns"])
                     if count >= rows_max:
@@ -150,8 +127,8 @@ def read_window(
                         if not with_arrivals:
                             break
     return Window(
-        arrivals.within() if with_arrivals else {},
-        arrivals.record_wire_bytes(),
+        arrivals.whole().within(from_ns, to_ns).by_channel() if with_arrivals else {},
+        {channel: size / count for channel, (size, count) in arrivals.sizes.items()},
         parts.joined(),
         rows_to_ns,
     )
@@ -166,11 +143,8 @@ def read_tap(
     rows_max: int | None = None,
     columns: Sequence[str] = (),
 ) -> ExchangeRows:
-    """Read the rows that a tap or a capture has of some channels; None for all.
-
-    Args:
-        rows_max: rows of the trace to read at most.
-    """
+    """Read the rows that a tap or a capture has of some channels; None for all, and for no limit of
+    rows."""
     columns = (*_TAP_COLUMNS, *columns)
     parts, count = _Parts(columns), 0
     for file in files:
@@ -247,10 +221,10 @@ class _Arrivals:
     def __init__(self, from_ns: int, to_ns: int) -> None:
         self._from_ns, self._to_ns = from_ns, to_ns
         self._parts: list[tuple[IntArray, Ramps]] = []  # channels of ramps, and ramps
-        self._sizes: dict[int, list[int]] = {}  # of each channel: bytes, records
+        self.sizes: dict[int, list[int]] = {}  # of each channel: bytes, records
 
     def add(self, sent: EventColumns, *, with_sizes: bool = True) -> None:
-        """Add the sent buffers of a block, whose rows are sorted by channel."""
+        """Add the sent buffers of a block; rows are sorted by channel."""
         if not len(sent["channel"]):  # then no other column of the block is read
             return
         keep = (sent["channel"] >= 0) & (sent["records"] > 0) & (sent["first_record_ns"] >= 0)
@@ -271,7 +245,7 @@ class _Arrivals:
         payload_bytes = own["payload_bytes"].astype(np.int64)
         sums = (np.add.reduceat(each, starts).tolist() for each in (payload_bytes, records))
         for number, added_bytes, added in zip(channel[starts].tolist(), *sums, strict=True):
-            size = self._sizes.setdefault(number, [0, 0])
+            size = self.sizes.setdefault(number, [0, 0])
             size[0] += added_bytes
             size[1] += added
 
@@ -279,14 +253,6 @@ class _Arrivals:
         """The arrivals of each channel, with whole ramps at the edges of the window."""
         parts, self._parts = self._parts, []
         return ChannelRamps.of(parts).in_order()
-
-    def within(self) -> dict[int, Ramps]:
-        """The arrivals of each channel, cut at the edges of the window."""
-        return self.whole().within(self._from_ns, self._to_ns).by_channel()
-
-    def record_wire_bytes(self) -> dict[int, float]:
-        """Mean bytes of a record in a buffer, by channel."""
-        return {channel: size / count for channel, (size, count) in self._sizes.items()}
 
 
 class _Parts:
@@ -297,7 +263,6 @@ class _Parts:
         self._rows: dict[str, list[EventColumns]] = {each.name: [] for each in fields(ExchangeRows)}
 
     def add(self, block: EventColumns) -> None:
-        """Add the data buffers and the messages of consumers in a block."""
         kind, point = block["kind"], block["point"]
         is_credit = kind == MessageKind.ADD_CREDIT
         for name, keep in (
@@ -318,7 +283,6 @@ class _Parts:
         self._rows["waits"].append({name: block[name][is_wait] for name in _WAIT_COLUMNS})
 
     def joined(self) -> ExchangeRows:
-        """The rows of all blocks."""
         found, none = {}, [np.zeros(0, np.int64)]
         for name, parts in self._rows.items():
             columns = _WAIT_COLUMNS if name == "waits" else self._columns
@@ -326,14 +290,7 @@ class _Parts:
         return ExchangeRows(**found)
 
 
-def _first_of(block: EventColumns, rows_max: int) -> EventColumns:
-    at_ns = block["at_ns"]
-    if len(at_ns) <= rows_max:
-        return block
-    return _where(block, at_ns <= np.partition(at_ns, rows_max - 1)[rows_max - 1])
-
-
-def _where(rows: EventColumns, keep: npt.NDArray[np.bool_]) -> EventColumns:
+def _where(rows: EventColumns, keep: BoolArray) -> EventColumns:
     return {name: values[keep] for name, values in rows.items()}
 
 

@@ -4,21 +4,7 @@ them; at the consumer free buffers, credit to announce, and the place in its gat
 
 from __future__ import annotations
 
-from . import (
-    BARRIER,
-    BEFORE_TAIL,
-    BEHIND_TAIL,
-    CANCEL,
-    DATA,
-    END_OF_DATA,
-    END_OF_PARTITION,
-    HAS_BUFFER,
-    NOTHING,
-    NOWHERE,
-    PRIORITY_BARRIER,
-    RECOVERY,
-    RESUME,
-)
+from .. import kernel
 from .compiling import compile_all
 from .memory import NO_CHANNEL, Channel, Connection, Exchange, Sink, Source
 from .times import set_due
@@ -92,7 +78,7 @@ def recycle_floating(m: Exchange, sink: Sink) -> None:
         sink.listeners_begin += 1
         if m.without_credit:
             connection = Connection(m.words, listener)
-            connection.waits_for_buffer, connection.is_due = HAS_BUFFER, 1
+            connection.waits_for_buffer, connection.is_due = kernel.HAS_BUFFER, 1
             _has_something_to_say(connection)
             return
         channel = Channel(m.words, listener)
@@ -116,7 +102,7 @@ def release(m: Exchange, channel: Channel) -> None:
     channel.free_floating = 0
     for _ in range(floating):
         recycle_floating(m, channel.sink)
-    say(channel, CANCEL)
+    say(channel, kernel.CANCEL)
     connection = channel.connection
     if connection.undelivered < connection.down_begin:
         connection.is_due = 1  # what waits may have been its own
@@ -193,32 +179,16 @@ def close_buffer(m: Exchange, channel: Channel) -> None:
     if segments == 0:
         channel.segments_from, channel.head = emitted, 0
         return
-    place = channel.boundaries_end & m.boundaries_mask
-    channel.boundaries[place] = emitted
+    channel.boundaries[channel.boundaries_end & m.boundaries_mask] = emitted
     channel.boundaries_end += 1
     channel.closed_segments = segments
-
-
-def _fill_buffers(m: Exchange, channel: Channel, end: int) -> None:
-    """Write up to a byte into buffers of the announced size, longer to hold a whole record."""
-    while channel.emitted < end:
-        emitted = channel.emitted
-        if emitted == channel.open_from:
-            rest = m.record_bytes - emitted % m.record_bytes
-            capacity = min(max(rest, channel.buffer_bytes), m.segment_bytes)
-            channel.open_until = emitted + capacity
-        channel.emitted = min(end, channel.open_until)
-        if channel.emitted == channel.open_until:
-            close_buffer(m, channel)
 
 
 def note(m: Exchange, channel: Channel) -> None:
     """Count buffers and events in a subpartition, also for its source, after a change."""
     source, segments = channel.source, _count_segments(m, channel)
     elements = segments + channel.front_event + channel.tail_event
-    elements += channel.has_priority_barrier
-    if channel.barrier_place:
-        elements += 1
+    elements += channel.has_priority_barrier + (1 if channel.barrier_place else 0)
     is_available = 0
     if not channel.is_blocked:
         has_whole = elements > 1 or (elements == 1 and segments == 0)
@@ -258,14 +228,14 @@ def write_barrier(m: Exchange, channel: Channel, is_unaligned: bool) -> None:
     channel.segments_before = _count_segments(m, channel)
     channel.bytes_before = channel.emitted
     is_last = channel.tail_event == 0
-    channel.barrier_place = BEFORE_TAIL if is_last else BEHIND_TAIL
+    channel.barrier_place = kernel.BEFORE_TAIL if is_last else kernel.BEHIND_TAIL
     note(m, channel)
     notify_of_event(channel)
 
 
 def time_barrier_out(m: Exchange, channel: Channel) -> int:
     """PipelinedSubpartition.alignment_timeout: a barrier overtakes data. Returns: its bytes."""
-    channel.barrier_place, channel.has_priority_barrier = NOWHERE, 1
+    channel.barrier_place, channel.has_priority_barrier = kernel.NOWHERE, 1
     note(m, channel)
     notify(channel)
     return channel.bytes_before - channel.polled
@@ -273,15 +243,14 @@ def time_barrier_out(m: Exchange, channel: Channel) -> int:
 
 def notify_of_event(channel: Channel) -> None:
     """Tell the reader of an event that was appended, unless it knows that there is something."""
-    is_told = channel.flush_requested or channel.elements > 2
-    if not is_told and not channel.is_blocked:
+    if not channel.flush_requested and channel.elements <= 2 and not channel.is_blocked:
         notify(channel)
 
 
 def resume_consumption(m: Exchange, channel: Channel) -> None:
     """Let the producer of a channel go on behind an event that blocks it."""
     if channel.connection:
-        say(channel, RESUME)
+        say(channel, kernel.RESUME)
         return
     channel.is_blocked = 0
     note(m, channel)
@@ -290,12 +259,19 @@ def resume_consumption(m: Exchange, channel: Channel) -> None:
 
 
 def emit(m: Exchange, channel: Channel, records: int) -> None:
-    """Write records, and notify the reader when a second buffer is opened."""
-    before = channel.elements
-    if m.debloat_ns:
-        _fill_buffers(m, channel, channel.emitted + records * m.record_bytes)
-    else:
-        channel.emitted += records * m.record_bytes
+    """Write records, and notify the reader when a second buffer is opened. Buffers of an announced
+    size are longer to hold a whole record."""
+    before, end = channel.elements, channel.emitted + records * m.record_bytes
+    while m.debloat_ns and channel.emitted < end:
+        emitted = channel.emitted
+        if emitted == channel.open_from:
+            rest = m.record_bytes - emitted % m.record_bytes
+            capacity = min(max(rest, channel.buffer_bytes), m.segment_bytes)
+            channel.open_until = emitted + capacity
+        channel.emitted = min(end, channel.open_until)
+        if channel.emitted == channel.open_until:
+            close_buffer(m, channel)
+    channel.emitted = end
     note_written(m, channel, before)
 
 
@@ -332,7 +308,7 @@ def _is_event_next(channel: Channel, segments: int) -> bool:
     """Whether an event comes first in a subpartition with a number of data buffers."""
     if channel.front_event or channel.has_priority_barrier:
         return True
-    if channel.barrier_place == BEFORE_TAIL and channel.segments_before == 0:
+    if channel.barrier_place == kernel.BEFORE_TAIL and channel.segments_before == 0:
         return True
     return segments == 0
 
@@ -357,41 +333,41 @@ def poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
 
 def _poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
     if channel.is_blocked and not channel.has_priority_barrier:
-        return NOTHING, 0, 0, 0
+        return kernel.NOTHING, 0, 0, 0
     count, segments = channel.elements, channel.segments
     if count == 0:
         channel.flush_requested = 0
-        return NOTHING, 0, 0, 0
+        return kernel.NOTHING, 0, 0, 0
     while True:
         if count == 1:
             channel.flush_requested = 0
         if channel.has_priority_barrier:
             channel.has_priority_barrier = 0
             count -= 1
-            kind, size = PRIORITY_BARRIER, m.barrier_bytes
+            kind, size = kernel.PRIORITY_BARRIER, m.barrier_bytes
             break
         if channel.front_event:
             channel.front_event, channel.is_blocked = 0, 1
             count -= 1
-            kind, size = RECOVERY, m.recovery_bytes
+            kind, size = kernel.RECOVERY, m.recovery_bytes
             break
-        is_before_tail = channel.barrier_place == BEFORE_TAIL
+        is_before_tail = channel.barrier_place == kernel.BEFORE_TAIL
         if is_before_tail and channel.segments_before == 0:
-            channel.barrier_place, channel.is_blocked = NOWHERE, m.is_blocking
+            channel.barrier_place, channel.is_blocked = kernel.NOWHERE, m.is_blocking
             count -= 1
-            kind, size = BARRIER, m.barrier_bytes
+            kind, size = kernel.BARRIER, m.barrier_bytes
             break
         if segments == 0:
             channel.tail_event = 0
             if channel.barrier_place:
-                channel.barrier_place = BEFORE_TAIL
+                channel.barrier_place = kernel.BEFORE_TAIL
             count -= 1
             if channel.is_finished:
-                kind, size = END_OF_PARTITION, m.end_of_partition_bytes
+                kind, size = kernel.END_OF_PARTITION, m.end_of_partition_bytes
             else:
-                kind, size = END_OF_DATA, m.end_of_data_bytes
+                kind, size = kernel.END_OF_DATA, m.end_of_data_bytes
             break
-        kind = DATA
+        kind = kernel.DATA
         is_closed, end = channel.tail_event == 1, channel.emitted
         has_boundary = channel.boundaries_begin < channel.boundaries_end
         if has_boundary:
@@ -414,11 +390,11 @@ def _poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
                 channel.boundaries_begin += 1
                 channel.segments_from, channel.head = end, 0
         elif size == 0:
-            return NOTHING, 0, 0, 0
+            return kernel.NOTHING, 0, 0, 0
         if size > 0:
             break
         if count == 0:
-            return NOTHING, 0, 0, 0
+            return kernel.NOTHING, 0, 0, 0
     backlog = following = 0
     if count and not channel.is_blocked:
         is_all = channel.flush_requested or channel.tail_event

@@ -43,21 +43,15 @@ def complete(m: Exchange) -> None:
         m.overtaken_total += m.overtaken_bytes
         m.overtaken_max = max(m.overtaken_max, m.overtaken_bytes)
     count_time(m, m.checkpoint_times, m.turn_ns - m.began_ns)
-    _count_travels(m)
-    plan(m, max(m.next_checkpoint_ns, m.turn_ns))
-
-
-def _count_travels(m: Exchange) -> None:
-    """How long barriers travelled, from when they were written. A source that ended while its own
-    were watched says that only when they have left, which may be too late: the run ends."""
-    for number in range(m.channels_count):
+    for number in range(m.channels_count):  # how long barriers travelled, once they were written
         channel = m.channels[number]
         source, travelled = channel.source, channel.travelled
         channel.travelled = 0
         if travelled > 0:
             count_time(m, m.travels, travelled - 1)
             if source.state == FINISHED and source.is_watched:
-                m.ended = ANSWER_MISSING
+                m.ended = ANSWER_MISSING  # it says only when they have left how long they travelled
+    plan(m, max(m.next_checkpoint_ns, m.turn_ns))
 
 
 def acknowledge(m: Exchange) -> None:
@@ -80,8 +74,7 @@ def timeout_ns(m: Exchange) -> int:
 def _write_barriers(m: Exchange, source: Source, is_unaligned: bool) -> None:
     """Write a barrier behind the data of each channel; the next record opens a segment."""
     for place in range(source.outputs_count):
-        channel = source.outputs[place]
-        write_barrier(m, channel, is_unaligned)
+        write_barrier(m, source.outputs[place], is_unaligned)
 
 
 def write_checkpoint(m: Exchange, source: Source, now: int) -> None:
@@ -92,7 +85,7 @@ def write_checkpoint(m: Exchange, source: Source, now: int) -> None:
     _write_barriers(m, source, m.is_unaligned > 0)
     source.written_ns = now
     if m.aligned_timeout_ns:
-        _watch(m, source)
+        source.is_watched, source.times_out_ns = 1, timeout_ns(m)
         m.unconfirmed += 1
 
 
@@ -104,12 +97,7 @@ def pass_barriers(m: Exchange, source: Source, barrier: Barrier) -> None:
     is_unaligned = m.is_unaligned > 0 or has_overtaken
     _write_barriers(m, source, is_unaligned)
     if m.aligned_timeout_ns and not is_unaligned:
-        _watch(m, source)
-
-
-def _watch(m: Exchange, source: Source) -> None:
-    source.is_watched = 1
-    source.times_out_ns = timeout_ns(m)
+        source.is_watched, source.times_out_ns = 1, timeout_ns(m)
 
 
 def watch_barriers(m: Exchange, source: Source, now: int) -> None:
@@ -143,9 +131,7 @@ def take_coordinators_turn(m: Exchange, now: int) -> None:
         return
     running = 0
     for number in range(m.sources_count):
-        source = m.sources[number]
-        if source.state != FINISHED:
-            running += 1
+        running += 1 if m.sources[number].state != FINISHED else 0
     if running == 0:
         m.next_checkpoint_ns = NEVER
         return
@@ -161,12 +147,11 @@ def take_coordinators_turn(m: Exchange, now: int) -> None:
             m.unconfirmed += 1
     for number in range(m.sources_count):
         source = m.sources[number]
-        if source.state != FINISHED:
-            if is_inside_record(m, source):
-                source.has_to_checkpoint = 1
-                m.unconfirmed += 1
-            else:
-                write_checkpoint(m, source, now)
+        if source.state != FINISHED and is_inside_record(m, source):
+            source.has_to_checkpoint = 1
+            m.unconfirmed += 1
+        elif source.state != FINISHED:
+            write_checkpoint(m, source, now)
     for number in range(m.task_managers):
         wake(m, m.managers[number], now)
     if m.unconfirmed == 0:
@@ -257,15 +242,6 @@ def time_out(m: Exchange, sink: Sink, channel: Channel, until: int, now: int) ->
         _take_unaligned(m, sink, channel, until, now)
 
 
-def _forget_announcement(channel: Channel) -> None:
-    sink, kept = channel.sink, 0
-    for place in range(sink.announced_count):
-        if sink.announced[place] != channel:
-            sink.announced[kept] = sink.announced[place]
-            kept += 1
-    sink.announced_count = kept
-
-
 def receive_announcement(m: Exchange, channel: Channel, now: int) -> None:
     """A barrier that may time out has come behind data."""
     sink = channel.sink
@@ -282,11 +258,8 @@ def receive_barrier(
     m: Exchange, channel: Channel, is_unaligned: bool, until: int, now: int
 ) -> None:
     """SingleCheckpointBarrierHandler.receive_barrier: the channel of one that is aligned waits for
-    those of the others; CheckpointBarrierTracker's, if it does not.
-
-    Args:
-        until: the number of the messages that came before it.
-    """
+    those of the others; CheckpointBarrierTracker's, if it does not. It came behind `until`
+    messages."""
     sink = channel.sink
     if not sink.is_aligning:
         _begin(m, sink, now)
@@ -296,8 +269,13 @@ def receive_barrier(
     if m.is_pending:
         channel.travelled = 1 + now - channel.source.written_ns
     _mark_aligned(m, channel, now)
-    if m.aligned_timeout_ns:
-        _forget_announcement(channel)
+    if m.aligned_timeout_ns:  # what was announced has come
+        kept = 0
+        for place in range(sink.announced_count):
+            if sink.announced[place] != channel:
+                sink.announced[kept] = sink.announced[place]
+                kept += 1
+        sink.announced_count = kept
     if m.is_blocking and not is_unaligned:
         sink.blocked[sink.blocked_count] = channel
         sink.blocked_count += 1

@@ -42,11 +42,8 @@ _kept: list[Any] = []
 
 def compile_all(module: dict[str, Any], *inlined: Callable[..., object]) -> None:
     """Compile the functions of a file, each together with its callers, and called by them alone.
-
-    Args:
-        inlined: functions that become a part of each caller, however large they are: a view takes
-            two registers of a call, and the kernel is 5 to 10% slower without.
-    """
+    Inlined ones become a part of each caller, however large they are: a view takes two registers of
+    a call, and the kernel is 5 to 10% slower without."""
     for name, function in module.items():
         if isinstance(function, FunctionType) and function.__module__ == module["__name__"]:
             how = {**_HOW, "no_cpython_wrapper": True, "forceinline": function in inlined}
@@ -76,9 +73,8 @@ def load_kept() -> None:
 class _ByContent(caching._CacheLocator):
     """Machine code is found by the sources that it was made from, wherever they lie: all clones
     and environments of a user share it. numba's own cache looks at one file, by its path, and
-    never at those of the functions that are called.
-
-    It lies in NUMBA_CACHE_DIR, or with the user's caches, as numba's own does at last."""
+    never at those of the functions that are called. It lies in NUMBA_CACHE_DIR, or with the user's
+    caches."""
 
     def __init__(self, function: Callable[..., object], file: str) -> None:
         folder = Path(file).parent
@@ -152,14 +148,8 @@ bits: Callable[[float], int] = intrinsic(_bits)
 
 
 class _Type(types.Type):
-    """A view or a list in compiled functions: a pointer to all words, and an address.
-
-    Attributes:
-        kind: View subclass, or None for a list.
-        element: type of an element of a list.
-        width: words of a record, or of an element.
-        is_rows: whether elements lie in the list, whose words are otherwise their addresses.
-    """
+    """A view or a list in compiled functions: a pointer to all words, and an address. Elements of
+    Rows lie in the list, whose words are otherwise their addresses."""
 
     def __init__(self, hint: Any) -> None:
         inner = get_args(hint)
@@ -254,20 +244,18 @@ def _typing(function: Any, signature: Callable[[Any], Any], *kinds: Any) -> None
             return signature(arguments) if is_own else None
 
 
-def _item_type(own: Any) -> Any:
-    return _signature(own[0].element, own[0], _word)
-
-
-def _store_type(own: Any) -> Any:
-    return _signature(types.none, own[0], _word, own[0].element)
-
-
 def _truth_type(own: Any) -> Any:
     return _signature(types.boolean, *own)
 
 
-_typing(operator.getitem, _item_type, _Type, types.Integer)
-_typing(operator.setitem, _store_type, _Type, types.Integer, types.Type)
+_typing(
+    operator.getitem, lambda own: _signature(own[0].element, own[0], _word), _Type, types.Integer
+)
+_typing(
+    operator.setitem,
+    lambda own: _signature(types.none, own[0], _word, own[0].element),
+    *(_Type, types.Integer, types.Type),
+)
 _typing(bool, _truth_type, _View)
 
 

@@ -7,19 +7,7 @@ buffer waits, with all that was read behind it, and the socket is not read meanw
 
 from __future__ import annotations
 
-from . import (
-    ACKNOWLEDGE,
-    BARRIER,
-    BUFFER_SIZE,
-    DATA,
-    HAS_BUFFER,
-    IS_LISTENING,
-    NEVER,
-    NOTHING,
-    PRIORITY_BARRIER,
-    RESUME,
-    ROOM_MISSING,
-)
+from .. import kernel
 from .channel import (
     append_reader,
     lend,
@@ -58,7 +46,7 @@ def wake(m: Exchange, task_manager: TaskManager, at_ns: int) -> None:
     elif at_ns == task_manager.latest_ns and not _has_passed(m, at_ns, task_manager.latest_asked):
         asked = task_manager.latest_asked
         task_manager.latest_asked = m.turns_asked
-    if due != NEVER:
+    if due != kernel.NEVER:
         task_manager.latest_ns = task_manager.later_ns
         task_manager.latest_asked = task_manager.later_asked
         task_manager.later_ns, task_manager.later_asked = due, task_manager.asked
@@ -110,10 +98,10 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
             end_bytes = connection.sent_bytes + sent_bytes + size + m.header_bytes
             continues = _stage(m, connection, channel, kind, segments, end_bytes, is_in_run & runs)
             is_in_run = runs and continues
-        if kind == NOTHING:
+        if kind == kernel.NOTHING:
             continue
         records = 0
-        if kind == DATA:
+        if kind == kernel.DATA:
             channel.credit -= 1
             records = (polled + size) // m.record_bytes - polled // m.record_bytes
             count_message(m, now, backlog)
@@ -125,8 +113,8 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
         if m.without_credit:  # its channel has no room for it until there is a buffer
             entry.backlog = records
             if connection.down_end - connection.undelivered >= mask:
-                m.ended = ROOM_MISSING
-        elif kind != PRIORITY_BARRIER:
+                m.ended = kernel.ROOM_MISSING
+        elif kind != kernel.PRIORITY_BARRIER:
             message = channel.ring[channel.sent & m.ring_mask]
             channel.sent += 1
             message.kind, message.records, message.size = kind, records, size
@@ -185,16 +173,16 @@ def receive_up(m: Exchange, connection: Connection, now: int) -> int:
             channel.credit += entry.says
             if not channel.is_enqueued and may_send(channel):
                 append_reader(connection, channel)
-        elif entry.says == RESUME:
+        elif entry.says == kernel.RESUME:
             channel.is_blocked = 0
             note(m, channel)
             notify(channel)
-        elif entry.says == ACKNOWLEDGE:
+        elif entry.says == kernel.ACKNOWLEDGE:
             channel.source.unacknowledged -= 1
-        elif entry.says <= BUFFER_SIZE:
-            channel.buffer_bytes = BUFFER_SIZE - entry.says
+        elif entry.says <= kernel.BUFFER_SIZE:
+            channel.buffer_bytes = kernel.BUFFER_SIZE - entry.says
     connection.up_begin = connection.up_end = 0
-    return NEVER
+    return kernel.NEVER
 
 
 def _append_up(connection: Connection, channel: Channel, credit: int, at_ns: int) -> None:
@@ -211,7 +199,7 @@ def pump_down(m: Exchange, connection: Connection, now: int) -> None:
     control, creditors = connection.control, connection.creditors
     for place in range(connection.control_count):
         channel, what = control[place].channel, control[place].says
-        if what == BUFFER_SIZE:
+        if what == kernel.BUFFER_SIZE:
             what -= channel.to_announce
             channel.to_announce = 0
         _append_up(connection, channel, what, at_ns)
@@ -262,21 +250,15 @@ def _stage(
     sent_bytes: int,
     is_in_run: bool,
 ) -> bool:
-    """Keep the segments of a message that was polled until the socket has taken it.
-
-    Args:
-        segments: number that left the subpartition: its own, and empty rests of earlier ones.
-        sent_bytes: bytes up to its end.
-        is_in_run: whether it comes back together with the one before it.
-
-    Returns: whether more may come back together with it.
-    """
-    own = channel.is_taken_whole if kind == DATA else 0
+    """Keep the segments of a message that was polled until the socket has taken it: its own, and
+    empty rests of earlier ones. Within a run it comes back together with the one before it.
+    Returns: whether more may come back together with it."""
+    own = channel.is_taken_whole if kind == kernel.DATA else 0
     rests = segments - own
     if rests and channel.last_staged > connection.staged_begin:
         _staged(connection, channel.last_staged - 1).segments += rests
         lend(m, channel, rests)
-    if kind != DATA:
+    if kind != kernel.DATA:
         return False
     is_in_run = is_in_run and rests == 0
     if not is_in_run:
@@ -312,7 +294,7 @@ def receive_down(m: Exchange, connection: Connection, now: int) -> int:
         entry = connection.down[connection.down_begin & mask]
         if entry.piece != piece:
             if _is_stopped(connection):
-                return NEVER
+                return kernel.NEVER
             if left <= 0 or entry.arrives_ns > now:
                 return entry.arrives_ns
             piece = entry.piece
@@ -327,7 +309,7 @@ def receive_down(m: Exchange, connection: Connection, now: int) -> int:
             m.stops += 1
     if not _is_stopped(connection):
         connection.down_begin = connection.down_end = connection.undelivered = 0
-    return NEVER
+    return kernel.NEVER
 
 
 def deliver_waiting(m: Exchange, connection: Connection) -> None:
@@ -349,7 +331,7 @@ def deliver_waiting(m: Exchange, connection: Connection) -> None:
 def _finds_buffer(connection: Connection, sink: Sink) -> bool:
     """StagedBuffer.find_memory: take a buffer for the first message that has none, or wait for one.
     Returns: whether there is one."""
-    if connection.waits_for_buffer == HAS_BUFFER:
+    if connection.waits_for_buffer == kernel.HAS_BUFFER:
         connection.waits_for_buffer = 0
         return True
     if connection.waits_for_buffer:
@@ -357,7 +339,7 @@ def _finds_buffer(connection: Connection, sink: Sink) -> bool:
     if sink.pool_free > 0:
         sink.pool_free -= 1
         return True
-    connection.waits_for_buffer = IS_LISTENING
+    connection.waits_for_buffer = kernel.IS_LISTENING
     sink.listeners[sink.listeners_end & sink.gate_mask] = connection.at
     sink.listeners_end += 1
     return False
@@ -369,9 +351,9 @@ def _deliver(m: Exchange, connection: Connection) -> bool:
     number = connection.undelivered & connection.slots_mask
     entry, has_credit = connection.down[number], m.without_credit == 0
     channel, kind = entry.channel, entry.kind
-    if kind == DATA and not has_credit and not _finds_buffer(connection, channel.sink):
+    if kind == kernel.DATA and not has_credit and not _finds_buffer(connection, channel.sink):
         return False
-    if kind == PRIORITY_BARRIER:  # is read before the messages that have come
+    if kind == kernel.PRIORITY_BARRIER:  # is read before the messages that have come
         channel.barrier_behind = channel.received
         queue_barrier(channel)
     else:
@@ -381,13 +363,13 @@ def _deliver(m: Exchange, connection: Connection) -> bool:
             channel.sent = channel.received
             message.kind, message.records, message.is_floating = kind, entry.backlog, 1
             message.size = entry.size - m.header_bytes
-        elif kind == DATA:  # BufferManager.take
+        elif kind == kernel.DATA:  # BufferManager.take
             message.is_floating = 1 if channel.free_floating > 0 else 0
             channel.free_floating -= message.is_floating
             channel.free_exclusive -= 1 - message.is_floating
         if not channel.is_queued:
             queue_channel(channel)
-        if kind == BARRIER and m.aligned_timeout_ns:
+        if kind == kernel.BARRIER and m.aligned_timeout_ns:
             channel.has_announcement = 1
             queue_barrier(channel)
     if has_credit:

@@ -28,15 +28,6 @@ from .times import due_ns, earliest_ns, next_due, set_due
 from .writer import next_record_ns, opening_ramp
 
 
-def _next_exchange(job: Job) -> Exchange:
-    """The exchange that has the next turn; of several at one instant the one farthest down."""
-    found = job.exchanges[0]
-    for number in range(1, job.exchanges_count):
-        if earliest_ns(job.exchanges[number].wakes) <= earliest_ns(found.wakes):
-            found = job.exchanges[number]
-    return found
-
-
 def _follow_segments(source: Source, channel: Channel, from_ns: int) -> None:
     """Lay down when a record opens the next segment, if that is new, not before an instant."""
     if due_ns(source.segments_due, channel.place) != NEVER:
@@ -60,13 +51,7 @@ def _wake_writer(link: Link, now: int) -> None:
 
 def _write_onwards(link: Link, taken: int, records: int, at_ns: int, delay_ns: int) -> None:
     """Let records that a task makes of others come to the channels of a link, one after the other,
-    when each is done.
-
-    Args:
-        taken: records before these.
-        at_ns: begin of the first.
-        delay_ns: cost of each.
-    """
+    when each is done: after `taken` others, from an instant on, with a cost for each."""
     source = link.source
     written = link.written_after[taken - 1] if taken else 0
     for number in range(records):
@@ -115,24 +100,6 @@ def _pass_barriers_on(sink: Sink, now: int) -> None:
     sink.relay.seen_barriers = sink.alignments
 
 
-def _withhold(link: Link, from_ns: int) -> None:
-    """Take back the arrivals of a link after an instant."""
-    source = link.source
-    for place in range(source.outputs_count):
-        channel = source.outputs[place]
-        ramp, end = channel.ramp, channel.ramp_end
-        link.withheld[place] = end
-        while ramp < end and ramp.first_ns <= from_ns:
-            ramp = ramp.next
-        if ramp == end:
-            continue
-        channel.ramp_end = ramp
-        if channel.ramp == ramp:
-            set_due(source.records_due, place, NEVER)
-        if channel.opens_ramp >= ramp:
-            set_due(source.segments_due, place, NEVER)
-
-
 def _release(link: Link, since_ns: int, now: int) -> None:
     """Let the arrivals that were withheld come, as much later as they were."""
     source = link.source
@@ -153,7 +120,8 @@ def _release(link: Link, since_ns: int, now: int) -> None:
 
 
 def _wait(link: Link, since_ns: int) -> None:
-    """A writer waits for buffers: its task stops where it is."""
+    """A writer waits for buffers: its task stops where it is, and what it would write later to any
+    exchange is withheld."""
     link.waits_since_ns = since_ns
     relay = link.relay
     if relay.sink.is_held_up:
@@ -161,7 +129,21 @@ def _wait(link: Link, since_ns: int) -> None:
     relay.sink.is_held_up = 1
     relay.held_up_ns = since_ns
     for number in range(relay.links_count):
-        _withhold(relay.links[number], since_ns)
+        own = relay.links[number]
+        source = own.source
+        for place in range(source.outputs_count):
+            channel = source.outputs[place]
+            ramp, end = channel.ramp, channel.ramp_end
+            own.withheld[place] = end
+            while ramp < end and ramp.first_ns <= since_ns:
+                ramp = ramp.next
+            if ramp == end:
+                continue
+            channel.ramp_end = ramp
+            if channel.ramp == ramp:
+                set_due(source.records_due, place, NEVER)
+            if channel.opens_ramp >= ramp:
+                set_due(source.segments_due, place, NEVER)
 
 
 def _go_on(link: Link, now: int) -> None:
@@ -261,20 +243,6 @@ def _confirm(job: Job, now: int) -> None:
         complete(first)
 
 
-def _receive_all(m: Exchange, task_manager: TaskManager, now: int) -> None:
-    """Read messages that have come to the ends of connections."""
-    ends, arrivals = task_manager.ends, task_manager.arrivals
-    place = next_due(arrivals, 0, now)
-    while place >= 0:
-        end = ends[place]
-        if end.is_upstream:
-            next_ns = receive_up(m, end.connection, now)
-        else:
-            next_ns = receive_down(m, end.connection, now)
-        set_due(arrivals, place, next_ns)
-        place = next_due(arrivals, place + 1, now)
-
-
 def _pump_all(m: Exchange, task_manager: TaskManager, now: int) -> int:
     """Send what waits at the ends of connections. Returns: when that is done."""
     ends, unsent = task_manager.ends, task_manager.unsent
@@ -300,16 +268,23 @@ def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
     task_manager.idle_ns += now - task_manager.free_since_ns
     if m.is_disturbed:
         now = held_up_until(task_manager, now)
-    _receive_all(m, task_manager, now)
-    next_ns = earliest_ns(task_manager.arrivals)
+    ends, arrivals = task_manager.ends, task_manager.arrivals
+    place = next_due(arrivals, 0, now)
+    while place >= 0:
+        end = ends[place]
+        if end.is_upstream:
+            next_ns = receive_up(m, end.connection, now)
+        else:
+            next_ns = receive_down(m, end.connection, now)
+        set_due(arrivals, place, next_ns)
+        place = next_due(arrivals, place + 1, now)
+    next_ns = earliest_ns(arrivals)
     for place in range(task_manager.own_sources_count):
         source = task_manager.own_sources[place]
         if m.is_max_rate:
             now, again_ns = step_at_max_rate(m, source, now)
         else:
-            now, again_ns = step_source(
-                m, task_manager.own_sources[place], now, task_manager.idle_ns
-            )
+            now, again_ns = step_source(m, source, now, task_manager.idle_ns)
         next_ns = min(next_ns, again_ns)
     sinks = task_manager.own_sinks
     for place in range(task_manager.own_sinks_count):
@@ -346,15 +321,9 @@ def _next_task_manager(m: Exchange, now: int) -> TaskManager:
 
 @kept_on_disk
 def run(memory: Ints) -> int:
-    """Run the exchanges of a job to their end; several wait for each other.
-
-    There is one call of `_turn`, so that it becomes part of the loop, which saves a tenth.
-
-    Args:
-        memory: a Job at its first word, laid out by `fast_path`.
-
-    Returns: DONE, or why it must be run otherwise, or by the simulator.
-    """
+    """Run the exchanges of a job to their end; several wait for each other. The memory has the Job
+    at its first word. There is one call of `_turn`, so that it becomes part of the loop, which
+    saves a tenth. Returns: DONE, or why it must be run otherwise, or by the simulator."""
     words: Words = pointer(memory)
     job = Job(words, FIRST)
     for number in range(job.exchanges_count):
@@ -365,8 +334,11 @@ def run(memory: Ints) -> int:
             notify(m.channels[place])
     m, is_joined = job.exchanges[0], job.exchanges_count > 1
     while True:
-        if is_joined:
-            m = _next_exchange(job)
+        if is_joined:  # the exchange that is due first; of several the one farthest down
+            m = job.exchanges[0]
+            for number in range(1, job.exchanges_count):
+                if earliest_ns(job.exchanges[number].wakes) <= earliest_ns(m.wakes):
+                    m = job.exchanges[number]
         now = earliest_ns(m.wakes)
         if now == NEVER:
             break

@@ -24,21 +24,15 @@ def rest(sink: Sink, now: int) -> None:
     sink.idle_since_ns = sink.marked_ns
 
 
-def _measure(sink: Sink, now: int) -> int:
-    """ThroughputCalculator.evaluate. Returns: bytes per second since the last look."""
-    idle_ns = sink.idle_before_ns
+def _size(m: Exchange, sink: Sink, now: int) -> int:
+    """BufferDebloater.recalculate. Returns: the size to announce; 0 for none."""
+    idle_ns = sink.idle_before_ns  # ThroughputCalculator.evaluate: the rate since the last look
     if sink.idle_since_ns >= 0:
         idle_ns += now - sink.idle_since_ns
     counted_ms = (now - sink.seen_ns - idle_ns + sink.seen_idle_ns) // _NS_PER_MS
     if counted_ms > 0:
-        size = sink.read_bytes - sink.seen_bytes
-        sink.seen_rate = size * 1000 // counted_ms
+        sink.seen_rate = (sink.read_bytes - sink.seen_bytes) * 1000 // counted_ms
     sink.seen_ns, sink.seen_bytes, sink.seen_idle_ns = now, sink.read_bytes, idle_ns
-    return sink.seen_rate
-
-
-def _size(m: Exchange, sink: Sink, now: int) -> int:
-    """BufferDebloater.recalculate. Returns: the size to announce; 0 for none."""
     inputs, buffers = sink.inputs, 0
     for number in range(sink.inputs_count):  # InputChannel.buffers_in_use
         channel = inputs[number]
@@ -47,7 +41,7 @@ def _size(m: Exchange, sink: Sink, now: int) -> int:
             buffers += max(0, channel.required - m.exclusive_buffers)
         else:
             buffers += channel.segments
-    wanted = _measure(sink, now) * m.target_ms // 1000
+    wanted = sink.seen_rate * m.target_ms // 1000
     size = sink.wanted_bytes
     size += m.newest_share * (min(wanted / max(1, buffers), 2 * size) - size)
     smallest, largest = m.smallest_bytes, m.segment_bytes
@@ -61,22 +55,9 @@ def _size(m: Exchange, sink: Sink, now: int) -> int:
     return 0
 
 
-def _announce(sink: Sink, size: int) -> None:
-    """Tell the producers of a sink, those of the same TaskManager at once."""
-    for place in range(sink.inputs_count):
-        channel = sink.inputs[place]
-        if channel.is_released:
-            continue
-        if not channel.connection:
-            channel.buffer_bytes = size
-            continue
-        if channel.to_announce == 0:
-            say(channel, BUFFER_SIZE)
-        channel.to_announce = size
-
-
 def take_debloaters_turn(m: Exchange, timer: TaskManager, now: int) -> None:
-    """BufferDebloating.handle_deadline, for the gates of a TaskManager."""
+    """BufferDebloating.handle_deadline, for the gates of a TaskManager. Producers in the same
+    TaskManager hear of a new size at once."""
     set_due(m.wakes, timer.number, NEVER)
     open_inputs = 0
     for place in range(m.sinks_count):
@@ -86,10 +67,17 @@ def take_debloaters_turn(m: Exchange, timer: TaskManager, now: int) -> None:
     task_manager = m.managers[timer.number - m.task_managers - 1]
     for place in range(task_manager.own_sinks_count):
         sink = task_manager.own_sinks[place]
-        if sink.open_inputs > 0:
-            size = _size(m, sink, now)
-            if size:
-                _announce(sink, size)
+        size = _size(m, sink, now) if sink.open_inputs > 0 else 0
+        for number in range(sink.inputs_count if size else 0):
+            channel = sink.inputs[number]
+            if channel.is_released:
+                continue
+            if not channel.connection:
+                channel.buffer_bytes = size
+                continue
+            if channel.to_announce == 0:
+                say(channel, BUFFER_SIZE)
+            channel.to_announce = size
     wake(m, task_manager, now)
     m.turns_asked += 1
     timer.asked = m.turns_asked

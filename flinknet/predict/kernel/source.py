@@ -79,11 +79,11 @@ def await_acknowledgement(m: Exchange, source: Source, now: int) -> int:
     source.state = FINISHED
     if source.is_watched:  # its part is done; its barriers may time out all the same
         acknowledge(m)
-    low = source.outputs
     for place in range(source.outputs_count):
-        low[place].is_finished = low[place].tail_event = 1
-        note(m, low[place])
-        notify(low[place])
+        channel = source.outputs[place]
+        channel.is_finished = channel.tail_event = 1
+        note(m, channel)
+        notify(channel)
     return source.times_out_ns
 
 
@@ -132,8 +132,7 @@ def step_source(m: Exchange, source: Source, now: int, idle_ns: int) -> tuple[in
     """SimulatedSource.step. Returns: when that is done, and when to step again."""
     if source.state != RUNNING:
         return now, await_acknowledgement(m, source, now)
-    is_idle = now < source.again_ns and source.available == 0
-    if is_idle and not m.steps_at_records:
+    if now < source.again_ns and source.available == 0 and not m.steps_at_records:
         return now, source.again_ns
     first_ns = min(earliest_ns(source.records_due), source.end_ns)
     emitted = 0
@@ -165,25 +164,6 @@ def step_source(m: Exchange, source: Source, now: int, idle_ns: int) -> tuple[in
     return now, next_ns
 
 
-def _write_batch(m: Exchange, source: Source, now: int) -> int:
-    """Write the next batch as far as there are buffers. Returns: its records."""
-    outputs, batch, written = source.outputs, source.batch, 0
-    for place in range(source.outputs_count):
-        records = batch[place]
-        if records == 0:
-            continue
-        channel = outputs[place]
-        ramp = channel.ramp_end
-        ramp.records = records
-        ramp.first_ns = ramp.last_ns = now
-        channel.ramp_end = ramp.next
-        channel.waiting_until = channel.emitted + records * m.record_bytes
-        written += records
-    source.batch = moved_list(batch, source.outputs_count)
-    write_waiting(m, source, 0)
-    return written
-
-
 def step_at_max_rate(m: Exchange, source: Source, now: int) -> tuple[int, int]:
     """SimulatedSource's steps in one turn. Returns: when they are done, and when to step again."""
     for _ in range(m.steps_per_turn):
@@ -201,9 +181,22 @@ def step_at_max_rate(m: Exchange, source: Source, now: int) -> tuple[int, int]:
         if source.batch.at == source.batches_end:
             end_data(m, source)
             continue
-        records = _write_batch(m, source, now)
+        written, batch = 0, source.batch  # as far as there are buffers
+        for place in range(source.outputs_count):
+            records = batch[place]
+            if records == 0:
+                continue
+            channel = source.outputs[place]
+            ramp = channel.ramp_end
+            ramp.records = records
+            ramp.first_ns = ramp.last_ns = now
+            channel.ramp_end = ramp.next
+            channel.waiting_until = channel.emitted + records * m.record_bytes
+            written += records
+        source.batch = moved_list(batch, source.outputs_count)
+        write_waiting(m, source, 0)
         source.has_waited = 1 if is_blocked(source) else 0
-        now += int(records * m.emit_ns_per_record)
+        now += int(written * m.emit_ns_per_record)
     return now, now
 
 

@@ -176,11 +176,8 @@ def take_records(m: Exchange, channel: Channel, records: int, begin_ns: int, del
 
 @kept_on_disk
 def count_batches(memory: Ints, batch_records: int) -> None:
-    """Find the batches of a source: records in the order in which they come.
-
-    Args:
-        memory: Batches, with room for the counts of all channels for each batch.
-    """
+    """Find the batches of a source: records in the order in which they come. The memory begins with
+    its Batches, with room for the counts of all channels for each batch."""
     batches = Batches(pointer(memory), FIRST)
     due, counts, left = batches.due, batches.counts, batch_records
     while earliest_ns(due) != NEVER:

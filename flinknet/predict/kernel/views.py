@@ -45,11 +45,7 @@ def word(meaning: str) -> Any:
 
 
 class View:
-    """A record in memory: its fields are the words from an address on.
-
-    Attributes:
-        at: address of the first word.
-    """
+    """A record in memory: its fields are the words from an address on (`at`)."""
 
     __slots__ = ("at", "words")
     fields: ClassVar[dict[str, _Word]] = {}
@@ -149,11 +145,7 @@ def float_bits(value: float) -> int:
 
 
 class KernelMemory:
-    """Words that are handed out once, and filled by address.
-
-    Args:
-        reserved: least number of words to come.
-    """
+    """Words that are handed out once, and filled by address; so many at least are to come."""
 
     def __init__(self, reserved: int = 0) -> None:
         self._array = np.zeros(reserved + (1 << 16), np.int64)

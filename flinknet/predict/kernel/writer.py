@@ -82,26 +82,6 @@ def write_waiting(m: Exchange, source: Source, first: int) -> None:
                 return
 
 
-def take_until(source: Source, until_ns: int, most: int) -> int:
-    """Take the records of a source that came up to an instant, to be written later. Returns: their
-    number.
-
-    Args:
-        most: of a channel; more are taken where they have come evenly.
-    """
-    outputs, due, taken = source.outputs, source.records_due, 0
-    place = next_due(due, 0, until_ns)
-    while place >= 0:
-        channel = outputs[place]
-        _touch(source, channel)
-        records = records_until(channel, until_ns, most)
-        channel.taken += records
-        taken += records
-        set_due(due, place, next_record_ns(channel))
-        place = next_due(due, place + 1, until_ns)
-    return taken
-
-
 def _touch(source: Source, channel: Channel) -> None:
     """Note a channel whose records are taken, and the position of its arrivals."""
     if channel.taken > 0:
@@ -148,16 +128,6 @@ def _take_batch(m: Exchange, source: Source) -> int:
     return most
 
 
-def write_taken(m: Exchange, source: Source) -> None:
-    """Write the records that were taken, for which there are buffers."""
-    for place in range(source.touched_count):
-        channel = source.touched[place]
-        emit(m, channel, channel.taken)
-        channel.taken = 0
-        _flush_or_follow(m, source, channel)
-    source.touched_count = 0
-
-
 def _write_batch(m: Exchange, source: Source, records: int) -> int:
     """Write records that were taken as far as there are buffers, one batch at most; the others are
     put back. Returns: the number of records in the batch."""
@@ -175,23 +145,32 @@ def _write_batch(m: Exchange, source: Source, records: int) -> int:
 def _take(m: Exchange, source: Source, until_ns: int) -> int:
     """Write records that came up to an instant: all, if there are buffers for them; if not, one
     batch, whose rest may have to wait. Returns: their number."""
-    records = take_until(source, until_ns, source.most_records)
+    outputs, due, records = source.outputs, source.records_due, 0
+    place = next_due(due, 0, until_ns)
+    while place >= 0:
+        channel = outputs[place]
+        _touch(source, channel)
+        taken = records_until(channel, until_ns, source.most_records)
+        channel.taken += taken
+        records += taken
+        set_due(due, place, next_record_ns(channel))
+        place = next_due(due, place + 1, until_ns)
     if _fits(m, source):
-        write_taken(m, source)
+        for place in range(source.touched_count):
+            channel = source.touched[place]
+            emit(m, channel, channel.taken)
+            channel.taken = 0
+            if m.timeout_ns == 0:
+                flush(m, channel)
+            elif not m.steps_at_records:
+                follow_segment(m, source, channel, channel.emitted)
+        source.touched_count = 0
     else:
         records = _write_batch(m, source, records)
     is_last = earliest_ns(source.records_due) == NEVER
     if is_last and until_ns >= source.end_ns:
         source.has_ended = 1
     return records
-
-
-def _flush_or_follow(m: Exchange, source: Source, channel: Channel) -> None:
-    """After records were written: with timeout 0 they leave; else the next segment is followed."""
-    if m.timeout_ns == 0:
-        flush(m, channel)
-    elif not m.steps_at_records:
-        follow_segment(m, source, channel, channel.emitted)
 
 
 def follow_segment(m: Exchange, source: Source, channel: Channel, reached: int) -> None:

@@ -57,9 +57,6 @@ OPENING_NS = 1_000_000
 EVENTS_PER_BUFFER = 5
 """Events of a buffer: sent, received, consumed; credit announced and received."""
 
-EVENTS_PER_END = EVENTS_PER_BUFFER + 5
-"""Further events of a channel, at most: it is opened, ends, and its last buffer is one more."""
-
 _BUSY_MAX = 0.6
 
 
@@ -68,10 +65,9 @@ class ChannelLaw:
     """The settings that determine the buffers of a channel.
 
     Attributes:
-        first_ns: instant of its first record; `gap_ns`: from one record to the next.
+        first_ns, gap_ns: instant of its first record, and time from one record to the next.
         record_bytes: size of a record in a buffer.
-        timeout_ns: 0: each record leaves at once; -1: full buffers only.
-        beat_ns: the first beat of the flusher; `period_ns`: from one beat to the next.
+        beat_ns: the first beat of the flusher.
         credit: buffers that the consumer has for it.
     """
 
@@ -113,7 +109,7 @@ class ChannelLaw:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffers:
-    """Data buffers that left one after the other; columns int64. `free_buffers` are those of the
+    """Data buffers that left in this order; int64 columns. `free_buffers` are those of the
     consumer before it took a buffer; its credit is announced at `credit_ns`."""
 
     sequence_number: IntArray
@@ -135,11 +131,8 @@ class Buffers:
 
 
 class SyntheticChannel:
-    """Makes the buffers of a channel, slice by slice.
-
-    Attributes:
-        sent_ns, received_ns: instants of the last one; 0 before the first.
-    """
+    """Makes the buffers of a channel, slice by slice; `sent_ns` and `received_ns` are instants of
+    the last one, 0 before the first."""
 
     def __init__(self, law: ChannelLaw) -> None:
         self.law = law
@@ -163,8 +156,7 @@ class SyntheticChannel:
         due_ns, ends, reason = self._cuts(until_ns, is_end=is_end)
         starts = np.r_[self._bytes, ends[:-1]] if len(ends) else ends
         keep = ends > starts
-        if not keep.all():
-            due_ns, ends, starts, reason = due_ns[keep], ends[keep], starts[keep], reason[keep]
+        due_ns, ends, starts, reason = due_ns[keep], ends[keep], starts[keep], reason[keep]
         if len(ends):
             self._bytes = int(ends[-1])
         self._made_ns = until_ns - 1
@@ -214,8 +206,15 @@ class SyntheticChannel:
         number = self.buffers + np.arange(count)
         first, end = starts // law.record_bytes, ends // law.record_bytes
         records = end - first
-        late_ns, ways_ns, takes_ns = self._durations(number, records)
-        earliest_ns = due_ns + late_ns
+        base = np.uint64((law.seed * 1_000_003 + law.channel * 0x632BE59BD9B4E019) % 2**64)
+        dice = number.astype(np.uint64) * _PRIME + base  # splitmix64: 64 even bits for each buffer
+        dice = (dice ^ (dice >> np.uint64(30))) * _MIX_1
+        dice = (dice ^ (dice >> np.uint64(27))) * _MIX_2
+        dice ^= dice >> np.uint64(31)
+        earliest_ns = due_ns + LATE_NS + _share(dice, 0, LATE_SPREAD_NS)
+        ways_ns = WAY_NS + _share(dice, 16, WAY_SPREAD_NS)
+        takes_ns = TAKE_NS + TAKE_NS_PER_RECORD * records + _share(dice, 32, TAKE_SPREAD_NS)
+        takes_ns += PAUSE_NS * ((dice >> np.uint64(48)) % np.uint64(PAUSE_EVERY) == 0)
         sent_ns, received_ns, consumed_ns, credit_ns, credit_received_ns = self._flow(
             earliest_ns, ways_ns, takes_ns
         )
@@ -249,10 +248,8 @@ class SyntheticChannel:
     def _flow(
         self, earliest_ns: IntArray, ways_ns: IntArray, takes_ns: IntArray
     ) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
-        """Instants of each buffer: the least ones that keep order and credit.
-
-        Each round lets buffers wait for the credit that the round before found them to need.
-        """
+        """Instants of each buffer: the least ones that keep order and credit. Each round lets
+        buffers wait for the credit that the round before found them to need."""
         credit = self.law.credit
         waits_for = self._credits_received_ns
         sent_ns = earliest_ns
@@ -275,26 +272,6 @@ class SyntheticChannel:
             f" buffers a second and {credit} exclusive buffers; lower the rate, or raise the buffer"
             " timeout or the exclusive buffers"
         )
-
-    def _durations(
-        self, number: IntArray, records: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray]:
-        """Lateness, way, and time at the consumer of each buffer."""
-        dice = _hashed(number, self.law.seed, self.law.channel)
-        late_ns = LATE_NS + _share(dice, 0, LATE_SPREAD_NS)
-        ways_ns = WAY_NS + _share(dice, 16, WAY_SPREAD_NS)
-        takes_ns = TAKE_NS + TAKE_NS_PER_RECORD * records + _share(dice, 32, TAKE_SPREAD_NS)
-        is_kept = (dice >> np.uint64(48)) % np.uint64(PAUSE_EVERY) == 0
-        return late_ns, ways_ns, takes_ns + PAUSE_NS * is_kept
-
-
-def _hashed(number: IntArray, seed: int, channel: int) -> npt.NDArray[np.uint64]:
-    """64 even bits for each number (splitmix64)."""
-    base = np.uint64((seed * 1_000_003 + channel * 0x632BE59BD9B4E019) % 2**64)
-    bits = number.astype(np.uint64) * _PRIME + base
-    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
-    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
-    return bits ^ (bits >> np.uint64(31))
 
 
 def _share(dice: npt.NDArray[np.uint64], shift: int, below: int) -> IntArray:
@@ -324,7 +301,6 @@ class SynthPlan:
 
     @property
     def measured_from_ns(self) -> int:
-        """Start of the measured part."""
         return self.first_record_ns + self.scenario.workload.warmup_ns
 
     @property
@@ -335,7 +311,6 @@ class SynthPlan:
 
     @property
     def events_per_s(self) -> float:
-        """Events per second of the run."""
         return EVENTS_PER_BUFFER * sum(law.buffers_per_s for law in self.laws)
 
     @property
@@ -345,24 +320,30 @@ class SynthPlan:
 
     @property
     def events_of_ends(self) -> int:
-        """Number of events of the ends, at most."""
-        return EVENTS_PER_END * len(self.laws)
+        """Number of events of the ends, at most: a channel is opened and ends in five, and its last
+        buffer is one more."""
+        return (EVENTS_PER_BUFFER + 5) * len(self.laws)
 
 
 def plan(scenario: Scenario, *, skew: float = 0.0, events: int | None = None) -> SynthPlan:
-    """Plan a run.
+    """Plan a run with a number of events, or with the scenario's duration.
 
-    Args:
-        scenario: with a rate that the consumers keep up with.
-        events: how many to make; the duration follows from it. None: the scenario's duration.
-
-    Raises: ConfigError for a scenario that cannot be made.
+    Raises: ConfigError for a scenario that cannot be made, or a rate that is too high.
     """
     _check(scenario)
     load = load_plan_of(scenario)
-    laws = _laws(scenario, load, skew)
-    found = SynthPlan(scenario, load, laws, skew)
-    _check_load(found)
+    found = SynthPlan(scenario, load, _laws(scenario, load, skew), skew)
+    for law in found.laws:
+        records_per_s = 1e9 / law.gap_ns
+        take_ns = 4_000 + PAUSE_NS / PAUSE_EVERY
+        busy = (law.buffers_per_s * take_ns + records_per_s * TAKE_NS_PER_RECORD) / 1e9
+        in_flight = law.buffers_per_s * (2 * WAY_NS + LATE_NS + take_ns) / 1e9 / law.credit
+        if max(busy, in_flight) > _BUSY_MAX:
+            raise ConfigError(
+                f"a synthetic channel carries at most some {_BUSY_MAX:.0%} of what it could, and"
+                f" channel {law.channel} would carry {max(busy, in_flight):.0%}; lower the rate,"
+                " raise the buffer timeout, or use more producers and consumers"
+            )
     if events is None:
         return found
     length_ns = round(events / found.events_per_s * 1e9)
@@ -426,19 +407,3 @@ def _check(scenario: Scenario) -> None:
     for is_asked, why in refused:
         if is_asked:
             raise ConfigError(f"{why}; bench runs the others")
-
-
-def _check_load(found: SynthPlan) -> None:
-    """Raises: ConfigError where queues would only grow."""
-    for law in found.laws:
-        records_per_s = 1e9 / law.gap_ns
-        take_ns = 4_000 + PAUSE_NS / PAUSE_EVERY
-        busy = (law.buffers_per_s * take_ns + records_per_s * TAKE_NS_PER_RECORD) / 1e9
-        round_trip_ns = 2 * WAY_NS + LATE_NS + take_ns
-        in_flight = law.buffers_per_s * round_trip_ns / 1e9 / law.credit
-        if max(busy, in_flight) > _BUSY_MAX:
-            raise ConfigError(
-                f"a synthetic channel carries at most some {_BUSY_MAX:.0%} of what it could, and"
-                f" channel {law.channel} would carry {max(busy, in_flight):.0%}; lower the rate,"
-                " raise the buffer timeout, or use more producers and consumers"
-            )

@@ -46,16 +46,14 @@ _ABSENT = dict.fromkeys((name for name, _ in ROW_DTYPE), -1) | {
 _DATA = {"kind": MessageKind.BUFFER_RESPONSE, "data_type": DataType.DATA_BUFFER}
 _END = {"kind": MessageKind.BUFFER_RESPONSE, "data_type": DataType.END_OF_PARTITION}
 _CREDIT = {"kind": MessageKind.ADD_CREDIT, "value": 1}
+_NUMBERS = ("sequence_number", "payload_bytes")
+_RECORDS = ("records", "first_record_ns", "last_record_ns")
 _END_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """A synthetic run that was written.
-
-    Attributes:
-        interrupted_by: the signal that ended it early; None without one.
-    """
+    """A synthetic run that was written, and the signal that ended it early."""
 
     path: Path
     events: int
@@ -66,13 +64,8 @@ class Synthesis:
 def synthesize(
     found: SynthPlan, directory: Path, on_progress: Callable[[int], None] = lambda _: None
 ) -> Synthesis:
-    """Make a run directory.
-
-    Args:
-        directory: new or empty.
-        on_progress: takes the number of events written so far, after each slice.
-
-    Ctrl-C, SIGTERM and SIGHUP leave whole blocks; the measured part then ends with the last slice.
+    """Make a run directory; report the number of events written so far after each slice. Ctrl-C,
+    SIGTERM and SIGHUP leave whole blocks; the measured part then ends with the last slice.
 
     Raises: ConfigError for a directory that holds something or that another run writes to,
         TraceError for one that cannot be written to.
@@ -133,12 +126,8 @@ def _in_order(parts: Sequence[Rows]) -> Rows:
 
 
 class _ChannelEvents:
-    """The events of a channel, those of its producer and those of its consumer. What a slice sets
-    off beyond its end waits for the next one.
-
-    Args:
-        pools: buffers in the pool of the partition and in that of the gate.
-    """
+    """The events of a channel, those of its producer and those of its consumer, with the buffers in
+    the pools of partition and gate. What a slice sets off beyond its end waits for the next one."""
 
     def __init__(self, law: ChannelLaw, pools: tuple[int, int]) -> None:
         self._law, self._pools, self._credit = law, pools, law.credit
@@ -184,8 +173,7 @@ class _ChannelEvents:
         sent = self._rows(
             buffers.sent_ns,
             TracePoint.SENT,
-            **_data_of(buffers),
-            **_records_of(buffers),
+            **_columns(buffers, *_NUMBERS, *_RECORDS),
             pool_size_buffers=size,
             pool_available_buffers=np.maximum(size - 1 - backlog, 0),
             reason=buffers.reason,
@@ -194,11 +182,10 @@ class _ChannelEvents:
         return [self._rows(buffers.credit_received_ns, TracePoint.RECEIVED, **_CREDIT), sent]
 
     def _of_consumer(self, buffers: Buffers) -> list[Rows]:
-        data, credit = _data_of(buffers), {"credit_before": 1, "credit_after": 0}
         received = self._rows(
             buffers.received_ns,
             TracePoint.RECEIVED,
-            **data,
+            **_columns(buffers, *_NUMBERS),
             records=-1,
             backlog_buffers=buffers.backlog_buffers,
             credit_before=buffers.free_buffers,
@@ -206,10 +193,11 @@ class _ChannelEvents:
             pool_size_buffers=self._pools[1],
             pool_available_buffers=self._pools[1],
         )
+        own, credit = _columns(buffers, *_NUMBERS, *_RECORDS), {"credit_before": 1}
         return [
             received,
-            self._rows(buffers.consumed_ns, TracePoint.CONSUMED, **data, **_records_of(buffers)),
-            self._rows(buffers.credit_ns, TracePoint.SENT, **_CREDIT, **credit),
+            self._rows(buffers.consumed_ns, TracePoint.CONSUMED, **own),
+            self._rows(buffers.credit_ns, TracePoint.SENT, **_CREDIT, **credit, credit_after=0),
         ]
 
     def _ending(self, end_ns: int) -> list[list[Rows]]:
@@ -232,14 +220,8 @@ class _ChannelEvents:
         return rows
 
 
-def _data_of(buffers: Buffers) -> dict[str, IntArray | int]:
-    numbers = {"sequence_number": buffers.sequence_number, "payload_bytes": buffers.payload_bytes}
-    return {**_DATA, **numbers}
-
-
-def _records_of(buffers: Buffers) -> dict[str, IntArray]:
-    names = ("records", "first_record_ns", "last_record_ns")
-    return {name: getattr(buffers, name) for name in names}
+def _columns(buffers: Buffers, *names: str) -> dict[str, IntArray | int]:
+    return {**_DATA, **{name: getattr(buffers, name) for name in names}}
 
 
 def _slice_ns(found: SynthPlan) -> int:
