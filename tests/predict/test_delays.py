@@ -18,9 +18,9 @@ from flinknet.predict.fit.delays import (
     PARTS,
     Delays,
     DelaysByQuiet,
-    Flushes,
     delays_by_quiet,
     fit_delays,
+    quiet_before_ns,
 )
 from flinknet.predict.fit.queued import busy_for_ns
 from flinknet.predict.ramps import Ramps
@@ -196,20 +196,20 @@ def test_a_consumer_that_stands_still_is_one() -> None:
 
 def test_buffers_of_one_flush_have_the_quiet_time_before_it() -> None:
     passed_ns = np.array([0, 5 * MS, 5 * MS + 100 * US, 5 * MS + 200 * US, 9 * MS])
-    quiet_ns = Flushes.of(passed_ns).quiet_ns(passed_ns)
+    quiet_ns = quiet_before_ns(passed_ns, passed_ns)
     assert quiet_ns.tolist() == [0, 5 * MS, 5 * MS, 5 * MS, 4 * MS - 200 * US]
 
 
 def test_what_passes_long_after_a_flush_began_finds_the_machine_awake() -> None:
     passed_ns = np.r_[0, 5 * MS + np.arange(10) * 150 * US]
-    quiet_ns = Flushes.of(passed_ns).quiet_ns(passed_ns)
+    quiet_ns = quiet_before_ns(passed_ns, passed_ns)
     assert quiet_ns[1:].tolist() == [5 * MS] * 7 + [0] * 3
 
 
 def test_before_the_first_flush_seen_no_quiet_time_is_known() -> None:
-    nothing, one = Flushes.of(np.zeros(0, np.int64)), Flushes.of(np.array([5 * MS]))
     at_ns = np.array([4 * MS, 5 * MS])
-    assert nothing.quiet_ns(at_ns).tolist() == one.quiet_ns(at_ns).tolist() == [0, 0]
+    for passed_ns in (np.zeros(0, np.int64), np.array([5 * MS])):
+        assert quiet_before_ns(passed_ns, at_ns).tolist() == [0, 0]
 
 
 def test_groups_with_few_messages_are_put_to_the_next_one() -> None:

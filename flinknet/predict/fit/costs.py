@@ -108,25 +108,15 @@ class Saturation:
     Attributes:
         transit_ns: time from SENT to RECEIVED of an uncontended buffer.
         preemptions: by process; instants count from the start of the window.
-        preemption_share: share of the window in preemptions, the mean over processes.
+        notes: a sentence on preemptions; none if there were few.
         slow_consumers: indices of consumers whose event loop serves others while they work on a
             buffer; the rate follows from their work.
     """
 
     transit_ns: float
     preemptions: Mapping[str, Preemptions]
-    preemption_share: float
-    slow_consumers: frozenset[int] = frozenset()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """A sentence on preemptions; none if there were few."""
-        if self.preemption_share < SHARE_WORTH_NOTING:
-            return ()
-        return (
-            f"the machine kept the TaskManagers from their work for {self.preemption_share:.0%} of"
-            " the time; the same preemptions are assumed at every setting",
-        )
+    notes: tuple[str, ...]
+    slow_consumers: frozenset[int]
 
 
 def services_of(rows: ExchangeRows, manifest: RunManifest) -> dict[int, Service]:
@@ -227,7 +217,13 @@ def fit_saturation(
         lengths_ns = found.ends_ns - found.starts_ns
         preemptions[process] = Preemptions(found.starts_ns - from_ns, lengths_ns)
         shares.append(found.total_ns / max(to_ns - from_ns, 1))
-    return Saturation(transit_ns, preemptions, float(np.mean(shares)) if shares else 0.0, slow)
+    share, notes = float(np.mean(shares)) if shares else 0.0, []
+    if share >= SHARE_WORTH_NOTING:
+        notes.append(
+            f"the machine kept the TaskManagers from their work for {share:.0%} of the time; the"
+            " same preemptions are assumed at every setting"
+        )
+    return Saturation(transit_ns, preemptions, tuple(notes), slow)
 
 
 def at_recorded_rate(

@@ -70,13 +70,8 @@ GROUP_MIN = 50
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DelaysByQuiet:
-    """Delays of messages by the idle time before them.
-
-    Attributes:
-        quiet_ns: evenly spaced quantiles of the idle time before messages, ascending.
-        from_ns: idle time at which each group begins.
-        spreads_ns: evenly spaced quantiles of the delay in each group.
-    """
+    """Delays of messages by the idle time before them: evenly spaced quantiles of that time, the
+    time at which each group begins, and evenly spaced quantiles of the delay in each."""
 
     quiet_ns: IntArray
     from_ns: IntArray
@@ -265,29 +260,22 @@ def spread_of(beyond_ns: IntArray, records: IntArray) -> IntArray:
     return quantiles
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Flushes:
-    """Flushes: when each began, and when the one before it ended, in ns."""
-
-    begun_ns: IntArray
-    before_ns: IntArray
-
-    @classmethod
-    def of(cls, passed_ns: IntArray) -> Flushes:
-        """The flushes of buffers that passed at these instants, ascending."""
-        is_new = np.diff(passed_ns) > ONE_FLUSH_NS
-        first = passed_ns[:1]
-        return cls(np.r_[first, passed_ns[1:][is_new]], np.r_[first, passed_ns[:-1][is_new]])
-
-    def quiet_ns(self, at_ns: IntArray) -> IntArray:
-        """Idle time before the flush of each buffer; 0 for buffers before the first flush."""
-        place = np.searchsorted(self.begun_ns, at_ns, side="right") - 1
-        is_seen = place >= 0
-        begun_ns = self.begun_ns[place[is_seen]]
-        is_waking = at_ns[is_seen] - begun_ns < AWAKE_NS
-        found = np.zeros(len(place), np.int64)
-        found[is_seen] = np.where(is_waking, begun_ns - self.before_ns[place[is_seen]], 0)
-        return found
+def quiet_before_ns(passed_ns: IntArray, at_ns: IntArray) -> IntArray:
+    """Idle time before the flush of each buffer, where buffers passed at these instants, ascending;
+    0 before the first flush, and for buffers that find the machine awake."""
+    is_new = np.diff(passed_ns) > ONE_FLUSH_NS
+    first_ns = passed_ns[:1]
+    begun_ns, before_ns = (
+        np.r_[first_ns, passed_ns[1:][is_new]],
+        np.r_[first_ns, passed_ns[:-1][is_new]],
+    )
+    place = np.searchsorted(begun_ns, at_ns, side="right") - 1
+    is_seen = place >= 0
+    own_ns = begun_ns[place[is_seen]]
+    is_waking = at_ns[is_seen] - own_ns < AWAKE_NS
+    found = np.zeros(len(place), np.int64)
+    found[is_seen] = np.where(is_waking, own_ns - before_ns[place[is_seen]], 0)
+    return found
 
 
 def delays_by_quiet(beyond_ns: IntArray, records: IntArray, quiet_ns: IntArray) -> DelaysByQuiet:

@@ -232,15 +232,12 @@ def fit_late_beats(
     usual_overhead_ns: int,
     disturbed: Intervals = NOTHING,
 ) -> LateBeats | None:
-    """The lateness of the flushers of an exchange; None for fewer than BEATS_MIN beats.
+    """The lateness of the flushers of an exchange; None for fewer than BEATS_MIN beats. Messages do
+    not count while they were delayed by something that does not exist in other runs.
 
     Rows give the instants at which buffers passed. A buffer that passes late makes the gap before
     it longer and the gap after it shorter, by the same time. So short gaps show how often that
     happens, and only the surplus of long gaps are late beats.
-
-    Args:
-        usual_overhead_ns: time by which most beats exceed the timeout.
-        disturbed: when messages were delayed by something that does not exist in other runs.
     """
     if timeout_ns <= 0:
         return None

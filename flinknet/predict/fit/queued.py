@@ -49,12 +49,8 @@ REMOTE_SHARE_MIN = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """Lower bounds of the time that buffers waited in the queues of producers.
-
-    Attributes:
-        mean_ns: mean over all records.
-        p99_ns: p99 over records of the mean of their channel: it shows one slow consumer of many.
-    """
+    """Lower bounds of the time that buffers waited in the queues of producers: mean over records,
+    and p99 over records of the mean of their channel, which shows one slow consumer of many."""
 
     mean_ns: float = 0.0
     p99_ns: float = 0.0
@@ -68,11 +64,7 @@ class Queued:
 def queued(sent: EventColumns, to_ns: int) -> Queued:
     """Apply Little's law to each channel: the time that buffers stood in its queue, over their
     number. Between two buffers a queue only grows, so at least the backlog of the first one stood
-    there until the second one left.
-
-    Args:
-        sent: data buffers; those that left before `to_ns` count.
-    """
+    there until the second one left. Data buffers that left before `to_ns` count."""
     waits_ns, records = [], []
     for places in places_by_channel(sent).values():
         own = places[sent["at_ns"][places] < to_ns]
@@ -162,12 +154,8 @@ def busy_ns_per_record(
     tasks: Sequence[Series | None], *, is_all_seen: bool = False
 ) -> dict[int, float]:
     """Time of each task for a record, by subtask; a record of any input if there are several. Tasks
-    without metrics are missing.
-
-    Args:
-        is_all_seen: local records are known, too; if not, records from other TaskManagers stand for
-            all.
-    """
+    without metrics are missing. Unless local records are known, too, those from other TaskManagers
+    stand for all."""
     of_tasks = (None if each is None else _ns_per_record(each, is_all_seen) for each in tasks)
     return {subtask: own for subtask, own in enumerate(of_tasks) if own is not None}
 

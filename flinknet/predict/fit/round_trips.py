@@ -9,7 +9,7 @@ varies. If not, it may be anything up to the time of a typical round trip beyond
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -21,10 +21,10 @@ from flinknet.trace import ChannelInfo
 
 from ..intervals import NOTHING, BoolArray, Intervals
 from . import SAMPLES_MIN
-from .delays import NO_DELAYS, ONE_FLUSH_NS, Delays, Flushes, delays_by_quiet, spread_of
+from .delays import NO_DELAYS, ONE_FLUSH_NS, Delays, delays_by_quiet, quiet_before_ns, spread_of
 from .queued import busy_for_ns
 from .wakeups import Wakeups, fit_wakeups, gaps_of, receivers
-from .window_rows import of_channels, of_each, places_by_channel
+from .window_rows import of_channels, of_each, places_by_channel, where
 
 _NONE = np.zeros(0, np.int64)
 
@@ -70,30 +70,6 @@ ALL_HELD_UP = (
 )
 
 TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_per_message
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RoundTrips:
-    """Round trips of buffers that were alone on their channel; columns.
-
-    Attributes:
-        total_ns: time from the buffer until its credit is back.
-        company: records of all buffers to the same process at that time, its own included.
-        at_ns: when it passed.
-        gap_ns: time since the flush before it to the same process.
-        quiet_ns: idle time before its flush, over all exchanges.
-    """
-
-    total_ns: IntArray
-    records: IntArray
-    company: IntArray
-    consumer: IntArray
-    at_ns: IntArray
-    gap_ns: IntArray
-    quiet_ns: IntArray
-
-    def where(self, keep: BoolArray) -> RoundTrips:
-        return RoundTrips(*(getattr(self, each.name)[keep] for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +141,12 @@ def fit_captured(
         tap_ns: delay of a round trip by the tap, which forwards data and wakes for the credit.
     """
     trips = round_trips(sent, credit, channels, passed_ns)
-    total_ns = np.maximum(trips.total_ns - round(tap_ns), trips.total_ns // 2)
-    trips = replace(trips, total_ns=total_ns)
-    calm = trips.where(~disturbed.hold(trips.at_ns))
-    if len(calm.total_ns) >= SAMPLES_MIN:
+    total_ns = np.maximum(trips["total_ns"] - round(tap_ns), trips["total_ns"] // 2)
+    trips = {**trips, "total_ns": total_ns}
+    calm = where(trips, ~disturbed.hold(trips["at_ns"]))
+    if len(calm["total_ns"]) >= SAMPLES_MIN:
         trips = calm
-    if len(trips.total_ns) < SAMPLES_MIN:
+    if len(trips["total_ns"]) < SAMPLES_MIN:
         note = (
             "assumed: what the steps on a buffer's way cost, as measured of flinknet's own stack;"
             " no credit came back that belongs to one buffer alone"
@@ -178,26 +154,26 @@ def fit_captured(
         assumed_ns = (ASSUMED_CONSUME_NS_PER_RECORD,) * consumers
         return CapturedCosts(replace(TYPICAL_COSTS, consume_ns_per_record=assumed_ns), note)
     low_ns, ns_per_record, high_ns = _ns_per_record(trips)
-    free = trips.where(_is_free(trips, sent, channels, busy_ns))
-    is_any_free = len(free.total_ns) >= SAMPLES_MIN
+    free = where(trips, _is_free(trips, sent, channels, busy_ns))
+    is_any_free = len(free["total_ns"]) >= SAMPLES_MIN
     if is_any_free:
         trips = free
     slopes_ns = np.full(consumers, ns_per_record)
     for each in range(consumers):
-        own = trips.where(trips.consumer == each)
-        if len(own.total_ns) >= SAMPLES_MIN and low_ns > 0:
+        own = where(trips, trips["consumer"] == each)
+        if len(own["total_ns"]) >= SAMPLES_MIN and low_ns > 0:
             slopes_ns[each] = _ns_per_record(own)[1]
-    without_records_ns = trips.total_ns - slopes_ns[trips.consumer] * trips.company
+    without_records_ns = trips["total_ns"] - slopes_ns[trips["consumer"]] * trips["company"]
     fixed_ns = max(float(np.median(without_records_ns)), 0.0)
     note = (
         f"assumed: each direction takes {WAY_SHARE:.0%} of the {fixed_ns / 1e3:.0f} us round trip"
     )
-    company = float(np.median(trips.company))
+    company = float(np.median(trips["company"]))
     quick_ns = max(float(np.quantile(without_records_ns, QUICKEST)), 0.0)
     typical_ns = fixed_ns + ns_per_record * company
     trip = RoundTrip(typical_ns, company, ns_per_record, low_ns, high_ns, quick_ns)
     beyond_ns = (DELAYS_SHARE * (without_records_ns - fixed_ns)).astype(np.int64)
-    spread_ns = spread_of(beyond_ns, np.maximum(trips.records, 1))
+    spread_ns = spread_of(beyond_ns, np.maximum(trips["records"], 1))
     costs = replace(TYPICAL_COSTS, consume_ns_per_record=tuple(slopes_ns.tolist()))
     costs = _with_way(costs, fixed_ns, WAY_SHARE, quick_ns)
     usual_ns = costs.transit_ns + costs.receive_ns_per_message
@@ -205,23 +181,23 @@ def fit_captured(
     if not is_any_free:
         note = f"{note}; {ALL_HELD_UP}"
     elif len(spread_ns):
-        by_quiet = delays_by_quiet(beyond_ns, trips.records, trips.quiet_ns)
+        by_quiet = delays_by_quiet(beyond_ns, trips["records"], trips["quiet_ns"])
         delays = Delays(spread_ns, usual_ns=usual_ns, by_quiet=by_quiet)
     ways_ns = np.maximum(WAY_SHARE * without_records_ns, 0).astype(np.int64)
     awake_ns = costs.receive_ns_per_message
     wakeups = fit_wakeups(
-        trips.gap_ns, ways_ns, sent, channels, awake_ns, may_poll=False, is_inferred=True
+        trips["gap_ns"], ways_ns, sent, channels, awake_ns, may_poll=False, is_inferred=True
     )
     return CapturedCosts(costs, note, delays, trip, wakeups)
 
 
 def _is_free(
-    trips: RoundTrips,
+    trips: EventColumns,
     sent: EventColumns,
     channels: Sequence[ChannelInfo],
     busy_ns: Mapping[int, float],
 ) -> BoolArray:
-    found = np.ones(len(trips.total_ns), np.bool_)
+    found = np.ones(len(trips["total_ns"]), np.bool_)
     consumer = of_each(sent, {each.index: each.consumer for each in channels})
     for each, work_ns in busy_ns.items():
         own = np.flatnonzero(consumer == each)
@@ -230,9 +206,9 @@ def _is_free(
         own = own[np.argsort(sent["at_ns"][own], kind="stable")]
         at_ns = sent["at_ns"][own].astype(np.int64)
         waits_ns = busy_for_ns(at_ns, sent["records"][own], work_ns)
-        mine = np.flatnonzero(trips.consumer == each)
-        place = np.searchsorted(at_ns, trips.at_ns[mine])
-        held_ns = waits_ns[place] + (trips.records[mine] - 1) * work_ns
+        mine = np.flatnonzero(trips["consumer"] == each)
+        place = np.searchsorted(at_ns, trips["at_ns"][mine])
+        held_ns = waits_ns[place] + (trips["records"][mine] - 1) * work_ns
         found[mine] = held_ns <= HELD_UP_NS
     return found
 
@@ -267,11 +243,16 @@ def round_trips(
     credit: EventColumns,
     channels: Sequence[ChannelInfo],
     passed_ns: IntArray | None = None,
-) -> RoundTrips:
-    """The round trip of each buffer between two credits without another buffer of its channel;
-    arguments as in `fit_captured`."""
+) -> EventColumns:
+    """The round trip of each buffer that was alone on its channel, between two credits; arguments
+    as in `fit_captured`.
+
+    Columns are the time until its credit is back (`total_ns`), its records, those of all buffers to
+    the same process at that time (`company`), its consumer, when it passed (`at_ns`), the time
+    since the flush before it to the same process (`gap_ns`), and the idle time before its flush,
+    over all exchanges (`quiet_ns`).
+    """
     gaps_ns = _gaps_between_flushes(sent, channels)
-    flushes = Flushes.of(np.sort(sent["at_ns"]) if passed_ns is None else passed_ns)
     traffic: dict[str, tuple[IntArray, IntArray]] = {}  # instants of buffers, records up to them
     for name in {each.consumer_process for each in channels}:
         mine = [each.index for each in channels if each.consumer_process == name]
@@ -280,7 +261,7 @@ def round_trips(
         traffic[name] = passed["at_ns"].astype(np.int64), reached
     ends = {each.index: each for each in channels}
     credited = places_by_channel(credit)
-    columns: list[tuple[Any, ...]] = [(_NONE,) * 7]
+    columns: list[tuple[Any, ...]] = [(_NONE,) * 6]
     for channel, own in places_by_channel(sent).items():
         own = own[np.argsort(sent["at_ns"][own], kind="stable")]
         at_ns = sent["at_ns"][own].astype(np.int64)
@@ -294,10 +275,12 @@ def round_trips(
         since = np.searchsorted(near, at_ns[which] - near_ns)
         until = np.searchsorted(near, at_ns[which] + near_ns, side="right")
         consumer = np.full(len(which), ends[channel].consumer)
-        total_ns, gap_ns = back_ns - at_ns[which], gaps_ns[own][which]
-        company, quiet_ns = reached[until] - reached[since], flushes.quiet_ns(at_ns[which])
-        columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns, quiet_ns))
-    return RoundTrips(*(np.concatenate(each) for each in zip(*columns, strict=True)))
+        total_ns, company = back_ns - at_ns[which], reached[until] - reached[since]
+        columns.append((total_ns, records, company, consumer, at_ns[which], gaps_ns[own][which]))
+    names = ("total_ns", "records", "company", "consumer", "at_ns", "gap_ns")
+    trips = dict(zip(names, map(np.concatenate, zip(*columns, strict=True)), strict=True))
+    passed_ns = np.sort(sent["at_ns"]) if passed_ns is None else passed_ns
+    return {**trips, "quiet_ns": quiet_before_ns(passed_ns, trips["at_ns"])}
 
 
 def _gaps_between_flushes(sent: EventColumns, channels: Sequence[ChannelInfo]) -> IntArray:
@@ -312,19 +295,19 @@ def _gaps_between_flushes(sent: EventColumns, channels: Sequence[ChannelInfo]) -
     return gaps_of({**sent, "at_ns": begun_ns}, channels)
 
 
-def _ns_per_record(trips: RoundTrips) -> tuple[float, float, float]:
+def _ns_per_record(trips: EventColumns) -> tuple[float, float, float]:
     """Time for a record: lower bound, best guess, upper bound. It compares the quick round trips
     with few and with many records, as delays of the machine would hide the difference.
     """
-    parts = np.array_split(np.argsort(trips.at_ns, kind="stable"), PARTS)
-    found = [_slope_ns(trips.total_ns[part], trips.company[part]) for part in parts]
+    parts = np.array_split(np.argsort(trips["at_ns"], kind="stable"), PARTS)
+    found = [_slope_ns(trips["total_ns"][part], trips["company"][part]) for part in parts]
     known = np.array([each for each in found if each is not None])
     if len(known) == PARTS and known.min() >= 0 and np.ptp(known) <= ALIKE * known.mean():
-        whole = _slope_ns(trips.total_ns, trips.company)
+        whole = _slope_ns(trips["total_ns"], trips["company"])
         best = float(np.median(known)) if whole is None else whole
         return min(float(known.min()), best), best, max(float(known.max()), best)
-    typical_ns, records = float(np.median(trips.total_ns)), float(np.median(trips.company))
-    least_ns = min(float(np.quantile(trips.total_ns, 0.01)), TYPICAL_ROUND_TRIP_NS)
+    typical_ns, records = float(np.median(trips["total_ns"])), float(np.median(trips["company"]))
+    least_ns = min(float(np.quantile(trips["total_ns"], 0.01)), TYPICAL_ROUND_TRIP_NS)
     high_ns = max(typical_ns - least_ns, 0.0) / max(records, 1.0)
     return 0.0, high_ns / 2, high_ns
 

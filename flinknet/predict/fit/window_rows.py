@@ -60,7 +60,7 @@ class ExchangeRows:
 
         def cut(rows: EventColumns) -> EventColumns:
             keep = (rows["at_ns"] >= from_ns) & (rows["at_ns"] < to_ns)
-            return {name: values.astype(np.int64) for name, values in _where(rows, keep).items()}
+            return {name: values.astype(np.int64) for name, values in where(rows, keep).items()}
 
         return ExchangeRows(*(cut(getattr(self, each.name)) for each in fields(self)))
 
@@ -68,7 +68,7 @@ class ExchangeRows:
         """The rows of some channels."""
 
         def own(rows: EventColumns) -> EventColumns:
-            return _where(rows, np.isin(rows["channel"], channels))
+            return where(rows, np.isin(rows["channel"], channels))
 
         return ExchangeRows(*(own(getattr(self, each.name)) for each in fields(self)))
 
@@ -119,7 +119,7 @@ def read_window(
                     own, at_ns = block, block["at_ns"]
                     if len(at_ns) > rows_max:
                         last_ns = np.partition(at_ns, rows_max - 1)[rows_max - 1]
-                        own = _where(block, at_ns <= last_ns)
+                        own = where(block, at_ns <= last_ns)
                     parts.add(own)
                     count += len(block["at_ns"])
                     if count >= rows_max:
@@ -235,7 +235,7 @@ class _Arrivals:
         names = (*_ARRIVAL_COLUMNS, "payload_bytes") if with_sizes else _ARRIVAL_COLUMNS
         own = {name: sent[name] for name in names}
         if not keep.all():  # otherwise no copy is made
-            own = _where(own, keep)
+            own = where(own, keep)
         channel, *columns = (own[name].astype(np.int64, copy=False) for name in _ARRIVAL_COLUMNS)
         self._parts.append((channel, Ramps(*columns)))
         if not with_sizes:
@@ -274,7 +274,7 @@ class _Parts:
             ("resumed", kind == MessageKind.RESUME_CONSUMPTION),
             ("requests", kind == MessageKind.PARTITION_REQUEST),
         ):
-            self._rows[name].append(_where(block, keep))
+            self._rows[name].append(where(block, keep))
 
     def add_waits(self, block: EventColumns) -> None:
         """Add the beginnings and ends of writers' waits in a block."""
@@ -290,7 +290,8 @@ class _Parts:
         return ExchangeRows(**found)
 
 
-def _where(rows: EventColumns, keep: BoolArray) -> EventColumns:
+def where(rows: EventColumns, keep: BoolArray) -> EventColumns:
+    """The rows that are kept."""
     return {name: values[keep] for name, values in rows.items()}
 
 

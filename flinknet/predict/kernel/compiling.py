@@ -70,7 +70,7 @@ def load_kept() -> None:
                 dispatcher.compile(key[0])
 
 
-class _ByContent(caching._CacheLocator):
+class _ByContent(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
     """Machine code is found by the sources that it was made from, wherever they lie: all clones
     and environments of a user share it. numba's own cache looks at one file, by its path, and
     never at those of the functions that are called. It lies in NUMBA_CACHE_DIR, or with the user's
@@ -78,7 +78,7 @@ class _ByContent(caching._CacheLocator):
 
     def __init__(self, function: Callable[..., object], file: str) -> None:
         folder = Path(file).parent
-        self._line = function.__code__.co_firstlineno
+        self._lineno = function.__code__.co_firstlineno
         self._digest = digest_of(folder)
         root = numba.config.CACHE_DIR or AppDirs(appname="numba", appauthor=False).user_cache_dir
         self._path = Path(root, f"flinknet-{folder.name}-{self._digest[:16]}")
@@ -88,21 +88,6 @@ class _ByContent(caching._CacheLocator):
 
     def get_source_stamp(self) -> str:
         return self._digest
-
-    def get_disambiguator(self) -> str:
-        return str(self._line)
-
-    @classmethod
-    def from_function(cls, function: Callable[..., object], file: str) -> _ByContent | None:
-        """None where the sources are in an archive, or nothing can be written."""
-        if not Path(file).exists():
-            return None
-        locator = cls(function, file)
-        try:
-            locator.ensure_cache_path()
-        except OSError:
-            return None
-        return locator
 
 
 class _CacheOfResults(caching.CompileResultCacheImpl):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.config import CREDIT, Scenario
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.records import OVERHEAD_BYTES
@@ -107,29 +107,6 @@ class ChannelLaw:
         return min(1e9 / self.period_ns, records_per_s) + fills
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Buffers:
-    """Data buffers that left in this order; int64 columns. `free_buffers` are those of the
-    consumer before it took a buffer; its credit is announced at `credit_ns`."""
-
-    sequence_number: IntArray
-    payload_bytes: IntArray
-    records: IntArray
-    first_record_ns: IntArray
-    last_record_ns: IntArray
-    reason: IntArray
-    backlog_buffers: IntArray
-    sent_ns: IntArray
-    received_ns: IntArray
-    consumed_ns: IntArray
-    free_buffers: IntArray
-    credit_ns: IntArray
-    credit_received_ns: IntArray
-
-    def __len__(self) -> int:
-        return len(self.sequence_number)
-
-
 class SyntheticChannel:
     """Makes the buffers of a channel, slice by slice; `sent_ns` and `received_ns` are instants of
     the last one, 0 before the first."""
@@ -148,8 +125,10 @@ class SyntheticChannel:
         """Instant at which the consumer was done with the last buffer, -1 before the first."""
         return int(self._consumed_ns[-1])
 
-    def until(self, until_ns: int, *, is_end: bool = False) -> Buffers:
-        """The buffers that are due before an instant; at the end, what is left leaves too.
+    def until(self, until_ns: int, *, is_end: bool = False) -> EventColumns:
+        """The data buffers that are due before an instant, in the order in which they leave; at the
+        end, what is left leaves too. Columns are int64; `free_buffers` are those of the consumer
+        before it took a buffer, whose credit is announced at `credit_ns`.
 
         Raises: ConfigError if the channel does not keep up.
         """
@@ -157,10 +136,48 @@ class SyntheticChannel:
         starts = np.r_[self._bytes, ends[:-1]] if len(ends) else ends
         keep = ends > starts
         due_ns, ends, starts, reason = due_ns[keep], ends[keep], starts[keep], reason[keep]
-        if len(ends):
-            self._bytes = int(ends[-1])
         self._made_ns = until_ns - 1
-        return self._on_their_way(due_ns, starts, ends, reason)
+        law, count = self.law, len(ends)
+        number = self.buffers + np.arange(count)
+        first, end = starts // law.record_bytes, ends // law.record_bytes
+        records = end - first
+        base = np.uint64((law.seed * 1_000_003 + law.channel * 0x632BE59BD9B4E019) % 2**64)
+        dice = number.astype(np.uint64) * _PRIME + base  # splitmix64: 64 even bits for each buffer
+        dice = (dice ^ (dice >> np.uint64(30))) * _MIX_1
+        dice = (dice ^ (dice >> np.uint64(27))) * _MIX_2
+        dice ^= dice >> np.uint64(31)
+        earliest_ns = due_ns + LATE_NS + _share(dice, 0, LATE_SPREAD_NS)
+        ways_ns = WAY_NS + _share(dice, 16, WAY_SPREAD_NS)
+        takes_ns = TAKE_NS + TAKE_NS_PER_RECORD * records + _share(dice, 32, TAKE_SPREAD_NS)
+        takes_ns += PAUSE_NS * ((dice >> np.uint64(48)) % np.uint64(PAUSE_EVERY) == 0)
+        sent_ns, received_ns, consumed_ns, credit_ns, credit_received_ns = self._flow(
+            earliest_ns, ways_ns, takes_ns
+        )
+        taken = np.r_[self._consumed_ns, consumed_ns]
+        given_back = np.searchsorted(taken, received_ns, side="right") - law.credit
+        due_by_then = np.searchsorted(due_ns, sent_ns, side="right")
+        if count:
+            self._bytes, self.buffers = int(ends[-1]), self.buffers + count
+            self.sent_ns, self.received_ns = int(sent_ns[-1]), int(received_ns[-1])
+            self._consumed_ns = taken[-law.credit :]
+            back_ns = np.r_[self._credits_received_ns, credit_received_ns]
+            self._credits_received_ns = back_ns[-law.credit :]
+        has_records = records > 0
+        return {
+            "sequence_number": number,
+            "payload_bytes": ends - starts,
+            "records": records,
+            "first_record_ns": np.where(has_records, law.instant_ns(first), -1),
+            "last_record_ns": np.where(has_records, law.instant_ns(end - 1), -1),
+            "reason": reason,
+            "backlog_buffers": np.maximum(due_by_then - np.arange(1, count + 1), 0),
+            "sent_ns": sent_ns,
+            "received_ns": received_ns,
+            "consumed_ns": consumed_ns,
+            "free_buffers": law.credit - (np.arange(count) - given_back),
+            "credit_ns": credit_ns,
+            "credit_received_ns": credit_received_ns,
+        }
 
     def _cuts(self, until_ns: int, *, is_end: bool) -> tuple[IntArray, IntArray, IntArray]:
         """Where the stream of bytes is cut, when and why, ascending; some cuts may be empty."""
@@ -198,52 +215,6 @@ class SyntheticChannel:
         reasons[ends % law.segment_bytes == 0] = FlushReason.FULL
         order = np.lexsort((due_ns, ends))
         return due_ns[order], ends[order], reasons[order].astype(np.int64)
-
-    def _on_their_way(
-        self, due_ns: IntArray, starts: IntArray, ends: IntArray, reason: IntArray
-    ) -> Buffers:
-        law, count = self.law, len(ends)
-        number = self.buffers + np.arange(count)
-        first, end = starts // law.record_bytes, ends // law.record_bytes
-        records = end - first
-        base = np.uint64((law.seed * 1_000_003 + law.channel * 0x632BE59BD9B4E019) % 2**64)
-        dice = number.astype(np.uint64) * _PRIME + base  # splitmix64: 64 even bits for each buffer
-        dice = (dice ^ (dice >> np.uint64(30))) * _MIX_1
-        dice = (dice ^ (dice >> np.uint64(27))) * _MIX_2
-        dice ^= dice >> np.uint64(31)
-        earliest_ns = due_ns + LATE_NS + _share(dice, 0, LATE_SPREAD_NS)
-        ways_ns = WAY_NS + _share(dice, 16, WAY_SPREAD_NS)
-        takes_ns = TAKE_NS + TAKE_NS_PER_RECORD * records + _share(dice, 32, TAKE_SPREAD_NS)
-        takes_ns += PAUSE_NS * ((dice >> np.uint64(48)) % np.uint64(PAUSE_EVERY) == 0)
-        sent_ns, received_ns, consumed_ns, credit_ns, credit_received_ns = self._flow(
-            earliest_ns, ways_ns, takes_ns
-        )
-        taken = np.r_[self._consumed_ns, consumed_ns]
-        given_back = np.searchsorted(taken, received_ns, side="right") - law.credit
-        due_by_then = np.searchsorted(due_ns, sent_ns, side="right")
-        if count:
-            self.sent_ns, self.received_ns = int(sent_ns[-1]), int(received_ns[-1])
-            self._consumed_ns = taken[-law.credit :]
-            self._credits_received_ns = np.r_[self._credits_received_ns, credit_received_ns][
-                -law.credit :
-            ]
-            self.buffers += count
-        has_records = records > 0
-        return Buffers(
-            sequence_number=number,
-            payload_bytes=ends - starts,
-            records=records,
-            first_record_ns=np.where(has_records, law.instant_ns(first), -1),
-            last_record_ns=np.where(has_records, law.instant_ns(end - 1), -1),
-            reason=reason,
-            backlog_buffers=np.maximum(due_by_then - np.arange(1, count + 1), 0),
-            sent_ns=sent_ns,
-            received_ns=received_ns,
-            consumed_ns=consumed_ns,
-            free_buffers=law.credit - (np.arange(count) - given_back),
-            credit_ns=credit_ns,
-            credit_received_ns=credit_received_ns,
-        )
 
     def _flow(
         self, earliest_ns: IntArray, ways_ns: IntArray, takes_ns: IntArray

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet import __version__
-from flinknet.arrays import IntArray
+from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
@@ -26,7 +26,7 @@ from flinknet.trace.manifest import SYNTHETIC
 from flinknet.trace.run_directory import RunDirectory, seal_run
 from flinknet.trace.schema import ROW_DTYPE
 
-from .plan import ANNOUNCE_NS, START_NS, WAY_NS, Buffers, ChannelLaw, SyntheticChannel, SynthPlan
+from .plan import ANNOUNCE_NS, START_NS, WAY_NS, ChannelLaw, SyntheticChannel, SynthPlan
 
 Rows = npt.NDArray[np.void]
 
@@ -167,37 +167,37 @@ class _ChannelEvents:
         if len(after):
             self._credit = int(after[-1])
 
-    def _of_producer(self, buffers: Buffers) -> list[Rows]:
+    def _of_producer(self, buffers: EventColumns) -> list[Rows]:
         """Credit first: with it comes what waited for it."""
-        backlog, size = buffers.backlog_buffers, self._pools[0]
+        backlog, size = buffers["backlog_buffers"], self._pools[0]
         sent = self._rows(
-            buffers.sent_ns,
+            buffers["sent_ns"],
             TracePoint.SENT,
             **_columns(buffers, *_NUMBERS, *_RECORDS),
             pool_size_buffers=size,
             pool_available_buffers=np.maximum(size - 1 - backlog, 0),
-            reason=buffers.reason,
+            reason=buffers["reason"],
             backlog_buffers=backlog,
         )
-        return [self._rows(buffers.credit_received_ns, TracePoint.RECEIVED, **_CREDIT), sent]
+        return [self._rows(buffers["credit_received_ns"], TracePoint.RECEIVED, **_CREDIT), sent]
 
-    def _of_consumer(self, buffers: Buffers) -> list[Rows]:
+    def _of_consumer(self, buffers: EventColumns) -> list[Rows]:
         received = self._rows(
-            buffers.received_ns,
+            buffers["received_ns"],
             TracePoint.RECEIVED,
             **_columns(buffers, *_NUMBERS),
             records=-1,
-            backlog_buffers=buffers.backlog_buffers,
-            credit_before=buffers.free_buffers,
-            credit_after=buffers.free_buffers - 1,
+            backlog_buffers=buffers["backlog_buffers"],
+            credit_before=buffers["free_buffers"],
+            credit_after=buffers["free_buffers"] - 1,
             pool_size_buffers=self._pools[1],
             pool_available_buffers=self._pools[1],
         )
         own, credit = _columns(buffers, *_NUMBERS, *_RECORDS), {"credit_before": 1}
         return [
             received,
-            self._rows(buffers.consumed_ns, TracePoint.CONSUMED, **own),
-            self._rows(buffers.credit_ns, TracePoint.SENT, **_CREDIT, **credit, credit_after=0),
+            self._rows(buffers["consumed_ns"], TracePoint.CONSUMED, **own),
+            self._rows(buffers["credit_ns"], TracePoint.SENT, **_CREDIT, **credit, credit_after=0),
         ]
 
     def _ending(self, end_ns: int) -> list[list[Rows]]:
@@ -220,8 +220,8 @@ class _ChannelEvents:
         return rows
 
 
-def _columns(buffers: Buffers, *names: str) -> dict[str, IntArray | int]:
-    return {**_DATA, **{name: getattr(buffers, name) for name in names}}
+def _columns(buffers: EventColumns, *names: str) -> dict[str, IntArray | int]:
+    return {**_DATA, **{name: buffers[name] for name in names}}
 
 
 def _slice_ns(found: SynthPlan) -> int:
