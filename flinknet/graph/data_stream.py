@@ -6,6 +6,7 @@ functions; with `batched=True` they take and return numpy arrays of records.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
@@ -13,7 +14,9 @@ from typing import Any, Self
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
+from . import user_functions
 from .endpoints import DiscardSink, FileSink, FunctionSink, LatencySink, PrintSink, Sink
+from .job_config import check_max_parallelism, check_parallelism
 from .operators import (
     ChainingStrategy,
     CoMap,
@@ -46,19 +49,6 @@ from .transformations import (
     Transformation,
     TwoInputTransformation,
     UnionTransformation,
-    custom,
-    hash_by,
-)
-from .user_functions import (
-    NO_KEY,
-    NO_RECORDS,
-    FlinkApi,
-    are_alike,
-    check_function,
-    check_results,
-    known_type,
-    type_name,
-    type_of_results,
 )
 from .watermarks import OutputTag, WatermarkStrategy
 
@@ -68,7 +58,7 @@ def duration_ns(value: str | int, name: str) -> int:
     return parse_duration_ns(str(value), name, allow_never=True, bare_unit=None)
 
 
-class _Operator(FlinkApi):
+class _Operator(user_functions.FlinkApi):
     """Settings of an operator after its creation; each call returns it for the next."""
 
     transformation: PhysicalTransformation
@@ -85,17 +75,24 @@ class _Operator(FlinkApi):
 
     def set_uid_hash(self, uid_hash: str) -> Self:
         """Set the hash that the operator had in an older program."""
-        self.transformation.set_uid_hash(uid_hash)
+        if not re.fullmatch("[0-9a-f]{32}", uid_hash):
+            raise ConfigError(
+                f"{self.transformation.name}: uid hash {uid_hash!r} is not 32 hexadecimal digits in"
+                " lower case"
+            )
+        self.transformation.uid_hash = uid_hash
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
         """Set the number of subtasks."""
-        self.transformation.set_parallelism(parallelism)
+        check_parallelism(parallelism, f"{self.transformation.name}: parallelism")
+        self.transformation.parallelism = parallelism
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Set the number of key groups."""
-        self.transformation.set_max_parallelism(max_parallelism)
+        check_max_parallelism(max_parallelism, f"{self.transformation.name}: max parallelism")
+        self.transformation.max_parallelism = max_parallelism
         return self
 
     def slot_sharing_group(self, group: str) -> Self:
@@ -122,7 +119,12 @@ class _Operator(FlinkApi):
 
     def set_resources(self, least: ResourceSpec, preferred: ResourceSpec | None = None) -> Self:
         """Set the resources that each subtask needs and prefers."""
-        self.transformation.set_resources(least, preferred or least)
+        made, preferred = self.transformation, preferred or least
+        if not least.is_at_most(preferred):
+            raise ConfigError(
+                f"{made.name}: its minimum resources are more than its preferred ones"
+            )
+        made.min_resources, made.preferred_resources = least, preferred
         return self
 
     def delay(self, delay: str | int) -> Self:
@@ -134,19 +136,13 @@ class _Operator(FlinkApi):
         return self
 
 
-class DataStream(FlinkApi):
-    """A stream of records of one type (Flink: DataStream).
-
-    Args:
-        operators: of the program; operators applied to the stream are added.
-    """
+class DataStream(user_functions.FlinkApi):
+    """A stream of records of one type (Flink: DataStream). `made` are the operators of its program."""
 
     transformation: Transformation
 
-    def __init__(
-        self, operators: list[PhysicalTransformation], transformation: Transformation
-    ) -> None:
-        self._operators = operators
+    def __init__(self, made: list[PhysicalTransformation], transformation: Transformation) -> None:
+        self._operators = made
         self.transformation = transformation
 
     @property
@@ -158,31 +154,33 @@ class DataStream(FlinkApi):
         self, function: Any, *, output_type: Any = None, batched: bool = False
     ) -> SingleOutputStreamOperator:
         """Turn each record into one other."""
-        check_function(function, "map")
-        result = type_of_results(function, "Map", output_type, are_elements=batched)
+        user_functions.check_function(function, "map")
+        result = user_functions.type_of_results(function, "Map", output_type, are_elements=batched)
         return self.transform("Map", factory(StreamMap, function, batched=batched), result)
 
     def flat_map(
         self, function: Any, *, output_type: Any = None, batched: bool = False
     ) -> SingleOutputStreamOperator:
         """Turn each record into any number of others: the function returns an iterable."""
-        check_function(function, "flat_map")
-        check_results(function, "flat_map", "__iter__", NO_RECORDS)
-        result = type_of_results(function, "Flat Map", output_type, are_elements=True)
+        user_functions.check_function(function, "flat_map")
+        user_functions.check_results(function, "flat_map", "__iter__", user_functions.NO_RECORDS)
+        result = user_functions.type_of_results(
+            function, "Flat Map", output_type, are_elements=True
+        )
         return self.transform("Flat Map", factory(StreamFlatMap, function, batched=batched), result)
 
     def filter(self, function: Any, *, batched: bool = False) -> SingleOutputStreamOperator:
         """Keep the records for which the function returns true."""
-        check_function(function, "filter")
-        made = factory(StreamFilter, function, batched=batched)
-        return self.transform("Filter", made, self.output_type)
+        user_functions.check_function(function, "filter")
+        made_by = factory(StreamFilter, function, batched=batched)
+        return self.transform("Filter", made_by, self.output_type)
 
     def process(self, function: Any, *, output_type: Any) -> SingleOutputStreamOperator:
         """Turn each record into any number of others, and side outputs. The function takes a record
         and the output, which has `collect` and `collect_side`. A third parameter is the context,
         which has `timestamp_ms` and `current_watermark_ms`.
         """
-        check_function(function, "process")
+        user_functions.check_function(function, "process")
         return self.transform("Process", factory(ProcessOperator, function), output_type)
 
     def project(self, *fields: int) -> SingleOutputStreamOperator:
@@ -195,7 +193,7 @@ class DataStream(FlinkApi):
         """Assign event time to the records, and emit watermarks."""
         for each in (strategy.create, strategy.assigner):
             if each is not None:
-                check_function(each, "assign_timestamps_and_watermarks")
+                user_functions.check_function(each, "assign_timestamps_and_watermarks")
         made = factory(TimestampsAndWatermarks, strategy)
         added = self.transform("Timestamps/Watermarks", made, self.output_type)
         added.transformation.assigns_time = True
@@ -210,7 +208,7 @@ class DataStream(FlinkApi):
         key_selector: KeySelector | None = None,
     ) -> SingleOutputStreamOperator:
         """Add an operator. Raises: ConfigError if the type of this stream is unknown."""
-        self._need_type()
+        _ = self.output_type  # raises if it is unknown
         made = OneInputTransformation(
             name, operator_factory, output_type, [self.transformation], key_selector
         )
@@ -223,10 +221,11 @@ class DataStream(FlinkApi):
             raise ConfigError("union: give one or more other streams of the same environment")
         inputs = [each.transformation for each in (self, *others)]
         for each in inputs:
-            if not are_alike(each.output_type, self.output_type):
+            if not user_functions.are_alike(each.output_type, self.output_type):
+                one, other = map(user_functions.type_name, (self.output_type, each.output_type))
                 raise ConfigError(
-                    f"union: {type_name(self.output_type)} and {type_name(each.output_type)} are"
-                    " different types; map both to one, or connect the streams"
+                    f"union: {one} and {other} are different types; map both to one, or connect the"
+                    " streams"
                 )
         return DataStream(self._operators, UnionTransformation(inputs))
 
@@ -266,9 +265,16 @@ class DataStream(FlinkApi):
         self, function: Callable[[Any, int], int], key_selector: KeySelector
     ) -> DataStream:
         """Send each record to the channel that a function of key and number of channels returns."""
-        check_function(function, "partition_custom")
-        check_function(key_selector, "partition_custom")
-        return self._partitioned(custom(function, key_selector))
+        user_functions.check_function(function, "partition_custom")
+        user_functions.check_function(key_selector, "partition_custom")
+        return self._partitioned(
+            StreamPartitioner(
+                "CUSTOM",
+                supports_unaligned_checkpoint=False,
+                key_selector=key_selector,
+                function=function,
+            )
+        )
 
     def print(self) -> DataStreamSink:
         """Print records to standard output."""
@@ -290,22 +296,20 @@ class DataStream(FlinkApi):
         """Call a function with each record; if it has two parameters, also with the context (see
         `process`).
         """
-        check_function(function, "add_sink")
+        user_functions.check_function(function, "add_sink")
         return self.sink_to(FunctionSink(function))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Add a sink. Raises: ConfigError if the type of the records is unknown."""
-        self._need_type()
-        made_by = factory(StreamSink, sink)
-        made_by = replace(made_by, measures_latency=isinstance(sink, LatencySink))
-        if isinstance(sink, FileSink):
-            made_by = replace(made_by, master_hook=sink.initialize_on_master)
+        _ = self.output_type  # raises if it is unknown
+        made_by = replace(
+            factory(StreamSink, sink),
+            measures_latency=isinstance(sink, LatencySink),
+            master_hook=sink.initialize_on_master if isinstance(sink, FileSink) else None,
+        )
         made = SinkTransformation(sink.NAME, made_by, None, [self.transformation])
         self._operators.append(made)
         return DataStreamSink(made)
-
-    def _need_type(self) -> None:
-        known_type(self.output_type)
 
     def _partitioned(self, partitioner: StreamPartitioner) -> DataStream:
         made = PartitionTransformation(self.transformation, partitioner)
@@ -322,29 +326,25 @@ class SingleOutputStreamOperator(DataStream, _Operator):
     transformation: PhysicalTransformation
 
     def __init__(
-        self, operators: list[PhysicalTransformation], transformation: PhysicalTransformation
+        self, made: list[PhysicalTransformation], transformation: PhysicalTransformation
     ) -> None:
-        super().__init__(operators, transformation)
+        super().__init__(made, transformation)
         self._tags: dict[str, OutputTag] = {}
 
     def returns(self, output_type: Any) -> SingleOutputStreamOperator:
         """Set the type of the records."""
-        self.transformation._output_type = output_type
+        self.transformation.declared_type = output_type
         return self
 
     def get_side_output(self, tag: OutputTag) -> DataStream:
-        """The records of a side output.
-
-        Raises: ConfigError if the tag was used with another type.
-        """
+        """The records of a side output. Raises: ConfigError if the tag was used with another type."""
         known = self._tags.setdefault(tag.id, tag)
         if known.output_type != tag.output_type:
             raise ConfigError(
                 f"{self.transformation.name}: there is a side output {tag.id!r} of another type;"
                 " a tag has one type"
             )
-        made = SideOutputTransformation(self.transformation, tag)
-        return DataStream(self._operators, made)
+        return DataStream(self._operators, SideOutputTransformation(self.transformation, tag))
 
 
 class DataStreamSource(SingleOutputStreamOperator):
@@ -352,15 +352,15 @@ class DataStreamSource(SingleOutputStreamOperator):
 
     def __init__(
         self,
-        operators: list[PhysicalTransformation],
+        made: list[PhysicalTransformation],
         transformation: PhysicalTransformation,
         *,
         is_parallel: bool = True,
     ) -> None:
-        super().__init__(operators, transformation)
+        super().__init__(made, transformation)
         self._is_parallel = is_parallel
         if not is_parallel:
-            transformation.set_parallelism(1)
+            transformation.parallelism = 1
 
     def set_parallelism(self, parallelism: int) -> Self:
         """Set the number of subtasks. Raises: ConfigError if the source is not parallel."""
@@ -375,9 +375,10 @@ class KeyedStream(DataStream):
     """A stream partitioned by key (Flink: KeyedStream)."""
 
     def __init__(self, source: DataStream, key_selector: KeySelector) -> None:
-        partition = PartitionTransformation(source.transformation, hash_by(key_selector))
-        check_function(key_selector, "key_by")
-        check_results(key_selector, "key_by", "__hash__", NO_KEY)
+        partitioner = StreamPartitioner("HASH", key_selector=key_selector)
+        partition = PartitionTransformation(source.transformation, partitioner)
+        user_functions.check_function(key_selector, "key_by")
+        user_functions.check_results(key_selector, "key_by", "__hash__", user_functions.NO_KEY)
         super().__init__(source._operators, partition)
         self.key_selector = key_selector
 
@@ -392,8 +393,10 @@ class KeyedStream(DataStream):
 
     def reduce(self, function: Callable[[Any, Any], Any]) -> SingleOutputStreamOperator:
         """Combine the records of each key: the function makes one of two."""
-        check_function(function, "reduce")
-        return self._reduced("Keyed Reduce", function)
+        user_functions.check_function(function, "reduce")
+        return self._added(
+            ReduceTransformation("Keyed Reduce", function, self.key_selector, self.transformation)
+        )
 
     def sum(self, field: int) -> SingleOutputStreamOperator:
         """Sum a field of the tuples of each key."""
@@ -403,16 +406,12 @@ class KeyedStream(DataStream):
         def add(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
             return (*one[:field], one[field] + other[field], *one[field + 1 :])
 
-        return self._reduced("Keyed Aggregation", add)
-
-    def _reduced(
-        self, name: str, function: Callable[[Any, Any], Any]
-    ) -> SingleOutputStreamOperator:
-        made = ReduceTransformation(name, function, self.key_selector, self.transformation)
-        return self._added(made)
+        return self._added(
+            ReduceTransformation("Keyed Aggregation", add, self.key_selector, self.transformation)
+        )
 
 
-class ConnectedStreams(FlinkApi):
+class ConnectedStreams(user_functions.FlinkApi):
     """Two streams connected for one operator (Flink: ConnectedStreams)."""
 
     def __init__(self, first: DataStream, second: DataStream) -> None:
@@ -422,19 +421,17 @@ class ConnectedStreams(FlinkApi):
         self, first: Any, second: Any, *, output_type: Any = None
     ) -> SingleOutputStreamOperator:
         """Turn each record into one other, with the function of its stream."""
-        inputs = [self.first, self.second]
-        check_function(first, "map")
-        check_function(second, "map")
-        for each in inputs:
-            each._need_type()
+        user_functions.check_function(first, "map")
+        user_functions.check_function(second, "map")
+        for each in (self.first, self.second):
+            _ = each.output_type  # raises if it is unknown
         made = TwoInputTransformation(
             "Co-Map",
             factory(CoMap, first, second),
-            type_of_results(first, "Co-Map", output_type),
-            [each.transformation for each in inputs],
+            user_functions.type_of_results(first, "Co-Map", output_type),
+            [self.first.transformation, self.second.transformation],
         )
-        self.first._operators.append(made)
-        return SingleOutputStreamOperator(self.first._operators, made)
+        return self.first._added(made)
 
 
 class DataStreamSink(_Operator):

@@ -56,7 +56,7 @@ def stream_document(graph: StreamGraph) -> dict[str, Any]:
                 "target": edge.target_id,
                 "type_number": edge.type_number,
                 "partitioner": edge.partitioner.name,
-                "side_output": edge.output_tag.id if edge.output_tag else None,
+                "side_output": edge.tag_id,
                 "exchange_mode": edge.exchange_mode.name,
                 "buffer_timeout_ns": edge.buffer_timeout_ns,
             }

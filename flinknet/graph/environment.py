@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,7 +32,6 @@ from .job_config import (
 from .operators import (
     ChainingStrategy,
     MultipleInputOperator,
-    OperatorFactory,
     SourceOperator,
     StreamSource,
     factory,
@@ -218,11 +218,11 @@ class StreamExecutionEnvironment(FlinkApi):
         """
         if not 0 < port < 1 << 16:
             raise ConfigError(f"socket_text_stream: {port} is not a port; give one from 1 to 65535")
-        made = LegacySourceTransformation(
-            SocketTextSource.NAME, factory(StreamSource, SocketTextSource(host, port)), str
-        )
+        made_by = factory(StreamSource, SocketTextSource(host, port))
+        made = LegacySourceTransformation(SocketTextSource.NAME, made_by, str)
         made.is_bounded = False
-        return self._source(made, is_parallel=False)
+        self.transformations.append(made)
+        return DataStreamSource(self.transformations, made, is_parallel=False)
 
     def from_source(
         self, source: Source, output_type: Any, *, is_parallel: bool = True
@@ -230,7 +230,8 @@ class StreamExecutionEnvironment(FlinkApi):
         """Read from a source of any kind."""
         made = SourceTransformation(source.NAME, factory(SourceOperator, source), output_type)
         made.is_bounded = source.is_bounded
-        return self._source(made, is_parallel=is_parallel)
+        self.transformations.append(made)
+        return DataStreamSource(self.transformations, made, is_parallel=is_parallel)
 
     def multiple_inputs(
         self,
@@ -248,14 +249,11 @@ class StreamExecutionEnvironment(FlinkApi):
             chains_sources: whether to chain sources among the inputs into the operator's task.
         """
         check_function(function, "multiple_inputs")
-        plain = factory(MultipleInputOperator, function, len(streams))
-        strategy = ChainingStrategy.HEAD_WITH_SOURCES if chains_sources else plain.chaining_strategy
-        made = MultipleInputTransformation(
-            name,
-            OperatorFactory(plain.create, plain.kind, strategy),
-            output_type,
-            [each.transformation for each in streams],
-        )
+        made_by = factory(MultipleInputOperator, function, len(streams))
+        if chains_sources:
+            made_by = replace(made_by, chaining_strategy=ChainingStrategy.HEAD_WITH_SOURCES)
+        inputs = [each.transformation for each in streams]
+        made = MultipleInputTransformation(name, made_by, output_type, inputs)
         self.transformations.append(made)
         return SingleOutputStreamOperator(self.transformations, made)
 
@@ -266,7 +264,18 @@ class StreamExecutionEnvironment(FlinkApi):
         """
         self.job_name = job_name
         graph = self.get_stream_graph()
-        self.warnings = (*self.warnings, *self._unmeasured(graph))
+        unmeasured = (
+            RunWarning(
+                "latency-not-known",
+                f"{each.operator_name} measures no latency of records from the network: a"
+                " record has one timestamp, and an assigner of the program sets it",
+            )
+            for each in graph.nodes.values()
+            if each.has_own_time
+            and each.operator_factory
+            and each.operator_factory.measures_latency
+        )
+        self.warnings = (*self.warnings, *unmeasured)
         self.executed.append(graph)
         return graph
 
@@ -279,25 +288,3 @@ class StreamExecutionEnvironment(FlinkApi):
     def get_execution_plan(self) -> str:
         """The plan as JSON for Flink's plan visualizer. Raises: ConfigError."""
         return self.get_stream_graph().execution_plan()
-
-    def _unmeasured(self, graph: StreamGraph) -> list[RunWarning]:
-        """Warnings about sinks whose records carry the program's own time, not their
-        due instant.
-        """
-        return [
-            RunWarning(
-                "latency-not-known",
-                f"{each.operator_name} measures no latency of records from the network: a"
-                " record has one timestamp, and an assigner of the program sets it",
-            )
-            for each in graph.nodes.values()
-            if each.has_own_time
-            and each.operator_factory
-            and each.operator_factory.measures_latency
-        ]
-
-    def _source(
-        self, transformation: SourceTransformation, *, is_parallel: bool
-    ) -> DataStreamSource:
-        self.transformations.append(transformation)
-        return DataStreamSource(self.transformations, transformation, is_parallel=is_parallel)

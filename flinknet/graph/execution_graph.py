@@ -65,8 +65,7 @@ class Execution:
     """An attempt of a subtask (Flink: Execution).
 
     Attributes:
-        task_manager: where it was deployed; None: not yet.
-        failure: why it failed; empty if it did not.
+        task_manager: None: not deployed yet.
         timestamps_ns: when it entered each state, where known (Flink: getStateTimestamp).
         first_output_ns: when any of its partitions first had something to read; None if no reader
             waited for that.
@@ -101,9 +100,7 @@ class Execution:
 
 
 def aggregate_state(states: Iterable[ExecutionState]) -> ExecutionState:
-    """The state of a vertex, aggregated over its subtasks (Flink:
-    ExecutionJobVertex.getAggregateJobVertexState).
-    """
+    """Flink: ExecutionJobVertex.getAggregateJobVertexState."""
     known = list(states)
     for state in (_S.FAILED, _S.CANCELING, _S.CANCELED, _S.INITIALIZING, _S.RUNNING):
         if state in known:
@@ -114,11 +111,7 @@ def aggregate_state(states: Iterable[ExecutionState]) -> ExecutionState:
 
 
 class ExecutionVertex:
-    """One subtask (Flink: ExecutionVertex).
-
-    Attributes:
-        current: the current attempt; `prior` has the latest earlier ones.
-    """
+    """One subtask (Flink: ExecutionVertex), with its current and its latest earlier attempts."""
 
     def __init__(self, job_vertex: ExecutionJobVertex, subtask_index: int) -> None:
         self.job_vertex = job_vertex
@@ -229,20 +222,12 @@ class IntermediateResult:
         data_set_id = str(self.id)
         return next(each.buffer_timeout_ns for each in outputs if each.data_set_id == data_set_id)
 
-    def register_consumer(self, edge: ConnectedEdge) -> None:
-        """Add a reader. Raises: ConfigError for a second reader of a pipelined result."""
-        if self.edges and not self.partition_type.is_reconsumable:
-            raise ConfigError(
-                f"{self.producer.name}: a {self.partition_type.label} result has one consumer;"
-                f" {self.edges[0].target.name} and {edge.target.name} both read it"
-            )
-        self.edges.append(edge)
-
 
 class ExecutionJobVertex:
-    """A vertex with its subtasks (Flink: ExecutionJobVertex).
+    """A vertex with its subtasks and their inputs (Flink: ExecutionJobVertex).
 
-    Raises: ConfigError if the parallelism is above its maximum.
+    Raises: ConfigError if the parallelism is above its maximum, for an input that does not exist
+        (yet), and for the second reader of a pipelined result.
     """
 
     def __init__(self, job_vertex: JobVertex, graph: ExecutionGraph) -> None:
@@ -251,10 +236,9 @@ class ExecutionJobVertex:
         self.id: JobVertexID = job_vertex.id
         self.name = job_vertex.name
         self.parallelism = 1 if job_vertex.parallelism == -1 else job_vertex.parallelism
-        maximum = job_vertex.max_parallelism
-        if maximum == -1:
-            maximum = default_max_parallelism(self.parallelism)
-        self.max_parallelism = maximum
+        self.max_parallelism = job_vertex.max_parallelism
+        if self.max_parallelism == -1:
+            self.max_parallelism = default_max_parallelism(self.parallelism)
         if self.parallelism > self.max_parallelism:
             raise ConfigError(
                 f"{self.name}: parallelism {self.parallelism} is above its max parallelism"
@@ -263,40 +247,31 @@ class ExecutionJobVertex:
         self.task_vertices = [ExecutionVertex(self, index) for index in range(self.parallelism)]
         self.results = [IntermediateResult(each, self) for each in job_vertex.results]
         self.inputs: list[ConnectedEdge] = []
-
-    @property
-    def state(self) -> ExecutionState:
-        return aggregate_state(each.state for each in self.task_vertices)
-
-    def connect_to_predecessors(
-        self, results: dict[IntermediateDataSetID, IntermediateResult]
-    ) -> None:
-        """Connect the subtasks to their inputs.
-
-        Raises: ConfigError if a data set does not exist (yet).
-        """
-        for edge in self.job_vertex.inputs:
-            result = results.get(edge.source.id)
+        for edge in job_vertex.inputs:
+            result = graph.results.get(edge.source.id)
             if result is None:
                 raise ConfigError(
                     f"{self.name}: it reads data set {edge.source.id}, which no vertex before it"
                     " writes; attach vertices in topological order"
                 )
+            if result.edges and not result.partition_type.is_reconsumable:
+                raise ConfigError(
+                    f"{result.producer.name}: a {result.partition_type.label} result has one"
+                    f" consumer; {result.edges[0].target.name} and {self.name} both read it"
+                )
             wiring = Wiring(edge.pattern, result.producer.parallelism, self.parallelism)
             connected = ConnectedEdge(edge, result, self, wiring)
-            result.register_consumer(connected)
+            result.edges.append(connected)
             self.inputs.append(connected)
+
+    @property
+    def state(self) -> ExecutionState:
+        return aggregate_state(each.state for each in self.task_vertices)
 
 
 class ExecutionGraph:
-    """The parallel form of a job (Flink: DefaultExecutionGraph).
-
-    Attributes:
-        id: id of this run.
-        vertices: in topological order.
-        results: by data set id.
-        json_plan: for display.
-        total_vertices: number of subtasks of all vertices.
+    """The parallel form of a job (Flink: DefaultExecutionGraph), with its vertices in topological
+    order and a plan for display.
     """
 
     def __init__(self, job: JobGraph, graph_id: ExecutionGraphID) -> None:
@@ -316,10 +291,8 @@ class ExecutionGraph:
         return sum(edge.wiring.channels for edge in self.edges)
 
     def attach(self, vertices: Sequence[JobVertex]) -> None:
-        """Add vertices, in topological order.
-
-        Raises: ConfigError for duplicate ids, inputs that do not exist yet, and a parallelism above
-            its maximum.
+        """Add vertices, in topological order. Raises: ConfigError for duplicate ids, and as
+        ExecutionJobVertex.
         """
         for job_vertex in vertices:
             if job_vertex.id in self.vertices:
@@ -328,7 +301,6 @@ class ExecutionGraph:
                     f" vertex id {job_vertex.id}"
                 )
             vertex = ExecutionJobVertex(job_vertex, self)
-            vertex.connect_to_predecessors(self.results)
             self.vertices[vertex.id] = vertex
             for result in vertex.results:
                 if result.id in self.results:
@@ -371,9 +343,7 @@ class ExecutionGraph:
         return current.state if current.attempt_id == partition_id.producer_id else None
 
     def lose(self, task_manager: int) -> list[ExecutionVertex]:
-        """Mark the partitions on a TaskManager as lost. Returns: its subtasks that had
-        not ended.
-        """
+        """Mark the partitions on a TaskManager as lost. Returns: its subtasks that had not ended."""
         for result in self.results.values():
             for partition in result.partitions:
                 if partition.producer.current.task_manager == task_manager:
@@ -383,11 +353,6 @@ class ExecutionGraph:
             for each in self.subtasks()
             if each.current.task_manager == task_manager and not each.state.is_terminal
         ]
-
-    def release(self, partitions: Sequence[IntermediateResultPartition]) -> None:
-        """Release partitions that have no more readers."""
-        for partition in partitions:
-            partition.is_released = True
 
 
 def initialize_on_master(job: JobGraph) -> None:
@@ -399,7 +364,7 @@ def initialize_on_master(job: JobGraph) -> None:
     for vertex in job.vertices.values():
         for hook in vertex.master_hooks:
             try:
-                hook(vertex)
+                hook(vertex.parallelism)
             except Exception as error:
                 raise ConfigError(
                     f"{vertex.name}: it cannot be initialized on the master: {error}"

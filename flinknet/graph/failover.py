@@ -12,6 +12,7 @@ import json
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
@@ -60,26 +61,6 @@ class SchedulingTopology:
     def region_of(self, subtask: ExecutionVertex) -> PipelinedRegion:
         return self._region_of[subtask.id]
 
-    def consumed_partitions(self, region: PipelinedRegion) -> list[IntermediateResultPartition]:
-        """Partitions that a region reads from other regions."""
-        partitions = []
-        for subtask in region.subtasks:
-            for edge in subtask.job_vertex.inputs:
-                for producer in edge.wiring.partitions_of(subtask.subtask_index):
-                    partition = edge.result.partitions[producer]
-                    if self.region_of(partition.producer) is not region:
-                        partitions.append(partition)
-        return list(dict.fromkeys(partitions))
-
-    def consumer_regions(self, region: PipelinedRegion) -> list[PipelinedRegion]:
-        """Other regions that read the output of a region."""
-        regions = []
-        for subtask in region.subtasks:
-            for result in subtask.job_vertex.results:
-                for edge in result.edges:
-                    regions += self.readers_of(edge, subtask.subtask_index)
-        return list(dict.fromkeys(each for each in regions if each is not region))
-
     def readers_of(self, edge: ConnectedEdge, producer: int) -> list[PipelinedRegion]:
         """Regions that read a producer's partition along an edge."""
         return [
@@ -103,12 +84,17 @@ def subtasks_to_restart(
         if region in chosen:
             continue
         chosen[region] = None
-        waiting += [
-            topology.region_of(partition.producer)
-            for partition in topology.consumed_partitions(region)
-            if partition.is_released
-        ]
-        waiting += topology.consumer_regions(region)
+        for subtask in region.subtasks:
+            for edge in subtask.job_vertex.inputs:
+                read = edge.wiring.partitions_of(subtask.subtask_index)
+                partitions = (edge.result.partitions[each] for each in read)
+                waiting += [
+                    topology.region_of(each.producer) for each in partitions if each.is_released
+                ]
+        for subtask in region.subtasks:
+            for result in subtask.job_vertex.results:
+                for edge in result.edges:
+                    waiting += topology.readers_of(edge, subtask.subtask_index)
     return [each for region in chosen for each in region.subtasks]
 
 
@@ -155,21 +141,19 @@ def _joined(graph: ExecutionGraph) -> list[list[ExecutionVertex]]:
         if not edge.result.partition_type.must_be_pipelined_consumed:
             continue
         producers, consumers = edge.result.producer.task_vertices, edge.target.task_vertices
-        for one, other in _spanning(edge):
+        wiring = edge.wiring
+        joined = ((producer, consumer) for producer, consumer, _ in wiring)
+        if wiring.is_all_to_all:  # these channels suffice
+            joined = chain(
+                ((0, consumer) for consumer in range(wiring.consumers)),
+                ((producer, 0) for producer in range(1, wiring.producers)),
+            )
+        for one, other in joined:
             parent[root(consumers[other].id)] = root(producers[one].id)
     members: dict[ExecutionVertexID, list[ExecutionVertex]] = {}
     for subtask in graph.subtasks():
         members.setdefault(root(subtask.id), []).append(subtask)
     return list(members.values())
-
-
-def _spanning(edge: ConnectedEdge) -> Iterable[tuple[int, int]]:
-    """Channels that suffice to connect everything that an edge connects."""
-    wiring = edge.wiring
-    if not wiring.is_all_to_all:
-        return ((producer, consumer) for producer, consumer, _ in wiring)
-    first = [(0, consumer) for consumer in range(wiring.consumers)]
-    return first + [(producer, 0) for producer in range(1, wiring.producers)]
 
 
 class InputSplits:
@@ -188,9 +172,15 @@ class InputSplits:
                 if made is None or made.kind is not SourceOperator:
                     continue
                 source = made.create().function  # type: ignore[attr-defined]
-                if isinstance(source, SplitSource):
-                    splits = _created(source, vertex.name, vertex.parallelism)
-                    self._left[vertex.id, operator_id] = deque(splits)
+                if not isinstance(source, SplitSource):
+                    continue
+                try:
+                    splits = deque(source.create_splits(vertex.parallelism))
+                    json.dumps([*splits], allow_nan=False)
+                except Exception as error:
+                    text = f"{vertex.name}: its splits cannot be created: {error}"
+                    raise ConfigError(text) from error
+                self._left[vertex.id, operator_id] = splits
 
     def next(self, attempt_id: ExecutionAttemptID, operator_id: str) -> tuple[Any, ...]:
         """Hand out a split to an attempt; none if no split is left, or the attempt is over."""
@@ -208,12 +198,3 @@ class InputSplits:
         for subtask, operator_id in [each for each in self._assigned if each[0] in chosen]:
             splits = self._assigned.pop((subtask, operator_id))
             self._left[subtask.job_vertex.id, operator_id].extendleft(reversed(splits))
-
-
-def _created(source: SplitSource, name: str, parallelism: int) -> list[Any]:
-    try:
-        splits = list(source.create_splits(parallelism))
-        json.dumps(splits, allow_nan=False)
-    except Exception as error:
-        raise ConfigError(f"{name}: its splits cannot be created: {error}") from error
-    return splits

@@ -37,12 +37,8 @@ class ChainedOutput:
 
 @dataclass(frozen=True, slots=True)
 class NonChainedOutput:
-    """An edge that leaves the chain (Flink: NonChainedOutput). Edges of a blocking output may share
-    one data set; then their data set ids are equal.
-
-    Attributes:
-        edge_id: name of the edge in the StreamGraph.
-        operator_id: the operator that writes it.
+    """An edge that leaves the chain (Flink: NonChainedOutput), with the operator that writes it.
+    Edges of a blocking output may share one data set; then their data set ids are equal.
     """
 
     edge_id: str
@@ -71,11 +67,8 @@ class StreamConfig:
     Attributes:
         chain_index: position in the chain; 1 for heads, 0 for chained sources.
         key_selector: name of the function that returns the key of a record; empty: no keyed state.
-        key_type: type of the keys, which determines their serializer; `state_backend`: where their
-            state is kept.
-        chained_outputs: edges to operators of the chain.
-        outputs: of the head: all edges that leave the vertex, in order.
-        inputs: of the head: all edges that enter the vertex, in order.
+        key_type: type of the keys, which determines their serializer.
+        outputs, inputs: of the head: all edges that leave or enter the vertex, in order.
         chained: of the head: the other operators of the chain, by operator id.
     """
 
@@ -114,10 +107,8 @@ class VertexGroup:
 
 @dataclass(slots=True, eq=False)
 class JobEdge:
-    """A data set and a vertex that reads it (Flink: JobEdge).
-
-    Attributes:
-        ship_strategy: name of the partitioner.
+    """A data set and a vertex that reads it (Flink: JobEdge), through the partitioner
+    `ship_strategy`.
     """
 
     source: IntermediateDataSet
@@ -149,8 +140,7 @@ class JobVertex:
         parallelism: -1: not decided yet.
         max_parallelism: key groups; -1: derived from the parallelism.
         invokable: class of the task.
-        inputs, results: edges and data sets, in order.
-        master_hooks: called once with the vertex when the job is submitted.
+        master_hooks: called once with the parallelism when the job is submitted.
     """
 
     id: JobVertexID
@@ -168,7 +158,7 @@ class JobVertex:
     co_location_group: VertexGroup | None = None
     inputs: list[JobEdge] = field(default_factory=list)
     results: list[IntermediateDataSet] = field(default_factory=list)
-    master_hooks: list[Callable[[JobVertex], None]] = field(default_factory=list)
+    master_hooks: list[Callable[[int], None]] = field(default_factory=list)
 
     def connect_to(
         self,
@@ -207,13 +197,10 @@ class JobGraph:
     """Vertices and the data sets between them (Flink: JobGraph).
 
     Attributes:
-        is_batch: whether the job is a batch job.
         schedule: what is deployed together.
         vertices: in the order of their creation: consumers before producers.
         steps: steps of the generator, in order.
-        factories: factory of each operator, by operator id; rebuilt by running the program.
-        stream_edges: edge of the StreamGraph, with partitioner and record type, by edge id; rebuilt
-            in the same way.
+        factories, stream_edges: by operator id and edge id; rebuilt by running the program.
         checkpoints: settings; empty without checkpoints.
         execution_config: settings for every task.
     """
@@ -228,7 +215,7 @@ class JobGraph:
         self.factories: dict[str, OperatorFactory] = {}
         self.stream_edges: dict[str, StreamEdge] = {}
         self.checkpoints: Mapping[str, Any] = {}
-        self.artifacts: Mapping[str, str] = {}
+        self.artifacts: dict[str, str] = {}
         self.execution_config: Mapping[str, Any] = {}
 
     @property

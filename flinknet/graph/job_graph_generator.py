@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import reduce
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
+from flinknet.core.producer.channel_selector import java_string_hash
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
 from flinknet.core.wiring import DistributionPattern
@@ -44,12 +45,19 @@ from .stream_graph import (
     is_chainable,
     is_source_chainable,
     node_hashes,
-    user_hashes,
 )
-from .transformations import UNKNOWN, ResourceSpec, StreamExchangeMode
+from .transformations import ResourceSpec, StreamExchangeMode
 from .user_functions import function_name, known_results, type_name
 
 _MASK = (1 << 64) - 1
+
+_PARTITION_TYPES = {
+    GlobalStreamExchangeMode.ALL_EDGES_PIPELINED: ResultPartitionType.PIPELINED_BOUNDED,
+    GlobalStreamExchangeMode.ALL_EDGES_PIPELINED_APPROXIMATE: (
+        ResultPartitionType.PIPELINED_APPROXIMATE
+    ),
+    GlobalStreamExchangeMode.ALL_EDGES_BLOCKING: ResultPartitionType.BLOCKING,
+}
 
 
 def job_graph_of(graph: StreamGraph) -> JobGraph:
@@ -63,25 +71,12 @@ class _Chain:
 
     Attributes:
         source_ids: sources chained into the vertex.
-        nodes: node ids in the order they were added, the last operator first.
+        nodes: in the order they were added, the last operator first.
     """
 
     start_id: int
     source_ids: list[int] = field(default_factory=list)
-    nodes: list[int] = field(default_factory=list)
-    min_resources: ResourceSpec = UNKNOWN
-    preferred_resources: ResourceSpec = UNKNOWN
-    has_resources: bool = False
-
-    def add(self, node: StreamNode) -> None:
-        self.nodes.append(node.id)
-        if self.has_resources:
-            self.min_resources = self.min_resources.merge(node.min_resources)
-            self.preferred_resources = self.preferred_resources.merge(node.preferred_resources)
-        else:
-            self.has_resources = True
-            self.min_resources = node.min_resources
-            self.preferred_resources = node.preferred_resources
+    nodes: list[StreamNode] = field(default_factory=list)
 
 
 class JobGraphGenerator:
@@ -93,27 +88,25 @@ class JobGraphGenerator:
         self._job = JobGraph(graph.job_name, graph.config, is_batch=graph.is_batch)
         self._chains: dict[int, _Chain] = {}
         self._hashes: dict[int, bytes] = {}
-        self._user_hashes: dict[int, bytes] = {}
         self._configs: dict[int, StreamConfig] = {}
         self._names: dict[int, str] = {}
         self._descriptions: dict[int, str] = {}
         self._vertex_of_head: dict[int, JobVertex] = {}
         self._head_of: dict[int, int] = {}
-        self._physical_edges: list[StreamEdge] = []
-        self._outputs: dict[int, list[tuple[StreamEdge, IntermediateDataSetID]]] = {}
+        self._data_sets: dict[StreamEdge, IntermediateDataSetID] = {}
 
     def generate(self) -> JobGraph:
         """Build the graph. Raises: ConfigError."""
-        steps = {
+        steps: dict[str, Callable[[], None]] = {
             "validate": self._validate,
             "schedule mode": self._set_schedule,
-            "hashes": self._make_hashes,
+            "hashes": lambda: self._hashes.update(node_hashes(self._graph)),
             "chaining": self._make_chains,
             "physical edges": self._set_physical_edges,
-            "slot sharing": self._set_slot_sharing,
+            "slot sharing": lambda: set_slot_sharing(self._job, self._graph, self._vertex_of_head),
             "managed memory": self._set_managed_memory,
             "checkpoints": self._set_checkpoints,
-            "artifacts": self._set_artifacts,
+            "artifacts": lambda: self._job.artifacts.update(self._graph.artifacts),
             "configuration": self._set_configuration,
         }
         for name, step in steps.items():
@@ -138,34 +131,21 @@ class JobGraphGenerator:
     def _set_schedule(self) -> None:
         self._job.schedule = "by pipelined region" if self._graph.is_batch else "all at once"
 
-    def _make_hashes(self) -> None:
-        self._hashes = node_hashes(self._graph, self._is_chainable)
-        self._user_hashes = user_hashes(self._graph)
-
     def _make_chains(self) -> None:
-        self._chains = self._entry_points()
-        for start_id in sorted(self._chains):
-            self._create_chain(start_id, 1, self._chains[start_id])
-
-    def _is_chainable(self, edge: StreamEdge) -> bool:
-        return is_chainable(edge, self._graph)
-
-    def _entry_points(self) -> dict[int, _Chain]:
         """A chain for each source; a chained source begins the chain of its consumer."""
-        chains: dict[int, _Chain] = {}
         for source_id in sorted(self._graph.source_ids):
             node = self._graph.nodes[source_id]
             edge = node.out_edges[0] if node.out_edges else None
             if edge is None or not is_source_chainable(edge, self._graph):
-                chains[source_id] = _Chain(source_id)
+                self._chains[source_id] = _Chain(source_id)
                 continue
-            chain = chains.setdefault(edge.target_id, _Chain(edge.target_id))
+            chain = self._chains.setdefault(edge.target_id, _Chain(edge.target_id))
             chain.source_ids.append(source_id)
-            chain.add(node)
-            config = self._new_config(node, 0)
-            config.chained_outputs = [self._chained_output(edge)]
+            chain.nodes.append(node)
+            self._new_config(node, 0, [edge])
             self._head_of[source_id] = edge.target_id
-        return chains
+        for start_id in sorted(self._chains):
+            self._create_chain(start_id, 1, self._chains[start_id])
 
     def _create_chain(self, node_id: int, index: int, chain: _Chain) -> list[StreamEdge]:
         """Add a node and the operators chained to it to a chain, and begin the chains of its
@@ -176,7 +156,7 @@ class JobGraphGenerator:
         if chain.start_id in self._vertex_of_head:
             return []
         node = self._graph.nodes[node_id]
-        chained = [edge for edge in node.out_edges if self._is_chainable(edge)]
+        chained = [edge for edge in node.out_edges if is_chainable(edge, self._graph)]
         leaving = [edge for edge in node.out_edges if edge not in chained]
         transitive: list[StreamEdge] = []
         for edge in chained:
@@ -187,35 +167,32 @@ class JobGraphGenerator:
             self._create_chain(edge.target_id, 1, begun)
         sources = chain.source_ids if node_id == chain.start_id else []
         self._set_texts(node, sources, chained)
-        chain.add(node)
+        chain.nodes.append(node)
         self._head_of[node_id] = chain.start_id
-        config = self._new_config(node, index)
-        config.chained_outputs = [self._chained_output(edge) for edge in chained]
+        self._new_config(node, index, chained)
         if node_id == chain.start_id:
             self._create_vertex(chain)
             for edge in transitive:
                 self._connect(edge)
         return transitive
 
-    def _chained_output(self, edge: StreamEdge) -> ChainedOutput:
-        tag = edge.output_tag.id if edge.output_tag else None
-        return ChainedOutput(self._hashes[edge.target_id].hex(), edge.type_number, tag)
-
-    def _new_config(self, node: StreamNode, index: int) -> StreamConfig:
-        config = StreamConfig(
+    def _new_config(self, node: StreamNode, index: int, chained: list[StreamEdge]) -> None:
+        config = self._configs[node.id] = StreamConfig(
             node.operator_name,
             self._hashes[node.id].hex(),
             index,
             delay_ns_per_record=node.delay_ns_per_record,
+            chained_outputs=[
+                ChainedOutput(self._hashes[each.target_id].hex(), each.type_number, each.tag_id)
+                for each in chained
+            ],
         )
         if node.key_selector is not None:
             config.key_selector = function_name(node.key_selector)
             config.key_type = type_name(known_results(node.key_selector))
             config.state_backend = STATE_BACKEND
-        self._configs[node.id] = config
         if node.operator_factory is not None:
             self._job.factories[config.operator_id] = node.operator_factory
-        return config
 
     def _set_texts(
         self, node: StreamNode, source_ids: list[int], chained: list[StreamEdge]
@@ -240,34 +217,26 @@ class JobGraphGenerator:
 
     def _create_vertex(self, chain: _Chain) -> None:
         head = self._graph.nodes[chain.start_id]
-        nodes = [self._graph.nodes[each] for each in chain.nodes]
-        vertex = JobVertex(
+        nodes = chain.nodes[::-1]
+        config = self._configs[head.id]
+        vertex = self._vertex_of_head[head.id] = JobVertex(
             JobVertexID(self._hashes[head.id]),
             self._names[head.id],
             head.parallelism,
             -1 if head.max_parallelism is None else head.max_parallelism,
             head.invokable,
-            self._configs[head.id],
-            tuple(node.operator_name for node in reversed(nodes)),
-            tuple(
-                (self._hashes[node.id].hex(), node.uid_hash and self._user_hashes[node.id].hex())
-                for node in reversed(nodes)
-            ),
+            config,
+            tuple(node.operator_name for node in nodes),
+            tuple((self._hashes[node.id].hex(), node.uid_hash) for node in nodes),
             self._descriptions[head.id],
-            chain.min_resources,
-            chain.preferred_resources,
+            reduce(ResourceSpec.merge, (node.min_resources for node in chain.nodes)),
+            reduce(ResourceSpec.merge, (node.preferred_resources for node in chain.nodes)),
         )
-        for node in reversed(nodes):
-            made_by = node.operator_factory
-            if made_by is not None and made_by.master_hook is not None:
-                vertex.master_hooks.append(partial(_call_for, made_by.master_hook))
+        factories = [node.operator_factory for node in nodes if node.operator_factory]
+        vertex.master_hooks += [each.master_hook for each in factories if each.master_hook]
         self._job.add_vertex(vertex)
-        self._vertex_of_head[head.id] = vertex
-        self._configs[head.id].chained = {
-            self._configs[each].operator_id: self._configs[each]
-            for each in reversed(chain.nodes)
-            if each != head.id
-        }
+        others = [self._configs[node.id] for node in nodes if node is not head]
+        config.chained = {each.operator_id: each for each in others}
 
     def _connect(self, edge: StreamEdge) -> None:
         """Register an edge that leaves a chain, and its data set."""
@@ -282,18 +251,16 @@ class JobGraphGenerator:
                 f"{edge.source.operator_name}: a blocking exchange has no buffer timeout; leave it"
                 " out, or set it to -1"
             )
-        head_id = self._head_of[edge.source_id]
-        outputs = self._outputs.setdefault(head_id, [])
-        shared = next(
-            (known for known, _ in outputs if is_blocking and _may_share(known, edge)), None
+        data_set_id = next(
+            (
+                each
+                for known, each in self._data_sets.items()
+                if is_blocking and _may_share(known, edge)
+            ),
+            data_set_id_of(vertex.id, java_string_hash(edge.id)),
         )
-        if shared is not None:
-            data_set_id = next(each for known, each in outputs if known is shared)
-        else:
-            data_set_id = data_set_id_of(vertex.id, edge.id_hash)
-        outputs.append((edge, data_set_id))
-        config = self._configs[head_id]
-        config.outputs.append(
+        self._data_sets[edge] = data_set_id
+        self._configs[self._head_of[edge.source_id]].outputs.append(
             NonChainedOutput(
                 edge.id,
                 self._hashes[edge.source_id].hex(),
@@ -301,39 +268,24 @@ class JobGraphGenerator:
                 edge.partitioner.name,
                 partition_type.name,
                 timeout_ns,
-                edge.output_tag.id if edge.output_tag else None,
+                edge.tag_id,
             )
         )
-        self._physical_edges.append(edge)
         self._job.stream_edges[edge.id] = edge
 
     def _partition_type(self, edge: StreamEdge) -> ResultPartitionType:
-        if edge.source.emits_only_at_end:
+        if edge.source.emits_only_at_end or edge.exchange_mode is StreamExchangeMode.BATCH:
             return ResultPartitionType.BLOCKING
         if edge.exchange_mode is StreamExchangeMode.PIPELINED:
             return ResultPartitionType.PIPELINED_BOUNDED
-        if edge.exchange_mode is StreamExchangeMode.BATCH:
-            return ResultPartitionType.BLOCKING
-        mode, wanted = self._graph.exchange_mode, GlobalStreamExchangeMode
-        if mode is wanted.ALL_EDGES_PIPELINED_APPROXIMATE:
-            return ResultPartitionType.PIPELINED_APPROXIMATE
-        is_pipelined = (
-            mode is wanted.ALL_EDGES_PIPELINED
-            or (mode is wanted.FORWARD_EDGES_PIPELINED and edge.partitioner.is_forward)
-            or (mode is wanted.POINTWISE_EDGES_PIPELINED and edge.partitioner.is_pointwise)
-        )
-        if is_pipelined:
-            return ResultPartitionType.PIPELINED_BOUNDED
-        return ResultPartitionType.BLOCKING
+        return _PARTITION_TYPES[self._graph.exchange_mode]
 
     def _set_physical_edges(self) -> None:
-        for edge in self._physical_edges:
-            head_id = self._head_of[edge.source_id]
-            data_set_id = next(each for known, each in self._outputs[head_id] if known is edge)
+        for edge, data_set_id in self._data_sets.items():
             target_head = self._head_of[edge.target_id]
             is_pointwise = edge.partitioner.is_pointwise
             self._vertex_of_head[target_head].connect_to(
-                self._vertex_of_head[head_id],
+                self._vertex_of_head[self._head_of[edge.source_id]],
                 data_set_id,
                 DistributionPattern.POINTWISE if is_pointwise else DistributionPattern.ALL_TO_ALL,
                 self._partition_type(edge),
@@ -347,9 +299,6 @@ class JobGraphGenerator:
                     edge.id, str(data_set_id), self._hashes[edge.target_id].hex(), edge.type_number
                 )
             )
-
-    def _set_slot_sharing(self) -> None:
-        set_slot_sharing(self._job, self._graph, self._vertex_of_head)
 
     def _set_managed_memory(self) -> None:
         vertex_of = {node: self._vertex_of_head[head] for node, head in self._head_of.items()}
@@ -366,9 +315,6 @@ class JobGraphGenerator:
         }
         for config in self._configs.values():
             config.has_checkpoints = True
-
-    def _set_artifacts(self) -> None:
-        self._job.artifacts = dict(self._graph.artifacts)
 
     def _set_configuration(self) -> None:
         if self._config.has_vertex_index_prefix:
@@ -389,10 +335,6 @@ def data_set_id_of(vertex_id: JobVertexID, edge_hash: int) -> IntermediateDataSe
     return IntermediateDataSetID(
         b"".join((half + edge_hash & _MASK).to_bytes(8, "big") for half in halves)
     )
-
-
-def _call_for(hook: Callable[[int], None], vertex: JobVertex) -> None:
-    hook(vertex.parallelism)
 
 
 def _may_share(one: StreamEdge, other: StreamEdge) -> bool:

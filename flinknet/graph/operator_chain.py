@@ -77,23 +77,15 @@ class OperatorChain:
             if event.class_name in operator.listens_to:
                 operator.receive_task_event(event, self._outputs[operator_id])
 
-    @property
-    def names(self) -> list[str]:
-        return [each.operator_name for each in self._in_order()]
-
     def open(self) -> None:
         """Open the operators, last to first, so that downstream operators are open before."""
         for operator in reversed(self.operators.values()):
             operator.open()
 
-    def process(self, value: Any, operator_id: str | None = None, input_number: int = 0) -> None:
-        chosen = operator_id or self.config.operator_id
-        self.operators[chosen].process(value, self._outputs[chosen], input_number)
-
     def process_batch(
         self, values: Sequence[Any], operator_id: str | None = None, input_number: int = 0
     ) -> None:
-        """Pass several records to an operator, in order; by default to the head."""
+        """Pass records to an operator, in order; by default to the head."""
         chosen = operator_id or self.config.operator_id
         self.operators[chosen].process_batch(values, self._outputs[chosen], input_number)
 
@@ -101,12 +93,8 @@ class OperatorChain:
         """An operator and its output, for callers that pass it many records."""
         return self.operators[operator_id], self._outputs[operator_id]
 
-    def emit(self, value: Any, operator_id: str | None = None) -> None:
-        """Emit a record as an operator, by default the head: for sources."""
-        self._outputs[operator_id or self.config.operator_id].collect(value)
-
     def emit_batch(self, values: Sequence[Any], operator_id: str | None = None) -> None:
-        """Emit several records as an operator, by default the head."""
+        """Emit records as an operator, by default the head: for sources."""
         self._outputs[operator_id or self.config.operator_id].collect_batch(values)
 
     def process_watermark(self, timestamp_ms: int, operator_id: str, input_number: int = 0) -> None:

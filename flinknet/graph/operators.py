@@ -42,11 +42,8 @@ class ChainingStrategy(Enum):
 
 
 class StreamOperator:
-    """Base of all operators (Flink: AbstractStreamOperator).
-
-    Attributes:
-        inputs: number of inputs.
-        current_watermark_ms: the last watermark; with several inputs the lowest.
+    """Base of all operators (Flink: AbstractStreamOperator). With several inputs, its watermark is
+    the lowest of theirs.
     """
 
     inputs = 1
@@ -77,7 +74,7 @@ class StreamOperator:
     def process_watermark(self, timestamp_ms: int, output: Output, input_number: int = 0) -> None:
         """Process a watermark of an input; forward the watermark combined over all inputs."""
         if self.inputs > 1:
-            combined = self._combined_watermark()
+            self._combined = combined = self._combined or CombinedWatermark(self.inputs)
             if combined.update_watermark(input_number - 1, timestamp_ms):
                 self._advance_watermark(combined.watermark_ms, output)
         else:
@@ -88,7 +85,7 @@ class StreamOperator:
     ) -> None:
         """Process that an input is idle, or active again."""
         if self.inputs > 1:
-            combined = self._combined_watermark()
+            self._combined = combined = self._combined or CombinedWatermark(self.inputs)
             was_idle = combined.is_idle
             if combined.update_status(input_number - 1, is_idle):
                 self._advance_watermark(combined.watermark_ms, output)
@@ -103,11 +100,6 @@ class StreamOperator:
     def close(self) -> None:
         """Release resources; called once, even after an error."""
 
-    def _combined_watermark(self) -> CombinedWatermark:
-        if self._combined is None:
-            self._combined = CombinedWatermark(self.inputs)
-        return self._combined
-
     def _advance_watermark(self, timestamp_ms: int, output: Output) -> None:
         self.current_watermark_ms = timestamp_ms
         output.emit_watermark(timestamp_ms)
@@ -116,10 +108,6 @@ class StreamOperator:
 class RecordContext(FlinkApi):
     """Context of the current record, for functions (Flink: ProcessFunction.Context,
     SinkFunction.Context).
-
-    Args:
-        operator: the operator that calls the function.
-        timestamp_ms: returns the event time of the current record; None if it has none.
     """
 
     def __init__(self, operator: StreamOperator, timestamp_ms: Callable[[], int | None]) -> None:
@@ -159,13 +147,9 @@ class TimestampsAndWatermarks(StreamOperator):
 
 
 class UserFunctionOperator(StreamOperator):
-    """An operator that calls a function of the program (Flink: AbstractUdfStreamOperator).
-
-    A function with methods `open` and `close` is opened and closed with its operator (Flink:
-    RichFunction). A `batched` one takes and returns numpy arrays of records.
-
-    Attributes:
-        context: for functions that take it; set in the task.
+    """An operator that calls a function of the program (Flink: AbstractUdfStreamOperator), and its
+    methods `open` and `close`, if it has them (Flink: RichFunction). A `batched` one takes and
+    returns numpy arrays of records. The task sets the context.
     """
 
     context: RecordContext | None = None
@@ -376,10 +360,6 @@ class OperatorFactory:
     chaining_strategy: ChainingStrategy
     master_hook: Callable[[int], None] | None = None
     measures_latency: bool = False
-
-    @property
-    def is_yielding(self) -> bool:
-        return self.kind.is_yielding
 
     @property
     def is_legacy_source(self) -> bool:

@@ -21,7 +21,6 @@ from flinknet.core.buffers.pool_sizes import (
     creditless_gate_buffers,
     gate_buffers,
     partition_pool_size,
-    shortage,
     task_buffers,
 )
 from flinknet.core.producer.partition_type import ResultPartitionType
@@ -35,9 +34,7 @@ from .slots import PlacedSlot
 @dataclass(frozen=True, slots=True)
 class Connection:
     """One TCP connection: the consumers' TaskManager opens it to the server of the producers'.
-
-    Attributes:
-        index: 0 if there is one connection per pair of TaskManagers and direction.
+    Without several connections per pair of TaskManagers and direction, its index is 0.
     """
 
     producer: int
@@ -51,10 +48,8 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class PlannedVertex:
-    """A vertex whose subtask i runs in slot `slots[i]` of TaskManager `task_managers[i]`.
-
-    Attributes:
-        stage: begins when all lower stages have ended; always 0 in streaming.
+    """A vertex whose subtask i runs in slot `slots[i]` of TaskManager `task_managers[i]`. It begins
+    when all lower stages have ended; in streaming there is only stage 0.
     """
 
     index: int
@@ -165,12 +160,8 @@ class PlannedTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PhysicalPlan:
-    """Tasks, channels, connections and buffers of a job on a number of TaskManagers.
-
-    Attributes:
-        vertices: in topological order.
-        edges: by consumer.
-        slots: slots in use, with their subtasks.
+    """Tasks, channels, connections and buffers of a job on a number of TaskManagers; vertices are
+    in topological order, edges by consumer.
     """
 
     graph: ExecutionGraph
@@ -223,7 +214,6 @@ class PhysicalPlan:
 
     @property
     def connections_total(self) -> int:
-        """Number of TCP connections."""
         total = 0
         for known in self._traffic_by_connection_index().values():
             products = [each for _, each in known if each.joined is None]
@@ -297,10 +287,6 @@ class PhysicalPlan:
             self.task_managers,
             self.network.segments,
         )
-
-    def shortage(self) -> str | None:
-        """Why the job would not start with the given memory, and the remedy; None if it would."""
-        return shortage(self.buffers(), self.network.segment_size_bytes)
 
     def partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> PoolSize:
         """Pool size of a partition. Blocking partitions are sorted in memory, as in Flink, unless

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -38,40 +40,42 @@ class Picture:
     """Boxes and arrows with a title."""
 
     title: str
-    boxes: tuple[Box, ...]
-    arrows: tuple[Arrow, ...]
+    boxes: Sequence[Box]
+    arrows: Sequence[Arrow]
 
 
 def stream_picture(graph: StreamGraph) -> Picture:
     """Operators and streams."""
-    boxes = [
-        Box(str(node.id), (f"{node.id} {node.operator_name}", f"parallelism {node.parallelism}"))
-        for node in graph.nodes.values()
-    ]
-    arrows = [
-        Arrow(str(edge.source_id), str(edge.target_id), str(edge.partitioner))
-        for edge in graph.edges
-    ]
-    return Picture(f"StreamGraph: {graph.job_name}", tuple(boxes), tuple(arrows))
+    return Picture(
+        f"StreamGraph: {graph.job_name}",
+        [
+            Box(
+                str(each.id), (f"{each.id} {each.operator_name}", f"parallelism {each.parallelism}")
+            )
+            for each in graph.nodes.values()
+        ],
+        [
+            Arrow(str(each.source_id), str(each.target_id), str(each.partitioner))
+            for each in graph.edges
+        ],
+    )
 
 
 def job_picture(job: JobGraph) -> Picture:
     """Vertices and data sets."""
-    vertices = job.sorted_vertices()
     boxes = [
         Box(str(vertex.id), (vertex.name, f"parallelism {vertex.parallelism}", str(vertex.id)))
-        for vertex in vertices
+        for vertex in job.sorted_vertices()
     ]
     arrows = [
         Arrow(
             str(edge.source.producer.id),
-            str(vertex.id),
+            str(edge.target.id),
             f"{edge.ship_strategy} {edge.source.partition_type.label}",
         )
-        for vertex in vertices
-        for edge in vertex.inputs
+        for edge in job.edges
     ]
-    return Picture(f"JobGraph: {job.name}", tuple(boxes), tuple(arrows))
+    return Picture(f"JobGraph: {job.name}", boxes, arrows)
 
 
 def execution_picture(graph: ExecutionGraph) -> Picture:
@@ -90,16 +94,11 @@ def execution_picture(graph: ExecutionGraph) -> Picture:
             )
             for edge in graph.edges
         ]
-        return Picture(title, tuple(boxes), tuple(arrows))
-    return Picture(
-        title,
-        tuple(Box(str(each.id), (each.name,), each.job_vertex.name) for each in graph.subtasks()),
-        tuple(
-            Arrow(str(each.source.producer.id), str(each.target.id))
-            for edge in graph.edges
-            for each in edge.execution_edges()
-        ),
-    )
+        return Picture(title, boxes, arrows)
+    boxes = [Box(str(each.id), (each.name,), each.job_vertex.name) for each in graph.subtasks()]
+    channels = (each for edge in graph.edges for each in edge.execution_edges())
+    arrows = [Arrow(str(each.source.producer.id), str(each.target.id)) for each in channels]
+    return Picture(title, boxes, arrows)
 
 
 def physical_picture(plan: PhysicalPlan) -> Picture:
@@ -110,50 +109,36 @@ def physical_picture(plan: PhysicalPlan) -> Picture:
     if plan.tasks_total > BOXES_MAX or plan.channels_total > ARROWS_MAX:
         return _connections_picture(plan, title)
     boxes = [
-        Box(_task(task.vertex, task.subtask), (task.name,), f"tm-{task.task_manager}")
+        Box(f"{task.vertex}.{task.subtask}", (task.name,), f"tm-{task.task_manager}")
         for task in plan.tasks()
     ]
-    arrows = []
-    for channel in plan.channels():
-        edge = plan.edges[channel.edge]
-        arrows.append(
-            Arrow(
-                _task(edge.source, channel.producer),
-                _task(edge.target, channel.consumer),
-                is_strong=not channel.is_local,
-            )
+    arrows = [
+        Arrow(
+            f"{plan.edges[each.edge].source}.{each.producer}",
+            f"{plan.edges[each.edge].target}.{each.consumer}",
+            is_strong=not each.is_local,
         )
-    return Picture(title, tuple(boxes), tuple(arrows))
+        for each in plan.channels()
+    ]
+    return Picture(title, boxes, arrows)
 
 
 def _connections_picture(plan: PhysicalPlan, title: str) -> Picture:
-    tasks = [0] * plan.task_managers
-    for vertex in plan.vertices:
-        for task_manager in vertex.task_managers:
-            tasks[task_manager] += 1
+    tasks = Counter(each for vertex in plan.vertices for each in vertex.task_managers)
     boxes = [
-        Box(f"tm-{index}", (f"tm-{index}", f"{count} tasks")) for index, count in enumerate(tasks)
+        Box(f"tm-{index}", (f"tm-{index}", f"{tasks[index]} tasks"))
+        for index in range(plan.task_managers)
     ]
     if plan.connections_total > ARROWS_MAX:
-        text = f"{title} ({plan.connections_total} connections, not drawn)"
-        return Picture(text, tuple(boxes), ())
+        return Picture(f"{title} ({plan.connections_total} connections, not drawn)", boxes, ())
     connections = {each: sum(counts.values()) for each, counts in plan.connections()}
     if len(set(connections.values())) == 1:
         title = f"{title} ({max(connections.values())} channels on each connection)"
     arrows = [
-        Arrow(
-            f"tm-{connection.producer}",
-            f"tm-{connection.consumer}",
-            f"{count} channels",
-            is_strong=True,
-        )
-        for connection, count in connections.items()
+        Arrow(f"tm-{each.producer}", f"tm-{each.consumer}", f"{count} channels", is_strong=True)
+        for each, count in connections.items()
     ]
-    return Picture(title, tuple(boxes), tuple(arrows))
-
-
-def _task(vertex: int, subtask: int) -> str:
-    return f"{vertex}.{subtask}"
+    return Picture(title, boxes, arrows)
 
 
 def dot_of(picture: Picture) -> str:
@@ -299,18 +284,14 @@ def _arrow(arrow: Arrow, columns: dict[str, int], places: dict[str, tuple[int, i
     sx, sy, s_tall = places[arrow.source]
     tx, ty, t_tall = places[arrow.target]
     is_arc = _is_arc(arrow, columns)
+    bend, shift, side = COLUMN_GAP // 2, 0, 0
     if is_arc:
         # around the right side, wider for longer distances; forth and back apart
+        bend, side = min(ARC_MAX, 30 + abs(ty - sy) // 2), BOX_WIDTH
         shift = 4 if sy < ty else -4
-        bend = min(ARC_MAX, 30 + abs(ty - sy) // 2)
-        x1, y1 = sx + BOX_WIDTH, sy + s_tall // 2 + shift
-        x2, y2 = tx + BOX_WIDTH, ty + t_tall // 2 + shift
-        path = f"M{x1} {y1}C{x1 + bend} {y1} {x2 + bend} {y2} {x2} {y2}"
-    else:
-        bend = COLUMN_GAP // 2
-        x1, y1 = sx + BOX_WIDTH, sy + s_tall // 2
-        x2, y2 = tx, ty + t_tall // 2
-        path = f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
+    x1, y1 = sx + BOX_WIDTH, sy + s_tall // 2 + shift
+    x2, y2 = tx + side, ty + t_tall // 2 + shift
+    path = f"M{x1} {y1}C{x1 + bend} {y1} {x2 + bend if is_arc else x2 - bend} {y2} {x2} {y2}"
     kind = "strong" if arrow.is_strong else "arrow"
     tip = f"<title>{escape(arrow.label)}</title>" if arrow.label else ""
     drawn = f'<path class="{kind}" d="{path}" marker-end="url(#tip)">{tip}</path>'

@@ -274,10 +274,8 @@ class _Stage:
         )
 
     def _improved(self, managers: list[_Counts], sums: Sequence[Sequence[int]], slots: int) -> int:
-        """The largest value of a TaskManager, after exchanges that lower it.
-
-        Args:
-            slots: of each; 0: slots are exchanged only, never moved.
+        """The largest value of a TaskManager, after exchanges that lower it, and moves if there is
+        a number of `slots`.
         """
         for _ in range(EXCHANGES_MAX):
             values = {each: self._value(sums, each) for each in set(managers)}

@@ -60,6 +60,8 @@ def placed_plan_of(
 ) -> PhysicalPlan:
     """The plan of a graph whose shared slots are already placed."""
     network, stage_of = graph.job.config.network, stages_of(graph.job)
+    vertex_index = {vertex_id: index for index, vertex_id in enumerate(graph.vertices)}
+    result_index = {result_id: index for index, result_id in enumerate(graph.results)}
     places = {
         subtask: (slot.task_manager, slot.slot)
         for slot in placed
@@ -83,27 +85,20 @@ def placed_plan_of(
         task_managers,
         slots_per_task_manager,
         tuple(vertices),
-        _planned_edges(graph, network.max_tcp_connections),
+        tuple(
+            PlannedEdge(
+                index,
+                vertex_index[edge.result.producer.id],
+                vertex_index[edge.target.id],
+                edge.job_edge.ship_strategy.lower(),
+                edge,
+                # Flink 2.x has one connection per pair; older releases draw one of several per
+                # data set, where we take turns
+                result_index[edge.result.id] % network.max_tcp_connections,
+            )
+            for index, edge in enumerate(graph.edges)
+        ),
         tuple(placed),
-    )
-
-
-def _planned_edges(graph: ExecutionGraph, max_connections: int) -> tuple[PlannedEdge, ...]:
-    """Edges with their connections. Flink 2.x has one connection per pair; older releases draw one
-    of several per data set, where we take turns.
-    """
-    vertex_index = {vertex_id: index for index, vertex_id in enumerate(graph.vertices)}
-    result_index = {result_id: index for index, result_id in enumerate(graph.results)}
-    return tuple(
-        PlannedEdge(
-            index,
-            vertex_index[edge.result.producer.id],
-            vertex_index[edge.target.id],
-            edge.job_edge.ship_strategy.lower(),
-            edge,
-            result_index[edge.result.id] % max_connections,
-        )
-        for index, edge in enumerate(graph.edges)
     )
 
 
@@ -148,10 +143,6 @@ def _reachable(start: int, behind: Mapping[int, set[int]]) -> set[int]:
     return regions
 
 
-UNKNOWN_INVOKABLE = "unknown"
-"""Class of every task: a JobManager does not report it."""
-
-
 def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
     """The JobGraph of a running job, without its operators.
 
@@ -169,7 +160,7 @@ def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
             vertex.name,
             vertex.parallelism,
             vertex.max_parallelism if vertex.max_parallelism > 0 else -1,
-            invokable=UNKNOWN_INVOKABLE,
+            invokable="unknown",  # a JobManager does not report the class of tasks
             slot_sharing_group=group,
         )
         group.vertices.append(one)
@@ -179,9 +170,10 @@ def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
             if each.source not in made:
                 raise ConfigError(f"{vertex.name} reads {each.source}, which is not in the job")
             strategy = each.ship_strategy.upper()
+            digest = hashlib.sha256(f"{vertex.id} {number}".encode()).digest()
             made[vertex.id].connect_to(
                 made[each.source],
-                _data_set_id(vertex.id, number),
+                IntermediateDataSetID(digest[:16]),
                 each.pattern,
                 _partition_type(each, config, is_batch=job.is_batch),
                 each.ship_strategy,
@@ -239,10 +231,6 @@ def other_plan(
         task_managers=task_managers,
         slots_per_task_manager=slots_per_task_manager,
     )
-
-
-def _data_set_id(vertex: JobVertexID, number: int) -> IntermediateDataSetID:
-    return IntermediateDataSetID(hashlib.sha256(f"{vertex} {number}".encode()).digest()[:16])
 
 
 def _partition_type(

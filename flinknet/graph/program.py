@@ -68,7 +68,15 @@ def load_program(
         text = read_source(path) if source is None else source
         return _run(path, folders, StreamExecutionEnvironment(settings, cache), arguments, text)
     finally:
-        _last_imported[:] = _imported_from(folders, known)
+        within = tuple(each + os.sep for each in folders)
+        _last_imported[:] = [
+            name
+            for name, module in list(sys.modules.items())
+            if name.partition(".")[0] not in known  # no part of a package imported before
+            and (
+                getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
+            ).startswith(within)
+        ]
         if modules is not None:
             _extend_packages(*folders)
 
@@ -133,29 +141,12 @@ def read_source(path: Path) -> str:
         raise ConfigError(f"{path}: it cannot be read as text ({error})") from None
 
 
-def _imported_from(folders: Sequence[str], known: set[str]) -> list[str]:
-    """Modules imported from folders of a program, unless they are part of a package that was
-    imported before.
-    """
-    places = tuple(each + os.sep for each in folders)
-    return [
-        name
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] not in known and _place_of(module).startswith(places)
-    ]
-
-
 def _extend_packages(modules: str, folder: str) -> None:
     """Let functions import later, from the folder, modules of packages that were copied in part."""
     for name in _last_imported:
         places, parts = getattr(sys.modules.get(name), "__path__", None), name.split(".")
         if isinstance(places, list) and places == [os.path.join(modules, *parts)]:
             places.append(os.path.join(folder, *parts))
-
-
-def _place_of(module: ModuleType) -> str:
-    """The file of a module, or the folder of a package without one; empty for neither."""
-    return getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
 
 
 def _guarded(path: Path, call: Callable[[], object]) -> None:
@@ -165,9 +156,8 @@ def _guarded(path: Path, call: Callable[[], object]) -> None:
     except Terminated:
         raise
     except SystemExit as error:
-        raise ConfigError(
-            f"{_place(path, error)}: the program ends itself; let it return"
-        ) from None
+        text = f"{_place(path, error)}: the program ends itself; let it return"
+        raise ConfigError(text) from None
     except FlinknetError as error:
         raise ConfigError(f"{_place(path, error)}: {error}") from None
     except Exception as error:

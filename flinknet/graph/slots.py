@@ -7,7 +7,7 @@ slots as its widest vertex has subtasks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
@@ -15,7 +15,7 @@ from flinknet.core.wire.ids import ExecutionVertexID, JobVertexID
 from flinknet.errors import ConfigError
 from flinknet.units import counted
 
-from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
+from .execution_graph import ExecutionGraph, ExecutionJobVertex, ExecutionVertex
 from .job_config import JobConfig
 from .job_graph import JobGraph, JobVertex, VertexGroup
 from .stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamGraph
@@ -35,6 +35,7 @@ def set_slot_sharing(
     Raises: ConfigError if vertices that must share slots are in different groups.
     """
     groups: dict[str, VertexGroup] = {}
+    co_located: dict[str, VertexGroup] = {}
     regions = pipelined_regions(job)
     for head_id, vertex in vertex_of_head.items():
         name = graph.nodes[head_id].slot_sharing_group
@@ -44,7 +45,18 @@ def set_slot_sharing(
         group = groups.setdefault(key, VertexGroup(key))
         group.vertices.append(vertex)
         vertex.slot_sharing_group = group
-    _set_co_location(graph, vertex_of_head)
+        co_location_key = graph.nodes[head_id].co_location_group_key
+        if co_location_key is None:
+            continue
+        group = co_located.setdefault(co_location_key, VertexGroup(co_location_key))
+        group.vertices.append(vertex)
+        vertex.co_location_group = group
+        first = group.vertices[0]
+        if vertex.slot_sharing_group is not first.slot_sharing_group:
+            raise ConfigError(
+                f"{first.name} and {vertex.name} must share their slots (co-location"
+                f" {co_location_key}), but are in different slot sharing groups; put them into one"
+            )
 
 
 def managed_memory_fractions(
@@ -85,23 +97,6 @@ def pipelined_regions(job: JobGraph) -> dict[JobVertexID, int]:
                 region_of[other] = number
     ranks = {number: rank for rank, number in enumerate(dict.fromkeys(region_of.values()))}
     return {vertex_id: ranks[number] for vertex_id, number in region_of.items()}
-
-
-def _set_co_location(graph: StreamGraph, vertex_of_head: Mapping[int, JobVertex]) -> None:
-    groups: dict[str, VertexGroup] = {}
-    for head_id, vertex in vertex_of_head.items():
-        key = graph.nodes[head_id].co_location_group_key
-        if key is None:
-            continue
-        group = groups.setdefault(key, VertexGroup(key))
-        group.vertices.append(vertex)
-        vertex.co_location_group = group
-        first = group.vertices[0]
-        if vertex.slot_sharing_group is not first.slot_sharing_group:
-            raise ConfigError(
-                f"{first.name} and {vertex.name} must share their slots (co-location {key}),"
-                " but are in different slot sharing groups; put them into one"
-            )
 
 
 @dataclass(slots=True, eq=False)
@@ -152,15 +147,22 @@ def share_slots(graph: ExecutionGraph, stage_of: Mapping[JobVertexID, int]) -> l
             else:
                 partner.subtasks[vertex.id] = subtask.id
                 slot_of[subtask.id] = partner
-        near = _SlotsOfProducers(vertex, slot_of, own)
+        in_turn = {
+            id(edge): iter(edge.result.producer.task_vertices)
+            for edge in vertex.inputs
+            if edge.wiring.is_all_to_all
+        }
+        own_ids = set(map(id, own))
         rest = []
         for subtask in waiting:
-            slot = near.take(subtask.subtask_index)
-            if slot is None:
-                rest.append(subtask)
+            for producer in _producers(vertex, subtask.subtask_index, in_turn):
+                slot = slot_of.get(producer.id)
+                if slot and id(slot) in own_ids and vertex.id not in slot.subtasks:
+                    slot.subtasks[vertex.id] = subtask.id
+                    slot_of[subtask.id] = slot
+                    break
             else:
-                slot.subtasks[vertex.id] = subtask.id
-                slot_of[subtask.id] = slot
+                rest.append(subtask)
         free = iter([each for each in own if vertex.id not in each.subtasks])
         for subtask in rest:
             slot = next(free, None)
@@ -260,38 +262,13 @@ without a load fill TaskManagers in order.
 """
 
 
-class _SlotsOfProducers:
-    """Slots of producers that have no subtask of a vertex yet.
-
-    For all-to-all edges, producers are offered in order, each once.
-    """
-
-    def __init__(
-        self,
-        vertex: ExecutionJobVertex,
-        slot_of: Mapping[ExecutionVertexID, SharedSlot],
-        own: Sequence[SharedSlot],
-    ) -> None:
-        self._vertex, self._slot_of, self._own = vertex, slot_of, set(map(id, own))
-        self._in_turn = {
-            id(edge): iter(edge.result.producer.task_vertices)
-            for edge in vertex.inputs
-            if edge.wiring.is_all_to_all
-        }
-
-    def take(self, subtask_index: int) -> SharedSlot | None:
-        """The first such slot for a subtask, or None."""
-        for edge in self._vertex.inputs:
-            for producer in self._producers(edge, subtask_index):
-                slot = self._slot_of.get(producer)
-                if slot is None or id(slot) not in self._own:
-                    continue
-                if self._vertex.id not in slot.subtasks:
-                    return slot
-        return None
-
-    def _producers(self, edge: ConnectedEdge, subtask_index: int) -> Iterable[ExecutionVertexID]:
+def _producers(
+    vertex: ExecutionJobVertex, subtask_index: int, in_turn: Mapping[int, Iterator[ExecutionVertex]]
+) -> Iterator[ExecutionVertex]:
+    """The producers of a subtask; along all-to-all edges those that no other subtask took."""
+    for edge in vertex.inputs:
         if edge.wiring.is_all_to_all:
-            return (each.id for each in self._in_turn[id(edge)])
-        vertices = edge.result.producer.task_vertices
-        return (vertices[each].id for each in edge.wiring.partitions_of(subtask_index))
+            yield from in_turn[id(edge)]
+        else:
+            for producer in edge.wiring.partitions_of(subtask_index):
+                yield edge.result.producer.task_vertices[producer]

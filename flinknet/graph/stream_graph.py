@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from flinknet.core.producer.channel_selector import java_string_hash
 from flinknet.core.wire.lineage import local_hash, mixed, murmur3_128
 from flinknet.errors import ConfigError
 
@@ -37,7 +36,9 @@ from .transformations import (
     REBALANCE,
     UNKNOWN,
     KeySelector,
+    PartitionTransformation,
     ResourceSpec,
+    SideOutputTransformation,
     StreamExchangeMode,
     StreamPartitioner,
     new_node_id,
@@ -53,8 +54,6 @@ class GlobalStreamExchangeMode(Enum):
     ALL_EDGES_PIPELINED = "all edges pipelined"
     ALL_EDGES_PIPELINED_APPROXIMATE = "all edges pipelined, approximate"
     ALL_EDGES_BLOCKING = "all edges blocking"
-    FORWARD_EDGES_PIPELINED = "forward edges pipelined"
-    POINTWISE_EDGES_PIPELINED = "pointwise edges pipelined"
 
 
 @dataclass(slots=True)
@@ -62,12 +61,8 @@ class StreamNode:
     """One operator (Flink: StreamNode).
 
     Attributes:
-        parallelism: number of subtasks.
         max_parallelism: key groups; None: derived from the parallelism.
         invokable: class of the task if the operator is the head of a chain.
-        buffer_timeout_ns: of its outputs.
-        output_type: type of its records.
-        key_selector: key of its state.
         has_event_time: whether timestamps on the wire are event time in ms.
         has_own_time: whether a function of the program assigns that time; if not, it is the due
             instant.
@@ -107,11 +102,9 @@ class StreamEdge:
     """A stream from one operator to another (Flink: StreamEdge).
 
     Attributes:
-        source, target: the operators.
         type_number: input of the target: 0 for its only input, else from 1.
-        output_tag: of a side output; None: the main output.
+        output_tag: None: the main output.
         unique_id: distinguishes edges between the same two operators.
-        buffer_timeout_ns: of the source.
     """
 
     source: StreamNode
@@ -129,6 +122,10 @@ class StreamEdge:
         return self.source.output_type if self.output_tag is None else self.output_tag.output_type
 
     @property
+    def tag_id(self) -> str | None:
+        return self.output_tag.id if self.output_tag else None
+
+    @property
     def source_id(self) -> int:
         return self.source.id
 
@@ -140,11 +137,6 @@ class StreamEdge:
     def id(self) -> str:
         return f"{self.source}_{self.target}_{self.type_number}_{self.partitioner}_{self.unique_id}"
 
-    @property
-    def id_hash(self) -> int:
-        """Signed 32-bit hash of the id."""
-        return java_string_hash(self.id)
-
     def __str__(self) -> str:
         return f"{self.source_id} -> {self.target_id} {self.partitioner}"
 
@@ -154,9 +146,7 @@ class StreamGraph:
 
     Attributes:
         nodes: by id, inputs before their consumers.
-        source_ids, sink_ids: in the order of the program.
-        virtual_partitions: (id behind it, partitioner, exchange mode), by virtual id.
-        virtual_side_outputs: (id behind it, tag), by virtual id.
+        virtual: id of the node behind a virtual one, with its transformation, by virtual id.
         is_batch: whether it reads bounded data as a batch, or runs until it is stopped.
         shares_slots_by_default: whether vertices without a group share one group, or one per
             pipelined region.
@@ -172,10 +162,7 @@ class StreamGraph:
         self.nodes: dict[int, StreamNode] = {}
         self.source_ids: list[int] = []
         self.sink_ids: list[int] = []
-        self.virtual_partitions: dict[
-            int, tuple[int, StreamPartitioner, StreamExchangeMode | None]
-        ] = {}
-        self.virtual_side_outputs: dict[int, tuple[int, OutputTag]] = {}
+        self.virtual: dict[int, tuple[int, PartitionTransformation | SideOutputTransformation]] = {}
 
     @property
     def edges(self) -> list[StreamEdge]:
@@ -191,31 +178,12 @@ class StreamGraph:
             raise ConfigError(f"there are two nodes with the id {node.id}")
         self.nodes[node.id] = node
 
-    def add_virtual_partition(
-        self,
-        original_id: int,
-        partitioner: StreamPartitioner,
-        exchange_mode: StreamExchangeMode | None,
+    def add_virtual(
+        self, original_id: int, made: PartitionTransformation | SideOutputTransformation
     ) -> int:
-        """Add a partition after a node, which may be virtual. Returns: its id."""
+        """Add a partition or a side output of a node, which may be virtual. Returns: its id."""
         virtual_id = new_node_id()
-        self.virtual_partitions[virtual_id] = (original_id, partitioner, exchange_mode)
-        return virtual_id
-
-    def add_virtual_side_output(self, original_id: int, tag: OutputTag) -> int:
-        """Add a side output of a node. Returns: its id.
-
-        Raises: ConfigError if the node has a side output of that name with another type.
-        """
-        for known_id, known in self.virtual_side_outputs.values():
-            is_same = known_id == original_id and known.id == tag.id
-            if is_same and known.output_type != tag.output_type:
-                raise ConfigError(
-                    f"{self.nodes[original_id].operator_name}: two side outputs are called"
-                    f" {tag.id!r} and are of different types; give one of them another name"
-                )
-        virtual_id = new_node_id()
-        self.virtual_side_outputs[virtual_id] = (original_id, tag)
+        self.virtual[virtual_id] = original_id, made
         return virtual_id
 
     def add_edge(self, up_id: int, down_id: int, type_number: int) -> None:
@@ -230,12 +198,11 @@ class StreamGraph:
         tag: OutputTag | None = None
         mode: StreamExchangeMode | None = None
         while up_id not in self.nodes:
-            if up_id in self.virtual_side_outputs:
-                up_id, found_tag = self.virtual_side_outputs[up_id]
-                tag = tag or found_tag
+            up_id, virtual = self.virtual[up_id]
+            if isinstance(virtual, SideOutputTransformation):
+                tag = tag or virtual.tag
             else:
-                up_id, found, mode = self.virtual_partitions[up_id]
-                partitioner = partitioner or found
+                partitioner, mode = partitioner or virtual.partitioner, virtual.exchange_mode
         self.add_actual_edge(
             self.nodes[up_id], self.nodes[down_id], type_number, partitioner, tag, mode
         )
@@ -249,9 +216,8 @@ class StreamGraph:
         tag: OutputTag | None = None,
         mode: StreamExchangeMode | None = None,
     ) -> None:
-        """Connect two operators.
-
-        Raises: ConfigError if forward would connect different parallelisms.
+        """Connect two operators. Raises: ConfigError if forward would connect different
+        parallelisms.
         """
         is_equal = up.parallelism == down.parallelism
         if partitioner is None:
@@ -288,23 +254,21 @@ class StreamGraph:
             self.nodes.values(), key=lambda each: (each.id in self.sink_ids, each.id)
         ):
             pact = "Data Source" if node.id in self.source_ids else "Operator"
-            found: dict[str, Any] = {
-                "id": node.id,
-                "type": node.operator_name,
-                "pact": "Data Sink" if node.id in self.sink_ids else pact,
-                "contents": node.description,
-                "parallelism": node.parallelism,
-            }
-            if node.in_edges:
-                found["predecessors"] = [
-                    {
-                        "id": edge.source_id,
-                        "ship_strategy": str(edge.partitioner),
-                        "side": "second",  # always, in Flink, too
-                    }
-                    for edge in node.in_edges
-                ]
-            nodes.append(found)
+            predecessors = [
+                # the side is always the second, in Flink, too
+                {"id": edge.source_id, "ship_strategy": str(edge.partitioner), "side": "second"}
+                for edge in node.in_edges
+            ]
+            nodes.append(
+                {
+                    "id": node.id,
+                    "type": node.operator_name,
+                    "pact": "Data Sink" if node.id in self.sink_ids else pact,
+                    "contents": node.description,
+                    "parallelism": node.parallelism,
+                    **({"predecessors": predecessors} if predecessors else {}),
+                }
+            )
         return json.dumps({"nodes": nodes}, indent=2)
 
 
@@ -333,10 +297,10 @@ def is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:
 
 def is_source_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
     """Whether a source is chained into the task of its only consumer."""
-    made = edge.source.operator_factory
+    made_by = edge.source.operator_factory
     return (
-        made is not None
-        and made.is_source
+        made_by is not None
+        and made_by.is_source
         and len(edge.source.out_edges) == 1
         and edge.target.chaining_strategy is ChainingStrategy.HEAD_WITH_SOURCES
         and is_chainable_input(edge, graph)
@@ -346,8 +310,12 @@ def is_source_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
 def _may_follow(up: StreamNode, down: StreamNode, graph: StreamGraph) -> bool:
     if up.operator_factory is None or down.operator_factory is None:
         return False
-    if down.operator_factory.is_yielding and _is_behind_legacy_source(up, graph):
-        return False
+    if down.operator_factory.kind.is_yielding:
+        head = up
+        while len(head.in_edges) == 1 and is_chainable(head.in_edges[0], graph):
+            head = head.in_edges[0].source
+        if head.operator_factory is not None and head.operator_factory.is_legacy_source:
+            return False
     if up.chaining_strategy is ChainingStrategy.NEVER:
         return False
     if down.chaining_strategy is ChainingStrategy.HEAD_WITH_SOURCES:
@@ -355,14 +323,7 @@ def _may_follow(up: StreamNode, down: StreamNode, graph: StreamGraph) -> bool:
     return down.chaining_strategy is ChainingStrategy.ALWAYS
 
 
-def _is_behind_legacy_source(node: StreamNode, graph: StreamGraph) -> bool:
-    """Whether the chain of a node begins with a legacy source, which pushes records."""
-    while len(node.in_edges) == 1 and is_chainable(node.in_edges[0], graph):
-        node = node.in_edges[0].source
-    return node.operator_factory is not None and node.operator_factory.is_legacy_source
-
-
-def node_hashes(graph: StreamGraph, is_chainable: Callable[[StreamEdge], bool]) -> dict[int, bytes]:
+def node_hashes(graph: StreamGraph) -> dict[int, bytes]:
     """The hash of each node, breadth first from the sources (Flink: StreamGraphHasherV2).
 
     A hash is the same in every submission of a program: it depends on the source's rank, on the
@@ -380,31 +341,19 @@ def node_hashes(graph: StreamGraph, is_chainable: Callable[[StreamEdge], bool]) 
         if not all(edge.source_id in hashes for edge in node.in_edges):
             visited.discard(node.id)  # again later, from another input
             continue
-        hashes[node.id] = _hash_of(node, hashes, is_chainable)
+        if node.uid is None:
+            chained = sum(is_chainable(edge, graph) for edge in node.out_edges)
+            hashed = local_hash(len(hashes), chained)
+            for edge in node.in_edges:
+                hashed = mixed(hashed, hashes[edge.source_id])
+        elif (hashed := murmur3_128(node.uid.encode())) in hashes.values():
+            raise ConfigError(
+                f"uid {node.uid!r} of {node.operator_name} is that of another operator too; give"
+                " each one of its own"
+            )
+        hashes[node.id] = hashed
         for edge in node.out_edges:
             if edge.target_id not in visited:
                 remaining.append(edge.target_id)
                 visited.add(edge.target_id)
     return hashes
-
-
-def user_hashes(graph: StreamGraph) -> dict[int, bytes]:
-    """Hashes of older programs that the user set (Flink: StreamGraphUserHashHasher)."""
-    return {node.id: bytes.fromhex(node.uid_hash) for node in graph.nodes.values() if node.uid_hash}
-
-
-def _hash_of(
-    node: StreamNode, hashes: dict[int, bytes], is_chainable: Callable[[StreamEdge], bool]
-) -> bytes:
-    if node.uid is not None:
-        chosen = murmur3_128(node.uid.encode())
-        if chosen in hashes.values():
-            raise ConfigError(
-                f"uid {node.uid!r} of {node.operator_name} is that of another operator too; give"
-                " each one of its own"
-            )
-        return chosen
-    hashed = local_hash(len(hashes), sum(is_chainable(edge) for edge in node.out_edges))
-    for edge in node.in_edges:
-        hashed = mixed(hashed, hashes[edge.source_id])
-    return hashed

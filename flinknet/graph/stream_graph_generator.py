@@ -6,6 +6,7 @@ A few kinds of transformations are translated differently for streaming and batc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
@@ -83,8 +84,6 @@ class StreamGraphGenerator:
             raise ConfigError("the program is empty; give it a source and a sink")
         for transformation in self._transformations:
             self._transform(transformation)
-        if not self.graph.sink_ids and not any(not n.out_edges for n in self.graph.nodes.values()):
-            raise ConfigError("the program has no end")
         for node in self.graph.nodes.values():
             if not all(edge.supports_unaligned_checkpoints for edge in node.in_edges):
                 for edge in node.in_edges:
@@ -123,13 +122,9 @@ class StreamGraphGenerator:
         if not isinstance(transformation, SinkTransformation):
             _ = transformation.output_type  # raises if the type is missing
         input_ids = [self._transform(each) for each in transformation.inputs]
-        ids = tuple(node_id for own in input_ids for node_id in own)
-        if isinstance(transformation, PartitionTransformation):
-            how = transformation.partitioner, transformation.exchange_mode
-            ids = tuple(self.graph.add_virtual_partition(each, *how) for each in ids)
-        elif isinstance(transformation, SideOutputTransformation):
-            tag = transformation.tag
-            ids = tuple(self.graph.add_virtual_side_output(each, tag) for each in ids)
+        ids = tuple(chain.from_iterable(input_ids))
+        if isinstance(transformation, PartitionTransformation | SideOutputTransformation):
+            ids = tuple(self.graph.add_virtual(each, transformation) for each in ids)
         elif isinstance(transformation, PhysicalTransformation):
             ids = (self._add_node(transformation, input_ids).id,)
         self._translated[transformation.id] = ids
@@ -182,11 +177,9 @@ class StreamGraphGenerator:
         """Its own group, the common group of all inputs, or the default group."""
         if own is not None:
             return own
-        groups = {self._node_behind(up_id).slot_sharing_group for ids in input_ids for up_id in ids}
+        groups = set()
+        for node_id in chain.from_iterable(input_ids):
+            while node_id in self.graph.virtual:
+                node_id, _ = self.graph.virtual[node_id]
+            groups.add(self.graph.nodes[node_id].slot_sharing_group)
         return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
-
-    def _node_behind(self, node_id: int) -> StreamNode:
-        while node_id not in self.graph.nodes:
-            virtual = self.graph.virtual_partitions.get(node_id)
-            node_id = virtual[0] if virtual else self.graph.virtual_side_outputs[node_id][0]
-        return self.graph.nodes[node_id]

@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from flinknet.errors import ConfigError
 from flinknet.units import format_size_bytes
 
-from .job_config import check_max_parallelism, check_parallelism
 from .operators import ChainingStrategy, OperatorFactory
 from .user_functions import known_type
 from .watermarks import OutputTag
@@ -31,12 +29,11 @@ KeySelector = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class StreamPartitioner:
-    """A way to distribute records (Flink: StreamPartitioner).
+    """A way to distribute records (Flink: StreamPartitioner): one of those below, HASH (by key
+    group; Flink: KeyGroupStreamPartitioner), or CUSTOM (Flink: CustomPartitionerWrapper).
 
     Attributes:
-        name: Flink's name.
         is_pointwise: whether each consumer is connected to only some of the producers.
-        is_broadcast: whether every record goes to every consumer.
         supports_unaligned_checkpoint: whether records in flight can be redistributed after the
             number of consumers has changed.
         key_selector: for hash.
@@ -64,18 +61,6 @@ RESCALE = StreamPartitioner("RESCALE", is_pointwise=True, supports_unaligned_che
 SHUFFLE = StreamPartitioner("SHUFFLE")
 GLOBAL = StreamPartitioner("GLOBAL")
 BROADCAST = StreamPartitioner("BROADCAST", is_broadcast=True, supports_unaligned_checkpoint=False)
-
-
-def hash_by(key_selector: KeySelector) -> StreamPartitioner:
-    """Partition by key group (Flink: KeyGroupStreamPartitioner)."""
-    return StreamPartitioner("HASH", key_selector=key_selector)
-
-
-def custom(function: Callable[[Any, int], int], key_selector: KeySelector) -> StreamPartitioner:
-    """Partition by a function of the program (Flink: CustomPartitionerWrapper)."""
-    return StreamPartitioner(
-        "CUSTOM", supports_unaligned_checkpoint=False, key_selector=key_selector, function=function
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +124,15 @@ def new_node_id() -> int:
 
 
 class Transformation:
-    """One step of a program (Flink: Transformation).
+    """One step of a program (Flink: Transformation). A parallelism or buffer timeout of None is
+    that of the job, a slot sharing group that of the inputs.
 
     Attributes:
         id: numbered per process.
-        parallelism: None: that of the job.
+        declared_type: type of the records, or MissingType.
         max_parallelism: None: that of the job, or derived from the parallelism.
-        slot_sharing_group: None: that of the inputs.
         uid: a name for its state that stays the same when the program changes.
         uid_hash: hexadecimal hash of the operator in an older program.
-        buffer_timeout_ns: of its outputs; None: that of the job.
         managed_memory_weight: relative share of its slot's managed memory.
         delay_ns_per_record: artificial delay, for experiments; not in Flink.
     """
@@ -158,7 +142,7 @@ class Transformation:
         self.name = name
         self.inputs = tuple(inputs)
         self.description = ""
-        self._output_type = output_type
+        self.declared_type = output_type
         self.parallelism: int | None = None
         self.max_parallelism: int | None = None
         self.slot_sharing_group: str | None = None
@@ -174,41 +158,12 @@ class Transformation:
     @property
     def output_type(self) -> Any:
         """Type of the records. Raises: ConfigError if it is unknown."""
-        return known_type(self._output_type)
-
-    def set_parallelism(self, parallelism: int) -> None:
-        """Set the number of subtasks. Raises: ConfigError."""
-        check_parallelism(parallelism, f"{self.name}: parallelism")
-        self.parallelism = parallelism
-
-    def set_max_parallelism(self, max_parallelism: int) -> None:
-        """Set the number of key groups. Raises: ConfigError."""
-        check_max_parallelism(max_parallelism, f"{self.name}: max parallelism")
-        self.max_parallelism = max_parallelism
-
-    def set_uid_hash(self, uid_hash: str) -> None:
-        """Set the hash that the operator had in an older program. Raises: ConfigError."""
-        if len(uid_hash) != 32 or not all(digit in "0123456789abcdef" for digit in uid_hash):
-            raise ConfigError(
-                f"{self.name}: uid hash {uid_hash!r} is not 32 hexadecimal digits in lower case"
-            )
-        self.uid_hash = uid_hash
-
-    def set_resources(self, least: ResourceSpec, preferred: ResourceSpec) -> None:
-        """Set the needed and the preferred resources. Raises: ConfigError."""
-        if not least.is_at_most(preferred):
-            raise ConfigError(
-                f"{self.name}: its minimum resources are more than its preferred ones"
-            )
-        self.min_resources, self.preferred_resources = least, preferred
+        return known_type(self.declared_type)
 
 
 class PhysicalTransformation(Transformation):
-    """A transformation that becomes a node with an operator (Flink: PhysicalTransformation).
-
-    Attributes:
-        assigns_time: whether it assigns event time; `assigns_own_time`: with a function of the
-            program.
+    """A transformation that becomes a node with an operator (Flink: PhysicalTransformation). It may
+    assign event time, with a function of the program (`assigns_own_time`) or without.
     """
 
     name_prefix = ""

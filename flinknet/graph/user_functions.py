@@ -70,11 +70,7 @@ _Value = TypeVar("_Value")
 
 
 class WrongResultError(TypeError):
-    """A function of the program returned something that its operator cannot use.
-
-    Attributes:
-        function: the function.
-    """
+    """A function of the program returned something that its operator cannot use."""
 
     def __init__(self, function: Any, result: Any, why: str) -> None:
         super().__init__(f"{function_name(function)} returns {shown(result)}, {why}")
@@ -248,15 +244,12 @@ class MissingType:
 def type_of_results(
     function: UserFunction, operator: str, explicit: Any = None, *, are_elements: bool = False
 ) -> Any:
-    """The type of a function's result, or of the elements of its result.
+    """The type of a function's results, or of the elements of its results, or MissingType.
 
     Args:
         function: its return annotation is read. A class returns instances of itself.
         operator: name for a later error message.
         explicit: type given by the user, which takes precedence.
-        are_elements: whether the function returns an iterable of records.
-
-    Returns: a type, or MissingType.
     """
     if explicit is not None:
         return explicit
@@ -308,9 +301,8 @@ def are_alike(one: Any, other: Any) -> bool:
 
 
 def known_type(output_type: Any) -> Any:
-    """Require a type.
-
-    Raises: ConfigError if it is missing, with the remedy (Flink: InvalidTypesException).
+    """Require a type. Raises: ConfigError if it is missing, with the remedy (Flink:
+    InvalidTypesException).
     """
     if isinstance(output_type, MissingType):
         raise ConfigError(

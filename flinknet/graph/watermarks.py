@@ -51,9 +51,7 @@ class Output(Protocol):
         """Emit a record to a side output."""
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """Emit a watermark to all outputs: no record with this timestamp or an earlier
-        one follows.
-        """
+        """Emit a watermark to all outputs."""
 
     def emit_watermark_status(self, is_idle: bool) -> None:
         """Emit that the stream is idle, or active again."""
@@ -168,20 +166,16 @@ class WatermarksWithIdleness(WatermarkGenerator):
         self._is_idle = False
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        if not self._check_idle():
-            self._watermarks.on_periodic_emit(output)
-        elif not self._is_idle:
-            self._is_idle = True
-            output.mark_idle()
-
-    def _check_idle(self) -> bool:
         if self._has_passed:
             self._has_passed, self._idle_since_ns = False, None
         elif self._idle_since_ns is None:
             self._idle_since_ns = self._clock()
-        else:
-            return self._clock() - self._idle_since_ns > self._idle_timeout_ns
-        return False
+        elif self._clock() - self._idle_since_ns > self._idle_timeout_ns:
+            if not self._is_idle:
+                self._is_idle = True
+                output.mark_idle()
+            return
+        self._watermarks.on_periodic_emit(output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +202,8 @@ class WatermarkStrategy:
     @classmethod
     def for_bounded_out_of_orderness(cls, bound: str | int) -> WatermarkStrategy:
         """For records that are late by at most this: "5s", in whole ms. Raises: ConfigError."""
-        bound_ms = _duration_ns(bound, "out-of-orderness") // NS_PER_MS
-        return cls(lambda: BoundedOutOfOrdernessWatermarks(bound_ms))
+        bound_ns = parse_duration_ns(str(bound), "out-of-orderness", bare_unit=None)
+        return cls(lambda: BoundedOutOfOrdernessWatermarks(bound_ns // NS_PER_MS))
 
     @classmethod
     def for_generator(cls, create: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
@@ -230,7 +224,7 @@ class WatermarkStrategy:
         then.
         Raises: ConfigError.
         """
-        timeout_ns = _duration_ns(timeout, "idleness")
+        timeout_ns = parse_duration_ns(str(timeout), "idleness", bare_unit=None)
         if not timeout_ns:
             raise ConfigError("idleness: 0 is too little; give a time above it, such as 1s")
         return replace(self, idle_timeout_ns=timeout_ns)
@@ -280,7 +274,3 @@ class CombinedWatermark:
             return False
         self.watermark_ms = combined_ms
         return True
-
-
-def _duration_ns(value: str | int, name: str) -> int:
-    return parse_duration_ns(str(value), name, bare_unit=None)

@@ -204,8 +204,8 @@ def test_open_and_close_are_called_once_around_the_records() -> None:
     assert config is not None
     chain = OperatorChain(config, job.factories, {})
     chain.open()
-    chain.process(1)
-    chain.process(2)
+    chain.process_batch([1])
+    chain.process_batch([2])
     chain.finish()
     chain.close()
     assert calls == [

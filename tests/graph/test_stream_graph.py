@@ -245,14 +245,6 @@ def test_a_side_output_gives_its_tag_to_the_edge() -> None:
     assert [edge.output_tag for edge in env.execute().nodes[2].out_edges] == [tag, None]
 
 
-def test_two_side_outputs_of_one_name_and_different_types_are_refused() -> None:
-    graph = shuffle_example()
-    graph.add_virtual_side_output(1, OutputTag("late", int))
-    graph.add_virtual_side_output(2, OutputTag("late", str))  # of another operator
-    with pytest.raises(ConfigError, match=r"two side outputs are called 'late'"):
-        graph.add_virtual_side_output(1, OutputTag("late", str))
-
-
 @pytest.mark.row("S128")
 def test_what_nodes_and_edges_show() -> None:
     env = environment()

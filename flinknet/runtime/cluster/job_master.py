@@ -377,9 +377,9 @@ class JobMaster:
         if not self._config.releases_partitions:
             return
         partitions = releasable_partitions(self._topology, self._topology.finished)
-        self.graph.release(partitions)
         by_place: dict[int | None, list[ExecutionAttemptID]] = {}
         for partition in partitions:
+            partition.is_released = True
             current = partition.producer.current
             by_place.setdefault(current.task_manager, []).append(current.attempt_id)
         for place, attempts in by_place.items():
