@@ -137,7 +137,7 @@ class _Operator(user_functions.FlinkApi):
 
 
 class DataStream(user_functions.FlinkApi):
-    """A stream of records of one type (Flink: DataStream). `made` are the operators of its program."""
+    """A stream of records of one type (Flink: DataStream); `made`: all operators of its program."""
 
     transformation: Transformation
 
@@ -337,7 +337,7 @@ class SingleOutputStreamOperator(DataStream, _Operator):
         return self
 
     def get_side_output(self, tag: OutputTag) -> DataStream:
-        """The records of a side output. Raises: ConfigError if the tag was used with another type."""
+        """A side output. Raises: ConfigError if the tag was used with another type."""
         known = self._tags.setdefault(tag.id, tag)
         if known.output_type != tag.output_type:
             raise ConfigError(

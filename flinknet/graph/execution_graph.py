@@ -343,7 +343,7 @@ class ExecutionGraph:
         return current.state if current.attempt_id == partition_id.producer_id else None
 
     def lose(self, task_manager: int) -> list[ExecutionVertex]:
-        """Mark the partitions on a TaskManager as lost. Returns: its subtasks that had not ended."""
+        """Mark the partitions on a TaskManager as lost. Returns: its subtasks still running."""
         for result in self.results.values():
             for partition in result.partitions:
                 if partition.producer.current.task_manager == task_manager:
