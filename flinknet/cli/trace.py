@@ -142,7 +142,7 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
                 is_growing = is_being_written(path)
                 opened, faults = open_with_faults(path)
                 result = verify_run(opened, faults, is_being_written=is_growing)
-                verification = result.to_dict() | {"is_sealed": opened.is_sealed}
+                verification = asdict(result) | {"is_sealed": opened.is_sealed}
                 runs.append({"path": str(path), "is_ok": result.is_ok, **verification})
                 exit_code = max(exit_code, int(not result.is_ok))
                 if target != STDOUT:

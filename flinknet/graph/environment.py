@@ -13,16 +13,8 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
 
+from . import endpoints
 from .data_stream import DataStream, DataStreamSource, SingleOutputStreamOperator, duration_ns
-from .endpoints import (
-    CollectionSource,
-    FileSource,
-    GeneratedSource,
-    SequenceSource,
-    SocketTextSource,
-    Source,
-    SplitSource,
-)
 from .job_config import (
     check_max_parallelism,
     check_parallelism,
@@ -137,7 +129,7 @@ class StreamExecutionEnvironment(FlinkApi):
 
     def from_sequence(self, first: int, last: int) -> DataStreamSource:
         """The numbers from first to last, inclusive."""
-        return self.from_source(SequenceSource(first, last), int)
+        return self.from_source(endpoints.SequenceSource(first, last), int)
 
     def from_collection(
         self, values: Sequence[Any], *, output_type: Any = None
@@ -153,7 +145,7 @@ class StreamExecutionEnvironment(FlinkApi):
                 f" {kind.__name__}; give output_type=…"
             )
         return self.from_source(
-            CollectionSource(tuple(values)), output_type or kind, is_parallel=False
+            endpoints.CollectionSource(tuple(values)), output_type or kind, is_parallel=False
         )
 
     def generate(
@@ -182,14 +174,14 @@ class StreamExecutionEnvironment(FlinkApi):
         check_keys(keys, key_skew, "generate: keys")
         rate_per_s = parse_rate_per_s(rate, "rate")
         size = parse_size_bytes(record_size, "record_size")
-        source = GeneratedSource(
+        source = endpoints.GeneratedSource(
             records, RATE_MAX if rate_per_s is None else rate_per_s, arrivals, size, keys, key_skew
         )
         return self.from_source(source, tuple[int, bytes])
 
     def read_text_file(self, path: str) -> DataStreamSource:
         """The lines of a file."""
-        return self.from_source(FileSource(path), str)
+        return self.from_source(endpoints.FileSource(path), str)
 
     def create_input(
         self,
@@ -207,7 +199,7 @@ class StreamExecutionEnvironment(FlinkApi):
             read: returns the records of a split.
         """
         check_function(create_splits, "create_input")
-        return self.from_source(SplitSource(create_splits), object).flat_map(
+        return self.from_source(endpoints.SplitSource(create_splits), object).flat_map(
             read, output_type=output_type
         )
 
@@ -218,14 +210,14 @@ class StreamExecutionEnvironment(FlinkApi):
         """
         if not 0 < port < 1 << 16:
             raise ConfigError(f"socket_text_stream: {port} is not a port; give one from 1 to 65535")
-        made_by = factory(StreamSource, SocketTextSource(host, port))
-        made = LegacySourceTransformation(SocketTextSource.NAME, made_by, str)
+        made_by = factory(StreamSource, endpoints.SocketTextSource(host, port))
+        made = LegacySourceTransformation(endpoints.SocketTextSource.NAME, made_by, str)
         made.is_bounded = False
         self.transformations.append(made)
         return DataStreamSource(self.transformations, made, is_parallel=False)
 
     def from_source(
-        self, source: Source, output_type: Any, *, is_parallel: bool = True
+        self, source: endpoints.Source, output_type: Any, *, is_parallel: bool = True
     ) -> DataStreamSource:
         """Read from a source of any kind."""
         made = SourceTransformation(source.NAME, factory(SourceOperator, source), output_type)

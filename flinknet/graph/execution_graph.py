@@ -14,15 +14,7 @@ from enum import Enum
 
 from flinknet.core.producer.channel_selector import default_max_parallelism
 from flinknet.core.producer.partition_type import ResultPartitionType
-from flinknet.core.wire.ids import (
-    ExecutionAttemptID,
-    ExecutionGraphID,
-    ExecutionVertexID,
-    IntermediateDataSetID,
-    IntermediateResultPartitionID,
-    JobVertexID,
-    ResultPartitionID,
-)
+from flinknet.core.wire import ids
 from flinknet.core.wiring import Wiring
 from flinknet.errors import ConfigError, LocalProtocolError
 
@@ -71,7 +63,7 @@ class Execution:
             waited for that.
     """
 
-    def __init__(self, attempt_id: ExecutionAttemptID) -> None:
+    def __init__(self, attempt_id: ids.ExecutionAttemptID) -> None:
         self.attempt_id = attempt_id
         self.state = ExecutionState.CREATED
         self.task_manager: int | None = None
@@ -116,7 +108,7 @@ class ExecutionVertex:
     def __init__(self, job_vertex: ExecutionJobVertex, subtask_index: int) -> None:
         self.job_vertex = job_vertex
         self.subtask_index = subtask_index
-        self.id = ExecutionVertexID(job_vertex.id, subtask_index)
+        self.id = ids.ExecutionVertexID(job_vertex.id, subtask_index)
         history_size = job_vertex.graph.job.config.attempts_history_size
         self.prior: deque[Execution] = deque(maxlen=history_size)
         self.current = self._attempt(0)
@@ -147,7 +139,7 @@ class ExecutionVertex:
         return self.current
 
     def _attempt(self, number: int) -> Execution:
-        return Execution(ExecutionAttemptID(self.job_vertex.graph.id, self.id, number))
+        return Execution(ids.ExecutionAttemptID(self.job_vertex.graph.id, self.id, number))
 
 
 @dataclass(slots=True, eq=False)
@@ -161,12 +153,12 @@ class IntermediateResultPartition:
     is_released: bool = False
 
     @property
-    def id(self) -> IntermediateResultPartitionID:
-        return IntermediateResultPartitionID(self.result.id, self.producer.subtask_index)
+    def id(self) -> ids.IntermediateResultPartitionID:
+        return ids.IntermediateResultPartitionID(self.result.id, self.producer.subtask_index)
 
     @property
-    def result_partition_id(self) -> ResultPartitionID:
-        return ResultPartitionID(self.id, self.producer.current.attempt_id)
+    def result_partition_id(self) -> ids.ResultPartitionID:
+        return ids.ResultPartitionID(self.id, self.producer.current.attempt_id)
 
     @property
     def subpartitions(self) -> int:
@@ -205,7 +197,7 @@ class IntermediateResult:
     """The output of all subtasks of a vertex to a data set (Flink: IntermediateResult)."""
 
     def __init__(self, data_set: IntermediateDataSet, producer: ExecutionJobVertex) -> None:
-        self.id: IntermediateDataSetID = data_set.id
+        self.id: ids.IntermediateDataSetID = data_set.id
         self.data_set = data_set
         self.producer = producer
         self.partition_type: ResultPartitionType = data_set.partition_type
@@ -233,7 +225,7 @@ class ExecutionJobVertex:
     def __init__(self, job_vertex: JobVertex, graph: ExecutionGraph) -> None:
         self.job_vertex = job_vertex
         self.graph = graph
-        self.id: JobVertexID = job_vertex.id
+        self.id: ids.JobVertexID = job_vertex.id
         self.name = job_vertex.name
         self.parallelism = 1 if job_vertex.parallelism == -1 else job_vertex.parallelism
         self.max_parallelism = job_vertex.max_parallelism
@@ -274,11 +266,11 @@ class ExecutionGraph:
     order and a plan for display.
     """
 
-    def __init__(self, job: JobGraph, graph_id: ExecutionGraphID) -> None:
+    def __init__(self, job: JobGraph, graph_id: ids.ExecutionGraphID) -> None:
         self.job = job
         self.id = graph_id
-        self.vertices: dict[JobVertexID, ExecutionJobVertex] = {}
-        self.results: dict[IntermediateDataSetID, IntermediateResult] = {}
+        self.vertices: dict[ids.JobVertexID, ExecutionJobVertex] = {}
+        self.results: dict[ids.IntermediateDataSetID, IntermediateResult] = {}
         self.json_plan = "{}"
         self.total_vertices = 0
 
@@ -315,10 +307,10 @@ class ExecutionGraph:
         for vertex in self.vertices.values():
             yield from vertex.task_vertices
 
-    def subtask(self, vertex_id: ExecutionVertexID) -> ExecutionVertex:
+    def subtask(self, vertex_id: ids.ExecutionVertexID) -> ExecutionVertex:
         return self.vertices[vertex_id.job_vertex_id].task_vertices[vertex_id.subtask_index]
 
-    def update_state(self, attempt_id: ExecutionAttemptID, state: ExecutionState) -> bool:
+    def update_state(self, attempt_id: ids.ExecutionAttemptID, state: ExecutionState) -> bool:
         """Apply a TaskManager's report about an attempt.
 
         Returns: whether it was applied; reports about old attempts are ignored.
@@ -329,7 +321,7 @@ class ExecutionGraph:
         current.switch_to(state)
         return True
 
-    def producer_state(self, partition_id: ResultPartitionID) -> ExecutionState | None:
+    def producer_state(self, partition_id: ids.ResultPartitionID) -> ExecutionState | None:
         """State of the attempt that writes a partition; None if another attempt has replaced it
         (Flink: SchedulerBase.requestPartitionState).
 
@@ -383,7 +375,7 @@ def execution_graph_of(
     Raises: ConfigError for a vertex without an invokable class, or one that cannot be attached.
     """
     seed = " ".join(["flinknet", run, job.name, *map(str, job.vertices)])
-    graph = ExecutionGraph(job, ExecutionGraphID(hashlib.sha256(seed.encode()).digest()[:16]))
+    graph = ExecutionGraph(job, ids.ExecutionGraphID(hashlib.sha256(seed.encode()).digest()[:16]))
     try:
         graph.json_plan = job.json_plan()
     except Exception as error:

@@ -18,14 +18,8 @@ from typing import Any
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
 from flinknet.errors import ConfigError
 
+from . import execution_graph
 from .endpoints import SplitSource
-from .execution_graph import (
-    ConnectedEdge,
-    ExecutionGraph,
-    ExecutionState,
-    ExecutionVertex,
-    IntermediateResultPartition,
-)
 from .operators import SourceOperator
 
 
@@ -34,13 +28,13 @@ class PipelinedRegion:
     """Subtasks that run together or not at all (Flink: SchedulingPipelinedRegion)."""
 
     index: int
-    subtasks: list[ExecutionVertex]
+    subtasks: list[execution_graph.ExecutionVertex]
 
 
 class SchedulingTopology:
     """The regions of a graph (Flink: DefaultExecutionTopology)."""
 
-    def __init__(self, graph: ExecutionGraph) -> None:
+    def __init__(self, graph: execution_graph.ExecutionGraph) -> None:
         self.graph = graph
         self.regions: list[PipelinedRegion] = []
         self._region_of: dict[ExecutionVertexID, PipelinedRegion] = {}
@@ -51,17 +45,19 @@ class SchedulingTopology:
 
     @property
     def finished(self) -> list[PipelinedRegion]:
-        finished = ExecutionState.FINISHED
+        finished = execution_graph.ExecutionState.FINISHED
         return [
             region
             for region in self.regions
             if all(each.state is finished for each in region.subtasks)
         ]
 
-    def region_of(self, subtask: ExecutionVertex) -> PipelinedRegion:
+    def region_of(self, subtask: execution_graph.ExecutionVertex) -> PipelinedRegion:
         return self._region_of[subtask.id]
 
-    def readers_of(self, edge: ConnectedEdge, producer: int) -> list[PipelinedRegion]:
+    def readers_of(
+        self, edge: execution_graph.ConnectedEdge, producer: int
+    ) -> list[PipelinedRegion]:
         """Regions that read a producer's partition along an edge."""
         return [
             self.region_of(edge.target.task_vertices[each])
@@ -70,8 +66,8 @@ class SchedulingTopology:
 
 
 def subtasks_to_restart(
-    topology: SchedulingTopology, failed: ExecutionVertex
-) -> list[ExecutionVertex]:
+    topology: SchedulingTopology, failed: execution_graph.ExecutionVertex
+) -> list[execution_graph.ExecutionVertex]:
     """Subtasks to restart after a failure (Flink: RestartPipelinedRegionFailoverStrategy).
 
     These are the failed subtask's region; regions that must rewrite a lost input of a restarted
@@ -98,7 +94,7 @@ def subtasks_to_restart(
     return [each for region in chosen for each in region.subtasks]
 
 
-def restart(subtasks: Iterable[ExecutionVertex]) -> None:
+def restart(subtasks: Iterable[execution_graph.ExecutionVertex]) -> None:
     """Begin new attempts of subtasks, all of which must have ended."""
     for subtask in subtasks:
         subtask.reset_for_new_execution()
@@ -108,7 +104,7 @@ def restart(subtasks: Iterable[ExecutionVertex]) -> None:
 
 def releasable_partitions(
     topology: SchedulingTopology, finished: Iterable[PipelinedRegion]
-) -> list[IntermediateResultPartition]:
+) -> list[execution_graph.IntermediateResultPartition]:
     """Partitions whose readers have all finished (Flink: RegionPartitionGroupReleaseStrategy)."""
     done = set(finished)
     return [
@@ -125,7 +121,7 @@ def releasable_partitions(
     ]
 
 
-def _joined(graph: ExecutionGraph) -> list[list[ExecutionVertex]]:
+def _joined(graph: execution_graph.ExecutionGraph) -> list[list[execution_graph.ExecutionVertex]]:
     """Subtasks by region, in the order of the graph."""
     parent: dict[ExecutionVertexID, ExecutionVertexID] = {}
 
@@ -150,7 +146,7 @@ def _joined(graph: ExecutionGraph) -> list[list[ExecutionVertex]]:
             )
         for one, other in joined:
             parent[root(consumers[other].id)] = root(producers[one].id)
-    members: dict[ExecutionVertexID, list[ExecutionVertex]] = {}
+    members: dict[ExecutionVertexID, list[execution_graph.ExecutionVertex]] = {}
     for subtask in graph.subtasks():
         members.setdefault(root(subtask.id), []).append(subtask)
     return list(members.values())
@@ -162,10 +158,10 @@ class InputSplits:
     Raises: ConfigError if the program cannot create them, or they are no JSON values.
     """
 
-    def __init__(self, graph: ExecutionGraph) -> None:
+    def __init__(self, graph: execution_graph.ExecutionGraph) -> None:
         self._graph = graph
         self._left: dict[tuple[JobVertexID, str], deque[Any]] = {}
-        self._assigned: dict[tuple[ExecutionVertex, str], list[Any]] = {}
+        self._assigned: dict[tuple[execution_graph.ExecutionVertex, str], list[Any]] = {}
         for vertex in graph.vertices.values():
             for operator_id, _ in vertex.job_vertex.operator_ids:
                 made = graph.job.factories.get(operator_id)
@@ -192,7 +188,7 @@ class InputSplits:
         self._assigned.setdefault((subtask, operator_id), []).append(split)
         return (split,)
 
-    def give_back(self, subtasks: Iterable[ExecutionVertex]) -> None:
+    def give_back(self, subtasks: Iterable[execution_graph.ExecutionVertex]) -> None:
         """Take back the splits of subtasks that restart (Flink: returnInputSplit)."""
         chosen = set(subtasks)
         for subtask, operator_id in [each for each in self._assigned if each[0] in chosen]:

@@ -27,15 +27,7 @@ from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
 from flinknet.core.wiring import DistributionPattern
 from flinknet.errors import ConfigError
 
-from .job_graph import (
-    STATE_BACKEND,
-    ChainedOutput,
-    JobGraph,
-    JobVertex,
-    NetworkInput,
-    NonChainedOutput,
-    StreamConfig,
-)
+from . import job_graph
 from .slots import managed_memory_fractions, set_slot_sharing
 from .stream_graph import (
     GlobalStreamExchangeMode,
@@ -60,7 +52,7 @@ _PARTITION_TYPES = {
 }
 
 
-def job_graph_of(graph: StreamGraph) -> JobGraph:
+def job_graph_of(graph: StreamGraph) -> job_graph.JobGraph:
     """The JobGraph of a StreamGraph. Raises: ConfigError for an invalid graph."""
     return JobGraphGenerator(graph).generate()
 
@@ -85,17 +77,17 @@ class JobGraphGenerator:
     def __init__(self, graph: StreamGraph) -> None:
         self._graph = graph
         self._config = graph.config
-        self._job = JobGraph(graph.job_name, graph.config, is_batch=graph.is_batch)
+        self._job = job_graph.JobGraph(graph.job_name, graph.config, is_batch=graph.is_batch)
         self._chains: dict[int, _Chain] = {}
         self._hashes: dict[int, bytes] = {}
-        self._configs: dict[int, StreamConfig] = {}
+        self._configs: dict[int, job_graph.StreamConfig] = {}
         self._names: dict[int, str] = {}
         self._descriptions: dict[int, str] = {}
-        self._vertex_of_head: dict[int, JobVertex] = {}
+        self._vertex_of_head: dict[int, job_graph.JobVertex] = {}
         self._head_of: dict[int, int] = {}
         self._data_sets: dict[StreamEdge, IntermediateDataSetID] = {}
 
-    def generate(self) -> JobGraph:
+    def generate(self) -> job_graph.JobGraph:
         """Build the graph. Raises: ConfigError."""
         steps: dict[str, Callable[[], None]] = {
             "validate": self._validate,
@@ -177,20 +169,22 @@ class JobGraphGenerator:
         return transitive
 
     def _new_config(self, node: StreamNode, index: int, chained: list[StreamEdge]) -> None:
-        config = self._configs[node.id] = StreamConfig(
+        config = self._configs[node.id] = job_graph.StreamConfig(
             node.operator_name,
             self._hashes[node.id].hex(),
             index,
             delay_ns_per_record=node.delay_ns_per_record,
             chained_outputs=[
-                ChainedOutput(self._hashes[each.target_id].hex(), each.type_number, each.tag_id)
+                job_graph.ChainedOutput(
+                    self._hashes[each.target_id].hex(), each.type_number, each.tag_id
+                )
                 for each in chained
             ],
         )
         if node.key_selector is not None:
             config.key_selector = function_name(node.key_selector)
             config.key_type = type_name(known_results(node.key_selector))
-            config.state_backend = STATE_BACKEND
+            config.state_backend = job_graph.STATE_BACKEND
         if node.operator_factory is not None:
             self._job.factories[config.operator_id] = node.operator_factory
 
@@ -219,7 +213,7 @@ class JobGraphGenerator:
         head = self._graph.nodes[chain.start_id]
         nodes = chain.nodes[::-1]
         config = self._configs[head.id]
-        vertex = self._vertex_of_head[head.id] = JobVertex(
+        vertex = self._vertex_of_head[head.id] = job_graph.JobVertex(
             JobVertexID(self._hashes[head.id]),
             self._names[head.id],
             head.parallelism,
@@ -261,7 +255,7 @@ class JobGraphGenerator:
         )
         self._data_sets[edge] = data_set_id
         self._configs[self._head_of[edge.source_id]].outputs.append(
-            NonChainedOutput(
+            job_graph.NonChainedOutput(
                 edge.id,
                 self._hashes[edge.source_id].hex(),
                 str(data_set_id),
@@ -295,7 +289,7 @@ class JobGraphGenerator:
                 stream_edge_id=edge.id,
             )
             self._configs[target_head].inputs.append(
-                NetworkInput(
+                job_graph.NetworkInput(
                     edge.id, str(data_set_id), self._hashes[edge.target_id].hex(), edge.type_number
                 )
             )

@@ -12,17 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from flinknet.config import TCP, NetworkConfig
-from flinknet.core.buffers.pool_sizes import (
-    GateBuffers,
-    PoolSize,
-    SortShuffle,
-    TaskManagerBuffers,
-    buffers_by_task_manager,
-    creditless_gate_buffers,
-    gate_buffers,
-    partition_pool_size,
-    task_buffers,
-)
+from flinknet.core.buffers import pool_sizes
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import ExecutionAttemptID, IntermediateDataSetID, ResultPartitionID
 from flinknet.core.wiring import Traffic, Wiring, traffic_of
@@ -125,7 +115,7 @@ class PlannedPartition:
     id: ResultPartitionID
     partition_type: ResultPartitionType
     subpartitions: int
-    pool: PoolSize
+    pool: pool_sizes.PoolSize
     overdraft_buffers: int
 
 
@@ -137,7 +127,7 @@ class PlannedGate:
     data_set_id: IntermediateDataSetID
     partitions: range
     remote_channels: int
-    buffers: GateBuffers
+    buffers: pool_sizes.GateBuffers
 
     @property
     def channels(self) -> int:
@@ -272,11 +262,11 @@ class PhysicalPlan:
                     ),
                 )
 
-    def buffers(self) -> list[TaskManagerBuffers]:
+    def buffers(self) -> list[pool_sizes.TaskManagerBuffers]:
         """The demand of each TaskManager, in its most demanding stage."""
-        return buffers_by_task_manager(
+        return pool_sizes.buffers_by_task_manager(
             (
-                task_buffers(
+                pool_sizes.task_buffers(
                     task.task_manager,
                     self.vertices[task.vertex].stage,
                     ((each.pool, each.overdraft_buffers) for each in task.partitions),
@@ -288,26 +278,28 @@ class PhysicalPlan:
             self.network.segments,
         )
 
-    def partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> PoolSize:
+    def partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> pool_sizes.PoolSize:
         """Pool size of a partition. Blocking partitions are sorted in memory, as in Flink, unless
         they have few subpartitions.
         """
         network = self.network
-        return partition_pool_size(
+        return pool_sizes.partition_pool_size(
             subpartitions,
             network.exclusive_buffers,
             network.floating_buffers,
-            SortShuffle(network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism),
+            pool_sizes.SortShuffle(
+                network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism
+            ),
             is_bounded=kind.is_bounded,
             is_blocking=kind.is_blocking_or_blocking_persistent,
         )
 
-    def gate_buffers(self, channels: int, kind: ResultPartitionType) -> GateBuffers:
+    def gate_buffers(self, channels: int, kind: ResultPartitionType) -> pool_sizes.GateBuffers:
         """Exclusive buffers per channel of a gate, and its pool size."""
         numbers = (channels, self.network.exclusive_buffers, self.network.floating_buffers)
         if self.graph.job.config.flow_control == TCP:
-            return creditless_gate_buffers(*numbers, is_bounded=kind.is_bounded)
-        return gate_buffers(
+            return pool_sizes.creditless_gate_buffers(*numbers, is_bounded=kind.is_bounded)
+        return pool_sizes.gate_buffers(
             *numbers,
             required_max=self.network.required_buffers_per_gate_max,
             must_be_pipelined=kind.must_be_pipelined_consumed,

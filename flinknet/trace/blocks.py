@@ -22,16 +22,7 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.wire.records import NO_TIME
 from flinknet.errors import TraceFormatError
 
-from .format import (
-    BLOCK_HEADER_BYTES,
-    CHANNEL_ENTRY,
-    BlockEntry,
-    BlockHeader,
-    BlockType,
-    channel_entries,
-    check_directory,
-    encode_block,
-)
+from . import format
 from .schema import ROW_DTYPE, TIME_NAMES, TIMES_DTYPE, TIMESTAMPS
 
 IntArray = npt.NDArray[Any]
@@ -113,8 +104,7 @@ def decode_column(column: EncodedColumn, count: int, numpy_type: str) -> IntArra
     """
     if column.width_bytes not in (0, *_WIDTHS):
         raise TraceFormatError(f"a column claims integers of {column.width_bytes} bytes")
-    stored_count = count - 1 if column.is_differences else count
-    stored = _stored(column, stored_count)
+    stored = _stored(column, count - 1 if column.is_differences else count)
     if not column.is_differences:
         values = stored.astype(numpy_type)
         if column.low:
@@ -134,7 +124,18 @@ def _stored(column: EncodedColumn, count: int) -> IntArray:
     width_bytes = column.width_bytes
     if width_bytes == 0:
         return np.zeros(count, dtype=np.uint8)
-    data = _decompress(column.frame, count * width_bytes)
+    try:
+        decompressor = _DECOMPRESSORS.pop()
+    except IndexError:
+        decompressor = zstandard.ZstdDecompressor()
+    try:
+        if zstandard.frame_content_size(column.frame) != count * width_bytes:
+            raise TraceFormatError("a column does not have the length that its block claims")
+        data = decompressor.decompress(column.frame, max_output_size=count * width_bytes)
+    except zstandard.ZstdError as error:
+        raise TraceFormatError(f"a column cannot be decompressed ({error})") from error
+    finally:
+        _DECOMPRESSORS.append(decompressor)
     planes = np.frombuffer(data, dtype=np.uint8).reshape(width_bytes, count)
     integers: IntArray
     if width_bytes == 1:
@@ -151,21 +152,6 @@ def _stored(column: EncodedColumn, count: int) -> IntArray:
         stored[:, place] = planes[place]
     integers = stored.view(f"<u{width_bytes}").ravel()
     return integers
-
-
-def _decompress(frame: bytes, expected_bytes: int) -> bytes:
-    try:
-        decompressor = _DECOMPRESSORS.pop()
-    except IndexError:
-        decompressor = zstandard.ZstdDecompressor()
-    try:
-        if zstandard.frame_content_size(frame) != expected_bytes:
-            raise TraceFormatError("a column does not have the length that its block claims")
-        return decompressor.decompress(frame, max_output_size=expected_bytes)
-    except zstandard.ZstdError as error:
-        raise TraceFormatError(f"a column cannot be decompressed ({error})") from error
-    finally:
-        _DECOMPRESSORS.append(decompressor)
 
 
 COLUMN_ENTRY = np.dtype(
@@ -206,17 +192,6 @@ NO_TIMES: Rows = np.zeros(0, TIMES_DTYPE)
 _NUMPY_TYPES = dict(STORED_COLUMNS)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedBlock:
-    """The bytes of an EVENTS block, and its index entry with offset 0.
-
-    The writer sets the offset.
-    """
-
-    data: bytes
-    entry: BlockEntry
-
-
 class ColumnRange(NamedTuple):
     """The position of a column's frame in its block, and its encoding."""
 
@@ -230,8 +205,11 @@ class ColumnRange(NamedTuple):
     low: int
 
 
-def encode_events(rows: Rows, times: Rows = NO_TIMES) -> Generator[None, None, EncodedBlock]:
-    """Encode a block in steps of 0.1 to 0.3 ms, so that an event loop can run in between.
+def encode_events(
+    rows: Rows, times: Rows = NO_TIMES
+) -> Generator[None, None, tuple[bytes, format.BlockEntry]]:
+    """Encode a block in steps of 0.1 to 0.3 ms, so that an event loop can run in between. Its index
+    entry has offset 0.
 
     Neither `rows` nor `times`, of `schema.TIMES_DTYPE`, may change until the last step.
 
@@ -257,7 +235,13 @@ def encode_events(rows: Rows, times: Rows = NO_TIMES) -> Generator[None, None, E
     frames: list[bytes] = []
     at_ns = columns["at_ns"][order]
     yield
-    channels = _channel_entries(columns["channel"][order], at_ns)
+    channel = columns["channel"][order]
+    starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
+    channels = np.zeros(len(starts), dtype=format.CHANNEL_ENTRY)
+    channels["channel"] = channel[starts]
+    channels["count"] = np.diff(np.r_[starts, len(channel)])
+    channels["first_ns"] = np.minimum.reduceat(at_ns, starts)
+    channels["last_ns"] = np.maximum.reduceat(at_ns, starts)
     for place, (number, (name, _)) in enumerate(stored):
         yield
         values = order if name == ORDER else columns[name][order]
@@ -278,8 +262,8 @@ def encode_events(rows: Rows, times: Rows = NO_TIMES) -> Generator[None, None, E
         )
     yield
     first_ns, last_ns = int(at_ns.min()), int(at_ns.max())
-    data = encode_block(
-        BlockType.EVENTS,
+    data = format.encode_block(
+        format.BlockType.EVENTS,
         channels.tobytes() + entries.tobytes(),
         frames,
         columns=len(entries),
@@ -288,8 +272,9 @@ def encode_events(rows: Rows, times: Rows = NO_TIMES) -> Generator[None, None, E
         first_ns=first_ns,
         last_ns=last_ns,
     )
-    entry = BlockEntry(0, len(data), BlockType.EVENTS, len(rows), first_ns, last_ns, channels)
-    return EncodedBlock(data, entry)
+    return data, format.BlockEntry(
+        0, len(data), format.BlockType.EVENTS, len(rows), first_ns, last_ns, channels
+    )
 
 
 def _time_columns(times: Rows, count: int) -> Iterator[tuple[str, IntArray, int]]:
@@ -308,12 +293,12 @@ def _time_columns(times: Rows, count: int) -> Iterator[tuple[str, IntArray, int]
             yield name, whole, low
 
 
-def column_ranges(header: BlockHeader, directory: bytes) -> dict[str, ColumnRange]:
+def column_ranges(header: format.BlockHeader, directory: bytes) -> dict[str, ColumnRange]:
     """Position and encoding of each column of an EVENTS block, from its checked directory."""
     entries = np.frombuffer(
-        directory, COLUMN_ENTRY, header.columns, header.channels * CHANNEL_ENTRY.itemsize
+        directory, COLUMN_ENTRY, header.columns, header.channels * format.CHANNEL_ENTRY.itemsize
     )
-    offset = BLOCK_HEADER_BYTES + header.directory_bytes
+    offset = format.BLOCK_HEADER_BYTES + header.directory_bytes
     ranges = {}
     for number, is_differences, width, _, size, crc, first, low in entries.tolist():
         name = STORED_COLUMNS[number][0]
@@ -322,34 +307,27 @@ def column_ranges(header: BlockHeader, directory: bytes) -> dict[str, ColumnRang
     return ranges
 
 
-def check_block(header: BlockHeader, body: bytes, offset: int) -> BlockEntry:
+def check_block(header: format.BlockHeader, body: bytes, offset: int) -> format.BlockEntry:
     """The index entry of the block at `offset`, after checking all checksums of its body.
 
     Raises: TraceFormatError.
     """
     directory = body[: header.directory_bytes]
-    check_directory(header, directory)
+    format.check_directory(header, directory)
     entry = block_entry(header, directory, offset)
     for column in column_ranges(header, directory).values():
-        start = column.offset - BLOCK_HEADER_BYTES
+        start = column.offset - format.BLOCK_HEADER_BYTES
         _check_frame(column, body[start : start + column.frame_bytes])
     return entry
 
 
-def block_entry(header: BlockHeader, directory: bytes, offset: int) -> BlockEntry:
+def block_entry(header: format.BlockHeader, directory: bytes, offset: int) -> format.BlockEntry:
     """The index entry of the block at `offset`, from its checked directory.
 
     Raises: TraceFormatError if its channels do not add up to its events.
     """
-    return BlockEntry(
-        offset,
-        header.length_bytes,
-        header.type,
-        header.count,
-        header.first_ns,
-        header.last_ns,
-        channel_entries(header, directory),
-    )
+    numbers = header.length_bytes, header.type, header.count, header.first_ns, header.last_ns
+    return format.BlockEntry(offset, *numbers, format.channel_entries(header, directory))
 
 
 def decode_range(column: ColumnRange, frame: bytes, count: int) -> IntArray:
@@ -407,14 +385,3 @@ def _order_of(columns: Mapping[str, IntArray]) -> Generator[None, None, IntArray
         major = major.astype(np.uint16)
     rows: IntArray = order[np.argsort(major[order], kind="stable")]
     return rows
-
-
-def _channel_entries(channel: IntArray, at_ns: IntArray) -> npt.NDArray[np.void]:
-    """The channel entries for a sorted channel column."""
-    starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
-    entries = np.zeros(len(starts), dtype=CHANNEL_ENTRY)
-    entries["channel"] = channel[starts]
-    entries["count"] = np.diff(np.r_[starts, len(channel)])
-    entries["first_ns"] = np.minimum.reduceat(at_ns, starts)
-    entries["last_ns"] = np.maximum.reduceat(at_ns, starts)
-    return entries

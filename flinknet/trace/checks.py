@@ -37,6 +37,8 @@ CHECKED_COLUMNS = (
 
 _UNKNOWN = np.int64(-(1 << 62))
 
+_KIND_NAMES = {each.value: each.name for each in MessageKind}
+
 
 @dataclass(slots=True)
 class Violation:
@@ -317,24 +319,15 @@ class DeliveryCheck:
             elif point == TracePoint.SENT:
                 self._sent_without_channel[kind] += end - start
 
-    def totals(self) -> tuple[int, int]:
-        """Number of messages sent and received on channels."""
-        sent = received = 0
-        for (_, _, point), parts in self._messages.items():
-            if point == TracePoint.SENT:
-                sent += sum(map(len, parts))
-            else:
-                received += sum(map(len, parts))
-        return sent, received
-
-    def in_flight(self) -> int:
-        """Messages that were sent and not received, on channels whose two ends were recorded."""
-        count = 0
-        for (channel, kind, point), sent in self._messages.items():
-            received = self._messages.get((channel, kind, TracePoint.RECEIVED))
-            if point == TracePoint.SENT and received is not None:
-                count += max(0, sum(map(len, sent)) - sum(map(len, received)))
-        return count
+    def totals(self) -> tuple[int, int, int]:
+        """Number of messages sent and received on channels, and of those that were sent and not
+        received where both ends were recorded.
+        """
+        counts = {key: sum(map(len, parts)) for key, parts in self._messages.items()}
+        sent = {key[:2]: n for key, n in counts.items() if key[2] == TracePoint.SENT}
+        received = {key[:2]: n for key, n in counts.items() if key[2] == TracePoint.RECEIVED}
+        in_flight = sum(max(0, n - received.get(key, n)) for key, n in sent.items())
+        return sum(sent.values()), sum(received.values()), in_flight
 
     def compare(self, *, is_sent_complete: bool) -> Iterator[Violation]:
         """Compare both sides of every channel for which both were recorded.
@@ -350,7 +343,7 @@ class DeliveryCheck:
             sent, received = (np.concatenate(self._messages[side]) for side in sides)
             common = min(len(sent), len(received))
             different = np.flatnonzero(sent[:common] != received[:common])
-            name = _kind_name(kind)
+            name = _KIND_NAMES.get(kind, f"message {kind}")
             if len(different):
                 text = f"{name} number {different[0] + 1} differs from the one that was sent"
                 yield Violation(channel, "delivery", len(different), text)
@@ -379,8 +372,3 @@ def _fingerprints(block: EventColumns) -> npt.NDArray[np.uint64]:
     prints += block["data_type"].astype(np.uint64) * _TYPE_FACTOR
     prints += value.astype(np.uint64) * _VALUE_FACTOR
     return prints
-
-
-def _kind_name(kind: int) -> str:
-    known = {each.value: each.name for each in MessageKind}
-    return known.get(kind, f"message {kind}")

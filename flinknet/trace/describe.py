@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -130,6 +130,11 @@ def describe_run(run: Run) -> RunDescription:
                 for channel, count, first_ns, last_ns in entry.channels.tolist():
                     events, low, high = spans.get(channel, (0, first_ns, last_ns))
                     spans[channel] = events + count, min(low, first_ns), max(high, last_ns)
+    by_kind: dict[str, dict[str, int]] = {}
+    for pair, count in sorted(counts.items()):
+        point, kind = pair >> 8, pair & 255
+        of_point = by_kind.setdefault(_POINTS.get(point, str(point)), {})
+        of_point[_KINDS.get(kind, str(kind))] = count
     events = sum(file.events for file in files)
     size_bytes = sum(file.size_bytes for file in files)
     edges = () if run.manifest is None else edges_in_flow(run.manifest)
@@ -139,7 +144,7 @@ def describe_run(run: Run) -> RunDescription:
         files=tuple(files),
         edges=_describe_edges(run, edges),
         channels=_describe_channels(run, edges, spans),
-        events_by_kind=_by_name(counts),
+        events_by_kind=by_kind,
         events=events,
         size_bytes=size_bytes,
         first_ns=min((first for _, first, _ in spans.values()), default=None),
@@ -192,25 +197,9 @@ def _describe_channels(
     for index in sorted(known.keys() | spans.keys()):
         channel = known.get(index)
         events, first_ns, last_ns = spans.get(index, (0, None, None))
-        described.append(
-            ChannelDescription(
-                index,
-                numbers[channel.edge] if channel else None,
-                channel.producer if channel else None,
-                channel.consumer if channel else None,
-                channel.connection if channel else None,
-                events,
-                first_ns,
-                last_ns,
-            )
-        )
+        ends: tuple[Any, ...] = (None,) * 4
+        if channel:
+            edge = numbers[channel.edge]
+            ends = edge, channel.producer, channel.consumer, channel.connection
+        described.append(ChannelDescription(index, *ends, events, first_ns, last_ns))
     return tuple(described)
-
-
-def _by_name(counts: Mapping[int, int]) -> dict[str, dict[str, int]]:
-    table: dict[str, dict[str, int]] = {}
-    for pair, count in sorted(counts.items()):
-        point, kind = pair >> 8, pair & 255
-        of_point = table.setdefault(_POINTS.get(point, str(point)), {})
-        of_point[_KINDS.get(kind, str(kind))] = count
-    return table

@@ -100,7 +100,14 @@ class EventBlock(dict[str, npt.NDArray[Any]]):
     def spans(self) -> Spans:
         """Ranges of rows with the same channel, kind and point."""
         if self._spans is None:
-            self._spans = _spans(self["channel"], self["kind"], self["point"])
+            columns = self["channel"], self["kind"], self["point"]
+            is_new = np.zeros(len(columns[0]), bool)
+            for each in columns:
+                is_new[1:] |= each[1:] != each[:-1]
+            is_new[:1] = True
+            starts = np.flatnonzero(is_new)
+            ends = np.r_[starts[1:], len(is_new)][: len(starts)]
+            self._spans = Spans(starts, ends, *(each[starts].astype(np.int64) for each in columns))
         return self._spans
 
     def data_at(self, point: int) -> EventColumns:
@@ -129,18 +136,6 @@ class _Picked(dict[str, npt.NDArray[Any]]):
             values = values.take(self._rows)
         self[name] = values
         return values
-
-
-def _spans(channel: IntArray, kind: IntArray, point: IntArray) -> Spans:
-    if not len(channel):
-        nothing = np.zeros(0, np.int64)
-        return Spans(nothing, nothing, nothing, nothing, nothing)
-    is_other = channel[1:] != channel[:-1]
-    is_other |= kind[1:] != kind[:-1]
-    is_other |= point[1:] != point[:-1]
-    starts = np.r_[0, np.flatnonzero(is_other) + 1]
-    ends = np.r_[starts[1:], len(channel)]
-    return Spans(starts, ends, *(each[starts].astype(np.int64) for each in (channel, kind, point)))
 
 
 def is_data(block: EventColumns, point: int) -> npt.NDArray[np.bool_]:

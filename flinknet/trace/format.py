@@ -222,7 +222,7 @@ def decode_file_header(header: bytes) -> dict[str, Any]:
     body, (crc,) = header[: -_CRC.size], _CRC.unpack(header[-_CRC.size :])
     if zlib.crc32(body) != crc:
         raise TraceFormatError("the checksum of the file header does not match: it is damaged")
-    return _decode_json(body[_HEADER.size :])
+    return decode_meta(body[_HEADER.size :])
 
 
 def encode_block(
@@ -275,16 +275,6 @@ def check_directory(header: BlockHeader, directory: bytes) -> None:
 def encode_meta(description: dict[str, Any]) -> bytes:
     """Encode a META block."""
     return encode_block(BlockType.META, _encode_json(description))
-
-
-def decode_meta(directory: bytes) -> dict[str, Any]:
-    """Decode the content of a META block."""
-    return _decode_json(directory)
-
-
-def encode_gap(dropped_events: int) -> bytes:
-    """Encode a META block that says how many events are missing."""
-    return encode_meta({DROPPED_EVENTS: dropped_events})
 
 
 def may_be_gap(entry: BlockEntry) -> bool:
@@ -371,7 +361,8 @@ def _encode_json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
-def _decode_json(text: bytes) -> dict[str, Any]:
+def decode_meta(text: bytes) -> dict[str, Any]:
+    """Decode the content of a META block, or the description of a file."""
     try:
         value = read_json(text)
     except (ValueError, RecursionError) as error:

@@ -96,7 +96,7 @@ def file_index(file: TraceFile) -> FileIndex:
         stamp = stamp_of(file)
     except OSError:  # the reader reports the error
         return _read(file)
-    return _known(file, stamp) or keep_index(file, stamp, _read(file))[1]
+    return _known(file, stamp) or keep_index(file, stamp, _read(file))
 
 
 def is_kept(file: TraceFile) -> bool:
@@ -116,13 +116,7 @@ def _known(file: TraceFile, stamp: Stamp) -> FileIndex | None:
     plain = _kept.get(replace(file, channels=[], offset_ns=0, recording=""))
     if plain is None or plain[0] != stamp:
         return None
-    found = _renumbered(plain[1], file)
-    return None if found is None else keep_index(file, stamp, found)[1]
-
-
-def _renumbered(index: FileIndex, file: TraceFile) -> FileIndex | None:
-    """The index of a whole file with the channel numbers and the clock of its run; None if channels
-    are left out."""
+    index = plain[1]
     numbers = file.numbers_of(index.channels["channel"])
     if np.any(numbers == LEFT_OUT):
         return None
@@ -131,17 +125,18 @@ def _renumbered(index: FileIndex, file: TraceFile) -> FileIndex | None:
     for rows in (blocks, channels):
         for name in ("first_ns", "last_ns"):
             rows[name] += file.offset_ns
-    return replace(index, blocks=blocks, channels=channels[np.argsort(numbers, kind="stable")])
+    channels = channels[np.argsort(numbers, kind="stable")]
+    return keep_index(file, stamp, replace(index, blocks=blocks, channels=channels))
 
 
-def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
+def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> FileIndex:
     """Cache the index of a file, which another process may have read."""
     if len(_kept) >= FILES_KEPT:
         oldest = list(_kept)[: max(FILES_KEPT // 8, 1)]  # many, for listing them takes a while
         for each in oldest:
             _kept.pop(each, None)  # another thread may have done so
-    kept = _kept[file] = stamp, index
-    return kept
+    _kept[file] = stamp, index
+    return index
 
 
 def read_indexes(files: Sequence[TraceFile]) -> None:
@@ -175,8 +170,12 @@ def stamp_at(path: AnyPath) -> Stamp:
 def _read(file: TraceFile) -> FileIndex:
     with TraceReader(file) as reader:
         entries = reader.blocks()
+        rows = [
+            (number, each.offset, each.length_bytes, each.count, each.first_ns, each.last_ns)
+            for number, each in zip(reader.numbers, entries, strict=True)
+        ]
         return FileIndex(
-            _rows(reader.numbers, entries),
+            np.array(rows, BLOCK_ROW),
             _channels(entries),
             reader.is_whole,
             reader.dropped_events,
@@ -192,14 +191,6 @@ def spans_of(files: Iterable[TraceFile]) -> dict[int, tuple[int, int, int]]:
             events, low, high = spans.get(channel, (0, first_ns, last_ns))
             spans[channel] = events + count, min(low, first_ns), max(high, last_ns)
     return spans
-
-
-def _rows(numbers: Sequence[int], entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:
-    rows = [
-        (number, each.offset, each.length_bytes, each.count, each.first_ns, each.last_ns)
-        for number, each in zip(numbers, entries, strict=True)
-    ]
-    return np.array(rows, BLOCK_ROW)
 
 
 def _channels(entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -209,7 +208,7 @@ class RunManifest:
         version = value.get("schema_version")
         if version not in range(1, SCHEMA_VERSION + 1):
             raise TraceFormatError(
-                f"its schema_version is {_shortened(version)}, but this flinknet reads 1 to"
+                f"its schema_version is {reprlib.repr(version)}, but this flinknet reads 1 to"
                 f" {SCHEMA_VERSION}; use the flinknet that wrote it, or record the run again"
             )
         parts = dict(value)
@@ -218,14 +217,12 @@ class RunManifest:
         parts["channels"] = _decode_all(ChannelInfo, value, "channels")
         manifest = _decode(cls, parts, "manifest")
         for name in (*(process.file for process in manifest.processes), *manifest.files):
-            if not _is_plain_name(name):
-                raise TraceFormatError(f"{_shortened(name)} is not a plain file name")
+            is_short = len(name.encode(errors="surrogatepass")) <= NAME_BYTES_MAX
+            if not (is_short and Path(name).name == name and name.isprintable()):
+                raise TraceFormatError(f"{reprlib.repr(name)} is not a plain file name")
         _check_scenario(manifest.scenario)
-        free = (manifest.scenario, manifest.flink_keys, manifest.host, manifest.versions)
-        if any(_holds_channel(each) for each in free):
-            raise TraceFormatError("it describes a channel that is not in its list of channels")
-        if any(_is_deeper(each, DEPTH_MAX) for each in free):
-            raise TraceFormatError(f"it has more than {DEPTH_MAX} levels of lists and objects")
+        for each in (manifest.scenario, manifest.flink_keys, manifest.host, manifest.versions):
+            _check_free(each)
         from_ns, to_ns = manifest.measured_from_ns, manifest.measured_to_ns
         if from_ns is not None and to_ns is not None and from_ns > to_ns:
             raise TraceFormatError(f"its measured part ends at {to_ns}, before it begins")
@@ -266,7 +263,7 @@ class RunManifest:
         """
         path = directory / MANIFEST_NAME
         try:
-            value = read_json_file(path, _EarlyChannels())
+            value = read_json_file(path, _early_channels())
             if not isinstance(value, dict) or value.get("schema_version") == 1:
                 return replace(cls.from_dict(value), is_sealed=False), None
             seal = value.pop("seal", "")
@@ -304,33 +301,29 @@ _MAY_BE_MISSING = frozenset({"edge", "epoch_ns", "files", "origin"})
 """Fields added after version 1, with their defaults for older manifests."""
 
 
-@cache
-def _declared(cls: type[Any]) -> dict[str, tuple[str, tuple[type, ...]]]:
-    """The fields of a part of a manifest: the type of each in words, and what JSON may have."""
-    types = ((each.name, str(each.type)) for each in fields(cls) if each.compare)
-    return {name: (declared, _ACCEPTED.get(declared, (object,))) for name, declared in types}
-
-
 def _decode(cls: type[_T], value: Any, what: str) -> _T:
     if not isinstance(value, dict):
         raise TraceFormatError(f"{what} is not a JSON object")
-    known = _declared(cls)  # type: ignore[arg-type]
+    known = {each.name: str(each.type) for each in fields(cls) if each.compare}  # type: ignore[arg-type]
     for name in known:
         if name not in value and name not in _MAY_BE_MISSING:
             raise TraceFormatError(f"{what} lacks {name!r}")
     for name in value.keys() - known.keys():
-        raise TraceFormatError(f"{what} has {_shortened(name)}, which this flinknet does not know")
-    for name, (declared, accepted) in known.items():
+        raise TraceFormatError(
+            f"{what} has {reprlib.repr(name)}, which this flinknet does not know"
+        )
+    for name, declared in known.items():
         if name not in value:
             continue
+        accepted = _ACCEPTED.get(declared, (object,))
         if not isinstance(value[name], accepted) or (
             isinstance(value[name], bool) and accepted == (int,)
         ):
             raise TraceFormatError(
-                f"{what} has {_shortened(value[name])} as {name!r}, not {declared}"
+                f"{what} has {reprlib.repr(value[name])} as {name!r}, not {declared}"
             )
         if isinstance(value[name], int) and abs(value[name]) > _INT_MAX:
-            raise TraceFormatError(f"{what} has {_shortened(value[name])} as {name!r}: too large")
+            raise TraceFormatError(f"{what} has {reprlib.repr(value[name])} as {name!r}: too large")
     return cls(**value)
 
 
@@ -351,16 +344,13 @@ _CHANNEL_TYPES = {
 _OF_MANY_CHANNELS = frozenset(_CHANNEL_TYPES) - {"index", "receiver_id", "is_local"}
 
 
-class _EarlyChannels:
-    """Makes channels of JSON objects while a manifest is read: as dictionaries with texts of their
-    own a million of them would take 1 GB. What is no channel, or not as `to_dict` writes it, is
-    left to `from_dict`."""
+def _early_channels() -> Callable[[dict[str, Any]], Any]:
+    """A function that makes channels of JSON objects while a manifest is read: as dictionaries with
+    texts of their own a million of them would take 1 GB. What is no channel, or not as `to_dict`
+    writes it, is left to `from_dict`."""
+    known: dict[Any, Any] = {}
 
-    def __init__(self) -> None:
-        self._known: dict[Any, Any] = {}
-
-    def __call__(self, value: dict[str, Any]) -> Any:
-        """The object, or the channel that it is."""
+    def channel_or(value: dict[str, Any]) -> Any:
         if "receiver_id" not in value or len(value) != len(_CHANNEL_TYPES) - ("edge" not in value):
             return value
         given: list[Any] = []
@@ -369,8 +359,10 @@ class _EarlyChannels:
             is_fit = type(each) is kind and (not isinstance(each, str) or each.isascii())
             if not is_fit or (kind is int and abs(each) > _INT_MAX):
                 return value
-            given.append(self._known.setdefault(each, each) if name in _OF_MANY_CHANNELS else each)
+            given.append(known.setdefault(each, each) if name in _OF_MANY_CHANNELS else each)
         return value if value.get("edge") == 0 else ChannelInfo(*given)
+
+    return channel_or
 
 
 def _document_of(channel: ChannelInfo) -> dict[str, Any]:
@@ -381,11 +373,16 @@ def _document_of(channel: ChannelInfo) -> dict[str, Any]:
     return value
 
 
-def _holds_channel(value: Any) -> bool:
+def _check_free(value: Any, levels: int = DEPTH_MAX) -> None:
+    """Raises: TraceFormatError for a part of any shape with a channel, or nested too deeply."""
     if isinstance(value, ChannelInfo):
-        return True
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(_holds_channel(part) for part in parts)
+        raise TraceFormatError("it describes a channel that is not in its list of channels")
+    if not isinstance(value, dict | list):
+        return
+    if not levels:
+        raise TraceFormatError(f"it has more than {DEPTH_MAX} levels of lists and objects")
+    for part in value.values() if isinstance(value, dict) else value:
+        _check_free(part, levels - 1)
 
 
 def _check_scenario(scenario: dict[str, Any]) -> None:
@@ -399,23 +396,6 @@ def _check_scenario(scenario: dict[str, Any]) -> None:
             raise TraceFormatError(f"scenario.job.{name} is not a list of JSON objects")
         for timeout_ns in (each.get("buffer_timeout_ns", 0) for each in parts):
             if not isinstance(timeout_ns, int) or timeout_ns < -1:
-                raise TraceFormatError(f"scenario.job: no buffer timeout: {_shortened(timeout_ns)}")
-
-
-def _is_plain_name(name: str) -> bool:
-    """Whether a name is a plain file name on any file system."""
-    is_short = len(name.encode(errors="surrogatepass")) <= NAME_BYTES_MAX
-    return is_short and Path(name).name == name and name.isprintable()
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects are nested more than `levels` deep."""
-    if not isinstance(value, dict | list):
-        return False
-    parts = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(part, levels - 1) for part in parts)
-
-
-def _shortened(value: Any) -> str:
-    """A value of any length, shortened for a message."""
-    return reprlib.repr(value)
+                raise TraceFormatError(
+                    f"scenario.job: no buffer timeout: {reprlib.repr(timeout_ns)}"
+                )

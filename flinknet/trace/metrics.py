@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ CLOCK = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressure
 _INSTANT = '{"at_ns": '
 _INSTANT_NS_MAX = 1 << 62  # the year 2116, by the wall clock of a capture
 
-_TEXTS = ("task_manager", "task", "job", "vertex")
+_TEXTS = ("task", "task_manager", "job", "vertex")
 _INDEXES = ("subtask", "attempt")
 _INDEX_MAX = (1 << 31) - 1
 
@@ -104,7 +104,7 @@ def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
             key = None, line.get("task_manager"), None
         found.setdefault(key, {}).setdefault(line.get("attempt"), []).append(line)
     longest = (max(reversed(each.values()), key=len) for each in found.values())
-    return [_by_its_clock(_series(lines)) for lines in longest]
+    return [_series(lines) for lines in longest]
 
 
 def describe_metrics(directory: AnyPath) -> MetricsDescription | None:
@@ -177,48 +177,27 @@ def _entry(line: str) -> dict[str, Any] | None:
     is_line = (
         abs(entry["at_ns"]) <= _INSTANT_NS_MAX
         and all(isinstance(entry.get(name), str | None) for name in _TEXTS)
-        and all(_is_index(entry.get(name)) for name in _INDEXES)
+        and all(
+            value is None or (type(value) is int and abs(value) <= _INDEX_MAX)
+            for value in map(entry.get, _INDEXES)
+        )
     )
     return entry if is_line else None
 
 
-def _is_index(value: Any) -> bool:
-    return value is None or (type(value) is int and abs(value) <= _INDEX_MAX)
-
-
 def _series(lines: list[dict[str, Any]]) -> Series:
+    """The series at the instants at which its values were current, if its task says how old it is:
+    as if its least late line were in time.
+    """
     about = lines[-1]
     names = dict.fromkeys(name for line in lines for name in line if name not in ABOUT)
-    return Series(
-        about.get("task"),
-        about.get("task_manager"),
-        about.get("job"),
-        about.get("vertex"),
-        np.array([line["at_ns"] for line in lines], np.int64),
-        {name: np.array([_or_nan(number_of(line.get(name))) for line in lines]) for name in names},
-    )
-
-
-def _by_its_clock(series: Series) -> Series:
-    """The series at the instants at which its values were current, if its task says that: as if
-    its least late line were in time.
-    """
-    age_ns = _age_ns(series)
-    if age_ns is None:
-        return series
-    return replace(series, at_ns=(series.at_ns - age_ns).min() + age_ns)
-
-
-def _age_ns(series: Series) -> IntArray | None:
-    """The age of a task of a real Flink in each line; None where it does not say that."""
-    if series.job is None or any(name not in series.values for name in CLOCK):
-        return None
-    age_ms: FloatArray = np.sum([series.values[name] for name in CLOCK], axis=0)
-    if np.isnan(age_ms).any() or (np.diff(age_ms) < 0).any():
-        return None
-    age_ns: IntArray = (age_ms * 1e6).astype(np.int64)
-    return age_ns
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
+    at_ns = np.array([line["at_ns"] for line in lines], np.int64)
+    values = {
+        name: np.array([number_of(line.get(name)) for line in lines], np.float64) for name in names
+    }
+    if about.get("job") is not None and values.keys() >= set(CLOCK):
+        age_ms: FloatArray = np.sum([values[name] for name in CLOCK], axis=0)
+        if not np.isnan(age_ms).any() and (np.diff(age_ms) >= 0).all():
+            age_ns = (age_ms * 1e6).astype(np.int64)
+            at_ns = (at_ns - age_ns).min() + age_ns
+    return Series(*map(about.get, _TEXTS), at_ns, values)

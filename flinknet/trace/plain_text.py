@@ -122,7 +122,17 @@ def _object_in(pieces: _Pieces) -> dict[str, Any]:
             raise ValueError("a name is missing")
         name = pieces.value()
         pieces.take(":")
-        document[name] = _list_in(pieces) if pieces.next() == "[" else pieces.value()
+        if pieces.next() == "[":
+            items: list[Any] = []
+            pieces.take("[")
+            has_more = pieces.next() != "]"
+            while has_more:
+                items.append(pieces.value())
+                has_more = pieces.next() != "]" and pieces.take(",") == ","
+            pieces.take("]")
+            document[name] = items
+        else:
+            document[name] = pieces.value()
         goes_on = pieces.next() != "}" and pieces.take(",") == ","
     pieces.take("}")
     if pieces.next():
@@ -130,16 +140,6 @@ def _object_in(pieces: _Pieces) -> dict[str, Any]:
     if pieces.has_escapes:
         _check_printable(document)
     return document
-
-
-def _list_in(pieces: _Pieces) -> list[Any]:
-    items: list[Any] = []
-    goes_on = pieces.take("[") and pieces.next() != "]"
-    while goes_on:
-        items.append(pieces.value())
-        goes_on = pieces.next() != "]" and pieces.take(",") == ","
-    pieces.take("]")
-    return items
 
 
 def _check_printable(document: Any) -> None:

@@ -14,6 +14,7 @@ from flinknet.core.wire.records import NO_TIME
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
 from flinknet.storage import AnyPath, path_of
 
+from . import format
 from .blocks import (
     ColumnRange,
     IntArray,
@@ -22,27 +23,6 @@ from .blocks import (
     column_ranges,
     decode_range,
     selected,
-)
-from .format import (
-    BLOCK_HEADER_BYTES,
-    BLOCK_MARKER,
-    FILE_PREFIX_BYTES,
-    FOOTER_BYTES,
-    MAGIC,
-    BlockEntry,
-    BlockHeader,
-    BlockType,
-    Extent,
-    Trailer,
-    check_directory,
-    decode_block_header,
-    decode_file_header,
-    decode_footer,
-    decode_meta,
-    decode_trailer,
-    file_header_bytes,
-    may_be_gap,
-    missing_events,
 )
 from .manifest import ProcessInfo
 from .ranged_files import KEPT_BYTES, open_ranged
@@ -65,7 +45,9 @@ class TraceReader:
     their blocks' headers and directories are read.
     """
 
-    def __init__(self, file: AnyPath | TraceFile, extents: Sequence[Extent] | None = None) -> None:
+    def __init__(
+        self, file: AnyPath | TraceFile, extents: Sequence[format.Extent] | None = None
+    ) -> None:
         """Open the file.
 
         Args:
@@ -83,7 +65,7 @@ class TraceReader:
         self._ranges: dict[int, dict[str, ColumnRange]] = {}  # of the last block read, or of all
         self._rows: tuple[int, IntArray | None] | None = None  # of the last block read
         self._stored_numbers: Sequence[int] | None = None  # file numbers of the blocks of extents
-        self._entries: Sequence[BlockEntry] | None = None  # of any type; None with extents
+        self._entries: Sequence[format.BlockEntry] | None = None  # of any type; None with extents
         self._blocks_start = 0
         try:
             self._file = open_ranged(self.path)
@@ -105,8 +87,8 @@ class TraceReader:
         else:
             self._entries = self._walk()
             self.dropped_events = sum(self.gaps().values()) or None  # at least these
-        self._stored = tuple(each for each in self._entries if each.type is BlockType.EVENTS)
-        self._metas = tuple(each for each in self._entries if each.type is BlockType.META)
+        self._stored = tuple(each for each in self._entries if each.type is format.BlockType.EVENTS)
+        self._metas = tuple(each for each in self._entries if each.type is format.BlockType.META)
         self._see(self.file)
 
     def __enter__(self) -> TraceReader:
@@ -124,7 +106,7 @@ class TraceReader:
         """Whether the file ends with its trailer."""
         return self.truncation is None
 
-    def blocks(self) -> tuple[BlockEntry, ...]:
+    def blocks(self) -> tuple[format.BlockEntry, ...]:
         """The index: the entries of all readable blocks of events."""
         return self._blocks
 
@@ -137,7 +119,9 @@ class TraceReader:
     def meta(self) -> tuple[dict[str, Any], ...]:
         """The descriptions of the META blocks, in order."""
         with self._located():
-            return tuple(decode_meta(self._read_directory(entry)[1]) for entry in self._metas)
+            return tuple(
+                format.decode_meta(self._read_directory(entry)[1]) for entry in self._metas
+            )
 
     def gaps(self) -> dict[int, int]:
         """Numbers of the blocks that follow a gap, each with how many recorded events could not be
@@ -152,7 +136,7 @@ class TraceReader:
             position = entry.offset + entry.length_bytes
             if missing := self._missing_events(entry):
                 found[number] = found.get(number, 0) + missing
-            number += entry.type is BlockType.EVENTS
+            number += entry.type is format.BlockType.EVENTS
         return found
 
     def read_block(self, index: int, columns: Iterable[str] | None = None) -> EventColumns:
@@ -186,8 +170,8 @@ class TraceReader:
         with self._at_block(index):
             self._prepare(index)
             header, _ = self._read_directory(entry)
-            start = entry.offset + BLOCK_HEADER_BYTES
-            body = self._read(start, header.length_bytes - BLOCK_HEADER_BYTES)
+            start = entry.offset + format.BLOCK_HEADER_BYTES
+            body = self._read(start, header.length_bytes - format.BLOCK_HEADER_BYTES)
             held = check_block(header, body, entry.offset).channels
             channels = self._stored_column(self._place(index), "channel")
             if not np.array_equal(held, entry.channels) or not np.array_equal(
@@ -280,9 +264,9 @@ class TraceReader:
         self.counted.data_bytes += column.frame_bytes
         return decode_range(column, frame, entry.count)
 
-    def _open_extents(self, extents: Sequence[Extent]) -> None:
+    def _open_extents(self, extents: Sequence[format.Extent]) -> None:
         """Find the blocks of extents by their headers. Raises: TraceDamagedError."""
-        blocks: list[BlockEntry] = []
+        blocks: list[format.BlockEntry] = []
         numbers: list[int] = []
         self._metas, self._stored_numbers = (), numbers
         try:
@@ -312,11 +296,13 @@ class TraceReader:
             self._stored if self._views is None else tuple(each.entry for each in self._views)
         )
 
-    def _block_at(self, offset: int, number: int) -> tuple[BlockEntry, dict[str, ColumnRange]]:
+    def _block_at(
+        self, offset: int, number: int
+    ) -> tuple[format.BlockEntry, dict[str, ColumnRange]]:
         """A block of events, and the positions of its columns."""
         try:
             header, directory = self._directory_at(offset)
-            if header.type is not BlockType.EVENTS:
+            if header.type is not format.BlockType.EVENTS:
                 raise TraceFormatError("its header is damaged")
             entry = block_entry(header, directory, offset)
             return entry, column_ranges(header, directory)
@@ -324,57 +310,59 @@ class TraceReader:
             raise TraceDamagedError(self.path, number, offset, _why(error)) from error
 
     def _read_file_header(self) -> tuple[ProcessInfo, int]:
-        prefix = self._read(0, FILE_PREFIX_BYTES)
+        prefix = self._read(0, format.FILE_PREFIX_BYTES)
         if not prefix:
             raise TraceFormatError("the file is empty: its process ended before it recorded")
-        if len(prefix) < FILE_PREFIX_BYTES and MAGIC.startswith(prefix[: len(MAGIC)]):
+        if len(prefix) < format.FILE_PREFIX_BYTES and format.MAGIC.startswith(
+            prefix[: len(format.MAGIC)]
+        ):
             raise TraceTruncatedError(self.path, 0, self.size_bytes)
-        length = file_header_bytes(prefix.ljust(FILE_PREFIX_BYTES, b"\0"))
+        length = format.file_header_bytes(prefix.ljust(format.FILE_PREFIX_BYTES, b"\0"))
         if length > self.size_bytes:
             raise TraceTruncatedError(self.path, 0, self.size_bytes)
-        return ProcessInfo.from_dict(decode_file_header(self._read(0, length))), length
+        return ProcessInfo.from_dict(format.decode_file_header(self._read(0, length))), length
 
-    def _read_directory(self, entry: BlockEntry) -> tuple[BlockHeader, bytes]:
+    def _read_directory(self, entry: format.BlockEntry) -> tuple[format.BlockHeader, bytes]:
         """Header and checked directory of a block in the index."""
         header, directory = self._directory_at(entry.offset)
         if (header.length_bytes, header.count) != (entry.length_bytes, entry.count):
             raise TraceFormatError("its header is damaged")
         return header, directory
 
-    def _directory_at(self, offset: int) -> tuple[BlockHeader, bytes]:
+    def _directory_at(self, offset: int) -> tuple[format.BlockHeader, bytes]:
         """Header and checked directory of the block at `offset`."""
-        header = decode_block_header(self._read(offset, BLOCK_HEADER_BYTES))
+        header = format.decode_block_header(self._read(offset, format.BLOCK_HEADER_BYTES))
         if header is None:
             raise TraceFormatError("its header is damaged")
-        directory = self._read(offset + BLOCK_HEADER_BYTES, header.directory_bytes)
-        check_directory(header, directory)
+        directory = self._read(offset + format.BLOCK_HEADER_BYTES, header.directory_bytes)
+        format.check_directory(header, directory)
         return header, directory
 
-    def _read_trailer(self) -> Trailer | None:
+    def _read_trailer(self) -> format.Trailer | None:
         """The index; None unless it is complete and covers the file without a gap."""
-        end = self.size_bytes - FOOTER_BYTES
+        end = self.size_bytes - format.FOOTER_BYTES
         if end < self._blocks_start:
             return None
-        offset = decode_footer(self._read(end, FOOTER_BYTES))
-        if offset is None or not self._blocks_start <= offset <= end - BLOCK_HEADER_BYTES:
+        offset = format.decode_footer(self._read(end, format.FOOTER_BYTES))
+        if offset is None or not self._blocks_start <= offset <= end - format.BLOCK_HEADER_BYTES:
             return None
-        header = decode_block_header(self._read(offset, BLOCK_HEADER_BYTES))
+        header = format.decode_block_header(self._read(offset, format.BLOCK_HEADER_BYTES))
         kind = header and (header.type, offset + header.length_bytes)
-        if header is None or kind != (BlockType.TRAILER, end):
+        if header is None or kind != (format.BlockType.TRAILER, end):
             return None
-        directory = self._read(offset + BLOCK_HEADER_BYTES, header.directory_bytes)
+        directory = self._read(offset + format.BLOCK_HEADER_BYTES, header.directory_bytes)
         try:
-            check_directory(header, directory)
-            trailer = decode_trailer(header, directory)
+            format.check_directory(header, directory)
+            trailer = format.decode_trailer(header, directory)
         except _MALFORMED:
             return None
         ends = [each.offset + each.length_bytes for each in trailer.blocks]
         starts = [each.offset for each in trailer.blocks]
         return trailer if [*starts, offset] == [self._blocks_start, *ends] else None
 
-    def _walk(self) -> tuple[BlockEntry, ...]:
+    def _walk(self) -> tuple[format.BlockEntry, ...]:
         """All complete blocks of a file without its trailer; sets `truncation`."""
-        entries: list[BlockEntry] = []
+        entries: list[format.BlockEntry] = []
         lost_bytes = gap_bytes = whole = 0
         undamaged: int | None = None
         offset = self._blocks_start
@@ -382,7 +370,7 @@ class TraceReader:
             entry = self._whole_block(offset)
             if entry is not None:
                 entries.append(entry)
-                whole += entry.type is BlockType.EVENTS
+                whole += entry.type is format.BlockType.EVENTS
                 offset, gap_bytes = offset + entry.length_bytes, lost_bytes
                 continue
             resume = self._next_marker(offset + 1)
@@ -392,21 +380,23 @@ class TraceReader:
         self.truncation = Truncation(whole, lost_bytes, gap_bytes, undamaged)
         return tuple(entries)
 
-    def _missing_events(self, entry: BlockEntry) -> int:
+    def _missing_events(self, entry: format.BlockEntry) -> int:
         """How many events a block says are missing before it."""
-        if not may_be_gap(entry):
+        if not format.may_be_gap(entry):
             return 0
         try:
-            return missing_events(self._read_directory(entry)[1])
+            return format.missing_events(self._read_directory(entry)[1])
         except TraceFormatError:  # as `meta` reports
             return 0
 
-    def _whole_block(self, offset: int) -> BlockEntry | None:
+    def _whole_block(self, offset: int) -> format.BlockEntry | None:
         """The block at `offset` if it is complete and all checksums are right."""
-        header = decode_block_header(self._read(offset, BLOCK_HEADER_BYTES))
+        header = format.decode_block_header(self._read(offset, format.BLOCK_HEADER_BYTES))
         if header is None or offset + header.length_bytes > self.size_bytes:
             return None
-        body = self._read(offset + BLOCK_HEADER_BYTES, header.length_bytes - BLOCK_HEADER_BYTES)
+        body = self._read(
+            offset + format.BLOCK_HEADER_BYTES, header.length_bytes - format.BLOCK_HEADER_BYTES
+        )
         try:
             return check_block(header, body, offset)
         except _MALFORMED:
@@ -416,10 +406,10 @@ class TraceReader:
         """Offset of the next possible block; the end of the file if there is none. Holes, which may
         have any size, contain no marker.
         """
-        overlap = len(BLOCK_MARKER) - 1
+        overlap = len(format.BLOCK_MARKER) - 1
         while (start := self._file.next_data(start)) < self.size_bytes:
             chunk = self._read(start, _SEARCH_BYTES)
-            offset = chunk.find(BLOCK_MARKER)
+            offset = chunk.find(format.BLOCK_MARKER)
             if offset >= 0:
                 return start + offset
             start += max(len(chunk) - overlap, 1)

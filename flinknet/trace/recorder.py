@@ -69,8 +69,14 @@ class TraceRecorder:
             pool_size_buffers, value,
         )  # fmt: skip
         self._offset += ROW_BYTES
-        if self._offset == self._limit:
-            self._slice_filled()
+        if self._offset != self._limit:
+            return
+        if self._offset == self._block_bytes:
+            self._finish_encoding()
+            self._start_encoding()
+        else:
+            self._encode_step()
+            self._limit = min(self._limit + self._slice_bytes, self._block_bytes)
 
     def note_times(self, times: tuple[int, ...]) -> None:
         """Add times to the event that is recorded next, in the order of `schema.TIME_COLUMNS`."""
@@ -125,14 +131,6 @@ class TraceRecorder:
         cause, self.error = self.error, None
         if cause is not None:
             raise TraceError(f"{cause} ({self.dropped_events} events were lost)") from cause
-
-    def _slice_filled(self) -> None:
-        if self._offset == self._block_bytes:
-            self._finish_encoding()
-            self._start_encoding()
-        else:
-            self._encode_step()
-            self._limit = min(self._limit + self._slice_bytes, self._block_bytes)
 
     def _start_encoding(self) -> None:
         """Swap the buffers, and start to encode the full one."""
@@ -324,8 +322,7 @@ class MessageCounts(CountingWriter):
         is_request = is_credit_point & (kind == MessageKind.PARTITION_REQUEST)
         if self._credit_point == TracePoint.RECEIVED:
             is_request &= rows["credit_after"] != -1  # otherwise the producer refused it
-        requests = np.flatnonzero(is_request)
-        self._add(self.credit, rows, requests, "value")
+        self._add(self.credit, rows, np.flatnonzero(is_request), "value")
 
     def _add(
         self, sums: NDArray[np.int64], rows: NDArray[np.void], kept: IntArray, column: str

@@ -46,7 +46,6 @@ class Recording:
     """A recording within a run; with the defaults, it is the whole run.
 
     Attributes:
-        path: its run directory.
         label: its name among the others.
         channels: its channels that count, with their numbers in the run; empty: all, unchanged.
         edges: number in the run of each of its edges.
@@ -109,48 +108,51 @@ def open_recordings(place: RunPlace) -> Run:
     manifest.
     """
     recordings = _of(place)
-    return _opened(recordings, tuple(_stamp_of(each) for each in recordings))
+    stamps: list[Stamp | None] = []  # of the manifests
+    for each in recordings:
+        try:
+            stamps.append(stamp_at(path_of(each.path) / MANIFEST_NAME))
+        except OSError:
+            stamps.append(None)
+    return _opened(recordings, tuple(stamps))
 
 
 def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
     """Metrics of tasks and TaskManagers within [from_ns, to_ns) of the run's clock; of several
     recordings those of the first that has some, since all come from one JobManager."""
-    found = _with_metrics(place)
-    if found is None:
-        return []
-    offset_ns = found.offset_ns
-    return read_series(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
+    path, offset_ns = _with_metrics(place)
+    return [] if path is None else read_series(path, from_ns - offset_ns, to_ns - offset_ns)
 
 
 def asked_within(place: RunPlace, from_ns: int, to_ns: int) -> IntArray:
     """The instants within [from_ns, to_ns) of the run's clock at which Flink answered what was
     asked about its tasks, ascending."""
-    found, lines = _lines_within(place, from_ns, to_ns)
+    lines, offset_ns = _lines_within(place, from_ns, to_ns)
     at_ns = np.array([each["at_ns"] for each in lines if "checkpoint" not in each], np.int64)
-    return np.unique(at_ns) + (found.offset_ns if found is not None else 0)
+    return np.unique(at_ns) + offset_ns
 
 
 def checkpoints_within(place: RunPlace, from_ns: int, to_ns: int) -> list[dict[str, Any]]:
     """The lines about checkpoints within [from_ns, to_ns) of the run's clock, of the same
     recording."""
-    _, lines = _lines_within(place, from_ns, to_ns)
-    return [each for each in lines if "checkpoint" in each]
+    return [each for each in _lines_within(place, from_ns, to_ns)[0] if "checkpoint" in each]
 
 
 def _lines_within(
     place: RunPlace, from_ns: int, to_ns: int
-) -> tuple[Recording | None, Iterable[dict[str, Any]]]:
-    """The recording with metrics, and its lines within [from_ns, to_ns) of the run's clock."""
-    found = _with_metrics(place)
-    if found is None:
-        return None, ()
-    offset_ns = found.offset_ns
-    return found, metrics_lines(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
+) -> tuple[Iterable[dict[str, Any]], int]:
+    path, offset_ns = _with_metrics(place)
+    if path is None:
+        return (), 0
+    return metrics_lines(path, from_ns - offset_ns, to_ns - offset_ns), offset_ns
 
 
-def _with_metrics(place: RunPlace) -> Recording | None:
-    with_metrics = (each for each in _of(place) if (path_of(each.path) / METRICS_NAME).is_file())
-    return next(with_metrics, None)
+def _with_metrics(place: RunPlace) -> tuple[AnyPath | None, int]:
+    """The run directory with metrics, and the offset of its clock."""
+    for each in _of(place):
+        if ((path := path_of(each.path)) / METRICS_NAME).is_file():
+            return path, each.offset_ns
+    return None, 0
 
 
 def _of(place: RunPlace) -> tuple[Recording, ...]:
@@ -189,14 +191,6 @@ def _opened(recordings: tuple[Recording, ...], _stamps: tuple[Stamp | None, ...]
     return run if run.manifest is None else replace(run, manifest=run.manifest.with_stand_ins())
 
 
-def _stamp_of(recording: Recording) -> Stamp | None:
-    """The key that validates a cached run: the stamp of its manifest; None without one."""
-    try:
-        return stamp_at(path_of(recording.path) / MANIFEST_NAME)
-    except OSError:
-        return None
-
-
 def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
     """Join recordings to a run.
 
@@ -206,9 +200,11 @@ def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
     manifests = [each.manifest for each in runs]
     assert all(each is not None for each in manifests), "a trace file alone is in no set"
     known = [each for each in manifests if each is not None]
-    spans = [_span(each, own) for each, own in zip(recordings, known, strict=True)]
-    from_ns = [first for first, _ in spans if first is not None]
-    to_ns = [last for _, last in spans if last is not None]
+    offsets_ns = [each.offset_ns for each in recordings]
+    from_ns, to_ns = (
+        [end + offset for end, offset in zip(ends, offsets_ns, strict=True) if end is not None]
+        for ends in zip(*((e.measured_from_ns, e.measured_to_ns) for e in known), strict=True)
+    )
     first = known[0]
     with_keys = next((each for each in known if each.flink_keys), first)
     manifest = replace(
@@ -240,13 +236,6 @@ def common_directory(paths: Sequence[AnyPath]) -> AnyPath:
     if len({path.is_absolute() for path in here}) > 1:
         here = [path.absolute() for path in here]
     return Path(commonpath([path.parent for path in here]) or ".")
-
-
-def _span(recording: Recording, manifest: RunManifest) -> tuple[int | None, int | None]:
-    """The measured part, by the run's clock."""
-    ends = manifest.measured_from_ns, manifest.measured_to_ns
-    first, last = (None if each is None else each + recording.offset_ns for each in ends)
-    return first, last
 
 
 def _channels(

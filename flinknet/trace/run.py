@@ -11,22 +11,13 @@ from pathlib import Path
 from flinknet.errors import TraceDamagedError, TraceFormatError
 from flinknet.storage import AnyPath, all_at, files_among, matching, path_of
 
-from .format import (
-    BLOCK_HEADER_BYTES,
-    FILE_PREFIX_BYTES,
-    BlockType,
-    Extent,
-    decode_block_header,
-    file_header_bytes,
-)
+from . import format
 from .manifest import MANIFEST_NAME, ProcessInfo, RunManifest
 from .ranged_files import WHAT_TO_DO, checksum_of_file, read_ends
 from .reader import TraceReader
 from .trace_file import TraceFile
 
 TRACE_SUFFIX = ".fnt"
-
-_REMOVE_ONE = "copy it back, or remove the second one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +49,13 @@ class Run:
         """Contradictions within the manifest and with the ends of the trace files."""
         if self.manifest is None:
             return
-        names = Counter(process.file for process in self.manifest.processes)
-        indexes = Counter(channel.index for channel in self.manifest.channels)
-        for name in (name for name, times in names.items() if times > 1):
-            yield Fault(MANIFEST_NAME, f"it names {name} more than once; {_REMOVE_ONE}")
-        for index in (index for index, times in indexes.items() if times > 1):
-            yield Fault(MANIFEST_NAME, f"it has channel {index} more than once; {_REMOVE_ONE}")
         processes = self.manifest.processes
+        names = Counter(f"names {process.file}" for process in processes)
+        indexes = Counter(channel.index for channel in self.manifest.channels)
+        names += Counter({f"has channel {each}": n for each, n in indexes.items() if n > 1})
+        for what in (what for what, times in names.items() if times > 1):
+            text = f"it {what} more than once; copy it back, or remove the second one"
+            yield Fault(MANIFEST_NAME, text)
         for process, fault in zip(
             processes, all_at(self.path, self._fault_of_trace, processes), strict=True
         ):
@@ -129,20 +120,17 @@ def open_with_faults(
     manifest, broken = RunManifest.load_with_fault(path)
     files = tuple(path / name for name in dict.fromkeys(each.file for each in manifest.processes))
     if broken is not None:
-        fault = Fault(MANIFEST_NAME, broken)
-        return Run(path, _trace_files(files_among(files)), manifest), (fault,)
-    there = files_among([file for file in files if file.name not in left_out])
-    for file in files:
-        if file.name not in left_out and file not in there:
+        there = tuple(TraceFile(str(each)) for each in files_among(files))
+        return Run(path, there, manifest), (Fault(MANIFEST_NAME, broken),)
+    needed = [file for file in files if file.name not in left_out]
+    found = files_among(needed)
+    for file in needed:
+        if file not in found:
             raise TraceFormatError(
                 f"{path}: the manifest names {file.name}, which is not there; copy it back"
             )
-    run = Run(path, _trace_files(files), manifest)
+    run = Run(path, tuple(TraceFile(str(each)) for each in files), manifest)
     return run, tuple(run.faults())
-
-
-def _trace_files(paths: Iterable[AnyPath]) -> tuple[TraceFile, ...]:
-    return tuple(TraceFile(str(path)) for path in paths)
 
 
 def check_file(directory: AnyPath, manifest: RunManifest, name: str) -> None:
@@ -181,8 +169,15 @@ def find_runs(path: AnyPath) -> list[AnyPath]:
     Raises: TraceFormatError if there are none.
     """
     path = path_of(path)
-    found = (run for each in matching(path) or [path] for run in _runs_at(each))
-    return list(dict.fromkeys(found))
+    found: dict[AnyPath, None] = {}
+    for each in matching(path) or [path]:
+        runs = [each]
+        if not (each.is_file() or (each / MANIFEST_NAME).is_file()):
+            runs = sorted(manifest.parent for manifest in each.glob(f"*/{MANIFEST_NAME}"))
+            if not runs:
+                open_run(each)
+        found |= dict.fromkeys(runs)
+    return list(found)
 
 
 def distinct_names(runs: Sequence[AnyPath]) -> list[str]:
@@ -206,15 +201,6 @@ def distinct_names(runs: Sequence[AnyPath]) -> list[str]:
     return names
 
 
-def _runs_at(path: AnyPath) -> list[AnyPath]:
-    if path.is_file() or (path / MANIFEST_NAME).is_file():
-        return [path]
-    directories = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST_NAME}"))
-    if not directories:
-        open_run(path)
-    return directories
-
-
 def _what_else(path: AnyPath) -> str:
     traces = sorted(path.glob(f"*{TRACE_SUFFIX}"))
     if traces:
@@ -229,24 +215,21 @@ def _what_else(path: AnyPath) -> str:
     return f"it holds no {MANIFEST_NAME} and no *{TRACE_SUFFIX} file"
 
 
-UNNUMBERED = -1
-
-
 @dataclass(frozen=True, slots=True)
 class WholeBlock:
     """A complete block of a file: its bytes [from_byte, to_byte), and fields of its header."""
 
     from_byte: int
     to_byte: int
-    type: BlockType
+    type: format.BlockType
     events: int
     first_ns: int
     last_ns: int
 
     @property
-    def extent(self) -> Extent:
+    def extent(self) -> format.Extent:
         """The block as an extent for a reader; its number in the file is unknown."""
-        return Extent(UNNUMBERED, self.from_byte, self.to_byte - self.from_byte)
+        return format.Extent(-1, self.from_byte, self.to_byte - self.from_byte)
 
 
 def whole_blocks(
@@ -266,13 +249,13 @@ def whole_blocks(
         end = size_bytes if to_byte is None else min(to_byte, size_bytes)
         if not from_byte:
             file.seek(0)
-            prefix = file.read(FILE_PREFIX_BYTES)
-            if len(prefix) < FILE_PREFIX_BYTES:
+            prefix = file.read(format.FILE_PREFIX_BYTES)
+            if len(prefix) < format.FILE_PREFIX_BYTES:
                 return
-            from_byte = file_header_bytes(prefix)
-        while from_byte + BLOCK_HEADER_BYTES <= end:
+            from_byte = format.file_header_bytes(prefix)
+        while from_byte + format.BLOCK_HEADER_BYTES <= end:
             file.seek(from_byte)
-            header = decode_block_header(file.read(BLOCK_HEADER_BYTES))
+            header = format.decode_block_header(file.read(format.BLOCK_HEADER_BYTES))
             if header is None:
                 raise TraceDamagedError(path, None, from_byte, "no block begins there")
             after = from_byte + header.length_bytes

@@ -51,7 +51,12 @@ class RunDirectory:
             ) from error
         self._release = weakref.finalize(self, os.close, descriptor)
         try:
-            self._check_free(must_be_empty=must_be_empty)
+            if must_be_empty and any(path.iterdir()):
+                raise ConfigError(f"--out: {path} is not empty; traces are never overwritten")
+            if any(True for pattern in _LEFT_BY_RUNS for _ in path.glob(pattern)):
+                raise ConfigError(
+                    f"--out: {path} holds a run already; give another directory or remove it"
+                )
         except BaseException:
             self.release()
             raise
@@ -73,14 +78,6 @@ class RunDirectory:
         if self._is_ours:
             with suppress(OSError):  # it contains other files
                 self.path.rmdir()
-
-    def _check_free(self, *, must_be_empty: bool) -> None:
-        if must_be_empty and any(self.path.iterdir()):
-            raise ConfigError(f"--out: {self.path} is not empty; traces are never overwritten")
-        if any(True for pattern in _LEFT_BY_RUNS for _ in self.path.glob(pattern)):
-            raise ConfigError(
-                f"--out: {self.path} holds a run already; give another directory or remove it"
-            )
 
 
 def is_being_written(path: AnyPath) -> bool:

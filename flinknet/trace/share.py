@@ -152,7 +152,12 @@ class Pseudonyms:
         if field == "value":
             return self._stated("", text, field)
         if re.fullmatch(r"[0-9a-f]{32,}", text):
-            return self._long_id(text)
+            if len(text) != 120:
+                return (self._digest(text) * (len(text) // 64 + 1))[: len(text)]
+            # ResultPartitionID: 16 and 4 bytes, twice 16, twice 4. Ids keep their places: a
+            # partition says which vertex made it
+            parts = text[:32], text[32:40], text[40:72], text[72:104], text[104:]
+            return "".join(self._id(each) if len(each) == 32 else each for each in parts)
         if _ID.search(text):
             return _ID.sub(lambda match: self._id(match[0]), text)
         if field in _TASK_MANAGERS or field in ("listen", "listening", "upstream", "rest"):
@@ -187,13 +192,6 @@ class Pseudonyms:
         host = found[2] if _OF_HERE.fullmatch(found[2]) else self._of("host", found[2])
         return f"{found[1] or ''}{host}{found[3] or ''}"
 
-    def _long_id(self, text: str) -> str:
-        """Ids within a longer one keep their places: a partition says which vertex made it."""
-        if len(text) == 120:  # ResultPartitionID: 16 and 4 bytes, twice 16, twice 4
-            parts = text[:32], text[32:40], text[40:72], text[72:104], text[104:]
-            return "".join(self._id(each) if len(each) == 32 else each for each in parts)
-        return (self._digest(text) * (len(text) // 64 + 1))[: len(text)]
-
     def _id(self, text: str) -> str:
         self._known.setdefault(text, text)
         return self._digest(text)[:32]
@@ -223,10 +221,12 @@ def copy_run(source: Path, target: Path, pseudonyms: Pseudonyms | None) -> list[
     processes: list[ProcessInfo] = []
     losses: list[str] = []
     for number, process in enumerate(manifest.processes):
-        file = f"{_prefix(process.file)}{number:04d}.fnt" if pseudonyms else process.file
-        name = pseudonyms.text(process.name, "process") if pseudonyms else process.name
-        own = ProcessInfo(name, file, process.pid)
-        losses += _copy_events(source / process.file, target / file, own)
+        own = process
+        if pseudonyms:
+            found = re.match(r"(?:tm|tap|capture)-", process.file)
+            file = f"{found[0] if found else 'process-'}{number:04d}.fnt"
+            own = ProcessInfo(pseudonyms.text(process.name, "process"), file, process.pid)
+        losses += _copy_events(source / process.file, target / own.file, own)
         processes.append(own)
     document = renamed({**manifest.to_dict(), "seal": None})
     document["processes"] = [each.to_dict() for each in processes]
@@ -247,11 +247,6 @@ def copy_run(source: Path, target: Path, pseudonyms: Pseudonyms | None) -> list[
     if manifest.is_sealed and manifest.files and not losses:
         seal_run(target)
     return losses
-
-
-def _prefix(file: str) -> str:
-    found = re.match(r"(?:tm|tap|capture)-", file)
-    return found[0] if found else "process-"
 
 
 def _copy_events(source: Path, target: Path, process: ProcessInfo) -> Iterator[str]:
@@ -342,26 +337,17 @@ def texts_in(path: Path) -> Iterator[tuple[str, str, Counter[str]]]:
     with open_recording(path) as archive:
         for name in archive.namelist():
             found: dict[str, Counter[str]] = {}
-            if Path(name).name in TEXTS:
-                for line in _documents(archive.read(name).decode(), Path(name).name):
-                    _collect(line, "", found)
+            if (kind := Path(name).name) in TEXTS:
+                text = archive.read(name).decode()
+                for line in text.splitlines() if kind == METRICS_NAME else (text,):
+                    _collect(json.loads(line), "", found)
             for field, texts in sorted(found.items()):
                 yield name, field, texts
 
 
-def _documents(text: str, name: str) -> Iterator[Any]:
-    if name == METRICS_NAME:
-        yield from map(json.loads, text.splitlines())
-    else:
-        yield json.loads(text)
-
-
 def _collect(value: Any, field: str, found: dict[str, Counter[str]]) -> None:
-    if isinstance(value, dict):
-        for name, each in value.items():
+    if isinstance(value, dict | list):
+        for name, each in value.items() if isinstance(value, dict) else ((field, x) for x in value):
             _collect(each, name, found)
-    elif isinstance(value, list):
-        for each in value:
-            _collect(each, field, found)
     elif isinstance(value, str) and value:
         found.setdefault(field, Counter())[value] += 1

@@ -51,7 +51,6 @@ class TraceFile:
     """A file of a run.
 
     Attributes:
-        path: path of the file.
         channels: channels that count, ascending; empty: all, with unchanged numbers.
         offset_ns: added to its instants to get those of the run's clock.
         skipped: numbers of damaged blocks to skip.
@@ -114,31 +113,25 @@ class TraceFile:
         """The blocks of the file that contain anything that counts."""
         views = []
         for place, entry in enumerate(stored):
-            if place not in self.skipped:
-                found = self._view_of(place, entry)
-                if found is not None:
-                    views.append(found)
+            numbers = self.numbers_of(entry.channels["channel"])
+            wanted = np.flatnonzero(numbers != LEFT_OUT)
+            wanted = wanted[np.argsort(numbers[wanted], kind="stable")]
+            if place in self.skipped or not len(wanted):
+                continue
+            held = entry.channels[wanted].copy()
+            held["channel"] = numbers[wanted]
+            held["first_ns"] += self.offset_ns
+            held["last_ns"] += self.offset_ns
+            seen = replace(
+                entry,
+                count=int(held["count"].sum()),
+                first_ns=int(held["first_ns"].min()),
+                last_ns=int(held["last_ns"].max()),
+                channels=held,
+            )
+            is_all = np.array_equal(wanted, np.arange(len(entry.channels)))
+            views.append(BlockView(place, seen, None if is_all else wanted))
         return tuple(views)
-
-    def _view_of(self, place: int, entry: BlockEntry) -> BlockView | None:
-        numbers = self.numbers_of(entry.channels["channel"])
-        wanted = np.flatnonzero(numbers != LEFT_OUT)
-        wanted = wanted[np.argsort(numbers[wanted], kind="stable")]
-        if not len(wanted):
-            return None
-        held = entry.channels[wanted].copy()
-        held["channel"] = numbers[wanted]
-        held["first_ns"] += self.offset_ns
-        held["last_ns"] += self.offset_ns
-        seen = replace(
-            entry,
-            count=int(held["count"].sum()),
-            first_ns=int(held["first_ns"].min()),
-            last_ns=int(held["last_ns"].max()),
-            channels=held,
-        )
-        is_all = np.array_equal(wanted, np.arange(len(entry.channels)))
-        return BlockView(place, seen, None if is_all else wanted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,10 +62,6 @@ class Verification:
         """Whether there are no findings."""
         return not self.findings
 
-    def to_dict(self) -> dict[str, Any]:
-        """The verification as JSON-ready plain data."""
-        return asdict(self)
-
 
 def verify_run(
     run: Run, faults: Sequence[Fault] = (), *, is_being_written: bool = False
@@ -79,7 +75,13 @@ def verify_run(
     Raises: TraceError if it is a single trace file that cannot be opened.
     """
     findings = [Finding(fault.file, None, "manifest", fault.text) for fault in faults]
-    findings += _findings_of_other_files(run)
+    if run.manifest is not None:
+        if run.manifest.origin == CAPTURE:
+            findings += _findings_of_capture(read_document(run.path / CAPTURE_NAME))
+        traces = {process.file for process in run.manifest.processes}
+        for name in sorted(run.manifest.files.keys() - traces):
+            if (fault := fault_of_file(run.path, run.manifest, name)) is not None:
+                findings.append(Finding(name, None, "checksum", fault))
     clock_error_ns = 0 if run.manifest is None else run.manifest.clock.error_ns
     delivery = DeliveryCheck(clock_error_ns)
     columns = (*CHECKED_COLUMNS, "at_ns") if clock_error_ns else CHECKED_COLUMNS
@@ -113,33 +115,17 @@ def verify_run(
     if is_gapless:
         violations_between = delivery.compare(is_sent_complete=is_sent_complete)
         findings += [_finding(None, violation) for violation in violations_between]
-    sent, received = delivery.totals()
     return Verification(
         len(run.files),
         blocks,
         events,
         size_bytes,
         len(channels - {-1}),
-        sent,
-        received,
-        delivery.in_flight(),
+        *delivery.totals(),
         run.manifest is not None and run.manifest.is_from_between,
         is_being_written,
         tuple(findings),
     )
-
-
-def _findings_of_other_files(run: Run) -> Iterator[Finding]:
-    """Errors in files other than traces."""
-    if run.manifest is None:
-        return
-    if run.manifest.origin == CAPTURE:
-        yield from _findings_of_capture(read_document(run.path / CAPTURE_NAME))
-    traces = {process.file for process in run.manifest.processes}
-    for name in sorted(run.manifest.files.keys() - traces):
-        fault = fault_of_file(run.path, run.manifest, name)
-        if fault is not None:
-            yield Finding(name, None, "checksum", fault)
 
 
 def _findings_of_capture(capture: dict[str, Any]) -> Iterator[Finding]:

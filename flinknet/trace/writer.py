@@ -11,35 +11,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import NDArray
 
-from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.errors import TraceError, TraceFormatError
 from flinknet.whole_files import close_file
 
+from . import format
 from .blocks import IS_DATA, NO_TIMES, Rows, check_block, encode_events
-from .format import (
-    BLOCK_HEADER_BYTES,
-    CHANNEL_ENTRY,
-    FORMAT_VERSION,
-    WITHOUT_TIMES,
-    BlockEntry,
-    BlockType,
-    Trailer,
-    decode_block_header,
-    encode_end,
-    encode_file_header,
-    encode_gap,
-    encode_meta,
-    may_be_gap,
-    missing_events,
-)
 from .manifest import ProcessInfo
 from .schema import ROW_DTYPE
 
-_NO_CHANNELS = np.zeros(0, dtype=CHANNEL_ENTRY)
+_NO_CHANNELS = np.zeros(0, dtype=format.CHANNEL_ENTRY)
 _COLUMNS_WITHOUT_TIMES = len(ROW_DTYPE) + 1
 
 
@@ -53,6 +36,7 @@ class TraceWriter:
 
     Attributes:
         dropped_events: events that could not be written.
+        size_bytes: bytes written so far.
     """
 
     def __init__(self, path: Path, process: ProcessInfo) -> None:
@@ -62,13 +46,13 @@ class TraceWriter:
         """
         self.path = path = Path(path)
         self.events = 0
-        self._blocks: list[BlockEntry] = []
-        self._size_bytes = 0
+        self.size_bytes = 0
+        self._blocks: list[format.BlockEntry] = []
         self.dropped_events = 0
         self._missing_events = 0  # since the last block
         self._is_torn = False  # bytes of an incomplete block are at the end
         self._process = process
-        self._version = WITHOUT_TIMES
+        self._version = format.WITHOUT_TIMES
         try:
             self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileExistsError:
@@ -76,7 +60,7 @@ class TraceWriter:
         except OSError as error:
             raise TraceError(f"{path}: cannot create the trace ({error.strerror})") from error
         try:
-            self._append(encode_file_header(process.to_dict()))
+            self._append(format.encode_file_header(process.to_dict()))
         except TraceError:
             with suppress(OSError):
                 self._file.close()
@@ -90,17 +74,12 @@ class TraceWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes written so far."""
-        return self._size_bytes
-
     def write_meta(self, description: dict[str, Any]) -> None:
         """Write a META block: JSON-ready data about the whole file, such as its channels."""
-        data = encode_meta(description)
+        data = format.encode_meta(description)
         self._add(data, _meta_entry(data))
 
-    def write_events(self, rows: npt.NDArray[np.void]) -> None:
+    def write_events(self, rows: Rows) -> None:
         """Write one EVENTS block.
 
         Args:
@@ -113,21 +92,21 @@ class TraceWriter:
         """Write a block from another file, unchanged; events that it says are missing are missing
         here, too. Raises: TraceFormatError if a byte of it is wrong.
         """
-        header = decode_block_header(data[:BLOCK_HEADER_BYTES])
+        header = format.decode_block_header(data[: format.BLOCK_HEADER_BYTES])
         if header is None or header.length_bytes != len(data):
             raise TraceFormatError("the header of a block is damaged")
-        entry = check_block(header, data[BLOCK_HEADER_BYTES:], 0)
+        entry = check_block(header, data[format.BLOCK_HEADER_BYTES :], 0)
         self._add(data, entry, has_times=header.columns > _COLUMNS_WITHOUT_TIMES)
-        if may_be_gap(entry):
-            self.dropped_events += missing_events(data[BLOCK_HEADER_BYTES:])
+        if format.may_be_gap(entry):
+            self.dropped_events += format.missing_events(data[format.BLOCK_HEADER_BYTES :])
 
     def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
         """Write one EVENTS block in steps of some 0.1 ms.
 
         The last step writes. `rows` must not change until then.
         """
-        block = yield from encode_events(rows, times)
-        self._add(block.data, block.entry, has_times=len(times) > 0)
+        data, entry = yield from encode_events(rows, times)
+        self._add(data, entry, has_times=len(times) > 0)
 
     def close(self, *, dropped_events: int = 0) -> None:
         """Write the trailer, which proves a clean end, and close the file; idempotent.
@@ -143,8 +122,8 @@ class TraceWriter:
             return
         try:
             dropped_events = max(dropped_events, self.dropped_events)
-            trailer = Trailer(self.events, dropped_events, tuple(self._blocks))
-            self._append(encode_end(trailer, self._size_bytes))
+            trailer = format.Trailer(self.events, dropped_events, tuple(self._blocks))
+            self._append(format.encode_end(trailer, self.size_bytes))
         finally:
             try:
                 close_file(self._file)
@@ -156,15 +135,17 @@ class TraceWriter:
         self.dropped_events += events
         self._missing_events += events
 
-    def _add(self, data: bytes, entry: BlockEntry, *, has_times: bool = False) -> None:
+    def _add(self, data: bytes, entry: format.BlockEntry, *, has_times: bool = False) -> None:
         """Write a block, in one piece with the number of events that are missing before it."""
-        if has_times and self._version == WITHOUT_TIMES:
-            self._version = FORMAT_VERSION
-            header = encode_file_header(self._process.to_dict(), FORMAT_VERSION)
+        if has_times and self._version == format.WITHOUT_TIMES:
+            self._version = format.FORMAT_VERSION
+            header = format.encode_file_header(self._process.to_dict(), format.FORMAT_VERSION)
             with suppress(OSError):  # as for the block itself, which reports it
                 os.pwrite(self._file.fileno(), header, 0)
-        gap = encode_gap(self._missing_events) if self._missing_events else b""
-        offset = self._size_bytes
+        gap = b""
+        if self._missing_events:
+            gap = format.encode_meta({format.DROPPED_EVENTS: self._missing_events})
+        offset = self.size_bytes
         try:
             self._append(gap + data)
         except TraceError:
@@ -189,30 +170,26 @@ class TraceWriter:
                 self._cut_back()
             raise self._failed(error) from error
         self._is_torn = False
-        self._size_bytes += len(data)
+        self.size_bytes += len(data)
 
     def _cut_back(self) -> None:
         """Cut off an incomplete write. Raises: OSError."""
-        self._file.truncate(self._size_bytes)
-        self._file.seek(self._size_bytes)
+        self._file.truncate(self.size_bytes)
+        self._file.seek(self.size_bytes)
         self._is_torn = False
 
     def _failed(self, error: OSError) -> TraceError:
-        return TraceError(f"{self.path}: cannot write the trace: {_cause(error)}")
+        cause = str(error.strerror)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            cause = "no space left on the device; free some, or write to another place"
+        elif error.errno == errno.EFBIG:
+            cause = "no space left under the file size limit (ulimit -f); raise it, or trace a"
+            cause += " shorter run"
+        return TraceError(f"{self.path}: cannot write the trace: {cause}")
 
 
-def _meta_entry(data: bytes) -> BlockEntry:
-    return BlockEntry(0, len(data), BlockType.META, 0, 0, 0, _NO_CHANNELS)
-
-
-def _cause(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "no space left on the device; free some, or write to another place"
-    if error.errno == errno.EFBIG:
-        return (
-            "no space left under the file size limit (ulimit -f); raise it, or trace a shorter run"
-        )
-    return str(error.strerror)
+def _meta_entry(data: bytes) -> format.BlockEntry:
+    return format.BlockEntry(0, len(data), format.BlockType.META, 0, 0, 0, _NO_CHANNELS)
 
 
 ROWS_PER_STEP = 8_192
@@ -302,10 +279,12 @@ class EventStatistics(CountingWriter):
         credits = rows["value"][counts & is_sent & (kind == MessageKind.ADD_CREDIT)]
         self.credit_announced += int(credits.sum())
         self.credit_messages += len(credits)
-        self._count_received(rows, np.flatnonzero(is_buffer & (point == TracePoint.RECEIVED)))
-        self._count_sent(rows, np.flatnonzero(is_buffer & is_sent))
-
-    def _count_sent(self, rows: NDArray[np.void], sent: IntArray) -> None:
+        received = np.flatnonzero(is_buffer & (point == TracePoint.RECEIVED))
+        channel, size_bytes = rows["channel"][received], rows["payload_bytes"][received]
+        known, channels = channel >= 0, len(self.channel_bytes_in)
+        sizes = np.bincount(channel[known], size_bytes[known], channels)
+        self.channel_bytes_in += sizes.astype(np.int64)
+        sent = np.flatnonzero(is_buffer & is_sent)
         data = sent[IS_DATA[rows["data_type"][sent]]]
         self.events += len(sent) - len(data)
         if not len(data):
@@ -313,7 +292,6 @@ class EventStatistics(CountingWriter):
         self.buffers += len(data)
         self.buffer_bytes += int(rows["payload_bytes"][data].sum(dtype=np.int64))
         self.reasons += np.bincount(rows["reason"][data], minlength=len(FlushReason))
-        channels = len(self.channel_buffers)
         # np.maximum.at takes a tenth of the time if it need not convert
         channel = rows["channel"][data].astype(np.int64)
         backlog = rows["backlog_buffers"][data].astype(np.int64)
@@ -323,10 +301,3 @@ class EventStatistics(CountingWriter):
         self.channel_buffers += np.bincount(channel, minlength=channels)
         self.channel_backlog_sum += np.bincount(channel, backlog, channels).astype(np.int64)
         np.maximum.at(self.channel_backlog_max, channel, backlog)
-
-    def _count_received(self, rows: NDArray[np.void], received: IntArray) -> None:
-        channel, size_bytes = rows["channel"][received], rows["payload_bytes"][received]
-        known = channel >= 0
-        channels = len(self.channel_bytes_in)
-        sizes = np.bincount(channel[known], size_bytes[known], channels)
-        self.channel_bytes_in += sizes.astype(np.int64)

@@ -72,7 +72,7 @@ def test_a_full_block_has_fewer_steps_than_a_recorder_gives_it(channels: int) ->
         rows[name] = random.integers(limits.min, limits.max, len(rows), endpoint=True)
     rows["channel"] = random.integers(0, channels, len(rows))
     assert sum(1 for _ in encode_events(rows)) < 250
-    assert outcome(encode_events(rows)).entry.count == len(rows)
+    assert outcome(encode_events(rows))[1].count == len(rows)
 
 
 COMPRESSOR = zstandard.ZstdCompressor(level=1)

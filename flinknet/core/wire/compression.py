@@ -65,20 +65,15 @@ def compress(codec: CompressionCodec, data: Bytes) -> bytes | None:
     if codec is CompressionCodec.LZ4:
         compressed = lz4.block.compress(data, store_size=False)
     else:
-        compressed = _compress_zstd(data)
+        try:
+            compressor = _COMPRESSORS.pop()
+        except IndexError:
+            compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True)
+        compressed = compressor.compress(data)
+        _COMPRESSORS.append(compressor)
     if len(compressed) + COMPRESSION_HEADER_BYTES >= len(data):
         return None
     return _HEADER.pack(len(compressed), len(data)) + bytes(compressed)
-
-
-def _compress_zstd(data: Bytes) -> bytes:
-    try:
-        compressor = _COMPRESSORS.pop()
-    except IndexError:
-        compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True)
-    compressed = compressor.compress(data)
-    _COMPRESSORS.append(compressor)
-    return compressed
 
 
 def decompress(codec: CompressionCodec, payload: Bytes, max_bytes: int) -> bytes:
@@ -104,26 +99,18 @@ def decompress(codec: CompressionCodec, payload: Bytes, max_bytes: int) -> bytes
         )
     if original_bytes == 0:
         return b""
-    original = _decompress_block(codec, bytes(payload[COMPRESSION_HEADER_BYTES:]), original_bytes)
+    if codec is CompressionCodec.NONE:
+        raise FrameCorruptedError("a compressed buffer in an exchange without compression")
+    block = bytes(payload[COMPRESSION_HEADER_BYTES:])
+    if codec is CompressionCodec.LZ4:
+        try:
+            original: bytes = lz4.block.decompress(block, uncompressed_size=original_bytes)
+        except lz4.block.LZ4BlockError as error:
+            raise FrameCorruptedError(f"not an LZ4 block: {error}") from error
+    else:
+        original = _decompress_zstd(block, original_bytes)
     if len(original) != original_bytes:
         raise FrameCorruptedError(f"{len(original)} bytes unpacked instead of {original_bytes}")
-    return original
-
-
-def _decompress_block(codec: CompressionCodec, block: bytes, original_bytes: int) -> bytes:
-    """Decompress `block`, allocating at most `original_bytes`."""
-    if codec is CompressionCodec.LZ4:
-        return _decompress_lz4(block, original_bytes)
-    if codec is CompressionCodec.ZSTD:
-        return _decompress_zstd(block, original_bytes)
-    raise FrameCorruptedError("a compressed buffer in an exchange without compression")
-
-
-def _decompress_lz4(block: bytes, original_bytes: int) -> bytes:
-    try:
-        original: bytes = lz4.block.decompress(block, uncompressed_size=original_bytes)
-    except lz4.block.LZ4BlockError as error:
-        raise FrameCorruptedError(f"not an LZ4 block: {error}") from error
     return original
 
 

@@ -300,7 +300,10 @@ def data_type_of(event: Event, priority: bool = False) -> DataType:
     if priority:
         return DataType.PRIORITIZED_EVENT_BUFFER
     if isinstance(event, CheckpointBarrier):
-        return _data_type_of_barrier(event)
+        if event.is_timeoutable:
+            return DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
+        if event.alignment in (AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED):
+            return DataType.ALIGNED_CHECKPOINT_BARRIER
     if isinstance(event, WatermarkEvent) and event.is_aligned:
         return DataType.ALIGNED_WATERMARK_EVENT
     return _DATA_TYPES.get(type(event), DataType.EVENT_BUFFER)
@@ -312,14 +315,6 @@ _DATA_TYPES: Final[dict[type[Event], DataType]] = {
     EndOfPartitionEvent: DataType.END_OF_PARTITION,
     WatermarkEvent: DataType.UNALIGNED_WATERMARK_EVENT,
 }
-
-
-def _data_type_of_barrier(barrier: CheckpointBarrier) -> DataType:
-    if barrier.is_timeoutable:
-        return DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
-    if barrier.alignment in (AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED):
-        return DataType.ALIGNED_CHECKPOINT_BARRIER
-    return DataType.EVENT_BUFFER
 
 
 def _serializer_bytes(writes: list[int]) -> int:

@@ -12,6 +12,7 @@ serialVersionUIDs and one field, the message; Java fills omitted fields with def
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -96,11 +97,8 @@ class _Array:
     length: int
 
 
-class _End:
-    """The mark at the end of optional data."""
-
-
-_END = _End()
+_END = object()
+"""The mark at the end of optional data."""
 
 
 class _Parser:
@@ -111,14 +109,6 @@ class _Parser:
         self.at = 0
         self.depth = 0
         self.handles: list[object] = []
-
-    def parse(self) -> _Object:
-        if self._take(4) != _MAGIC_AND_VERSION:
-            raise FrameCorruptedError("not a Java serialization stream")
-        element = self._element()
-        if not isinstance(element, _Object):
-            raise FrameCorruptedError("the Java serialization stream holds no object")
-        return element
 
     def _take(self, length: int) -> bytes:
         if not 0 <= length <= len(self.data) - self.at:
@@ -138,43 +128,16 @@ class _Parser:
         self.depth += 1
         if self.depth > DEPTH_MAX:
             raise FrameCorruptedError("the Java serialization stream is nested too deeply")
-        element = self._element_of(self._int(1))
+        code = self._int(1)
+        if code not in _ELEMENTS:
+            raise FrameCorruptedError(f"unknown element {code:#04x} in a Java serialization stream")
+        element = _ELEMENTS[code](self)
         self.depth -= 1
         return element
 
-    def _element_of(self, code: int) -> object:
-        match code:
-            case 0x70:
-                return None
-            case 0x71:
-                return self._reference()
-            case 0x72:
-                return self._plain_class_desc()
-            case 0x73:
-                return self._object()
-            case 0x74:
-                return self._string(2)
-            case 0x75:
-                return self._array()
-            case 0x76:
-                return self._class()
-            case 0x77:
-                return self._take(self._int(1))
-            case 0x78:
-                return _END
-            case 0x79:
-                self.handles.clear()
-                return self._element()
-            case 0x7A:
-                return self._take(self._int(4))
-            case 0x7C:
-                return self._string(8)
-            case 0x7D:
-                return self._proxy_class_desc()
-            case 0x7E:
-                self._enum()
-                return None
-        raise FrameCorruptedError(f"unknown element {code:#04x} in a Java serialization stream")
+    def _reset(self) -> object:
+        self.handles.clear()
+        return self._element()
 
     def _reference(self) -> object:
         index = self._int(4) - _HANDLE_BASE
@@ -235,24 +198,18 @@ class _Parser:
         instance = _Object(self._class_desc())
         self.handles.append(instance)
         for class_desc in reversed(_hierarchy(instance.class_desc)):
-            self._class_data(instance, class_desc)
-        return instance
-
-    def _class_data(self, instance: _Object, class_desc: _ClassDesc) -> None:
-        if class_desc.flags & _SERIALIZABLE:
-            for kind, name in class_desc.fields:
-                instance.fields[class_desc.name, name] = self._value(kind)
-            if class_desc.flags & _HAS_WRITE_METHOD:
-                self._skip_to_end()
-        elif class_desc.flags & _EXTERNALIZABLE:
-            if not class_desc.flags & _HAS_BLOCK_DATA:
+            flags = class_desc.flags
+            if flags & _SERIALIZABLE:
+                for kind, name in class_desc.fields:
+                    is_primitive = kind in _PRIMITIVE_BYTES
+                    instance.fields[class_desc.name, name] = (
+                        self._take(_PRIMITIVE_BYTES[kind]) if is_primitive else self._element()
+                    )
+            elif flags & _EXTERNALIZABLE and not flags & _HAS_BLOCK_DATA:
                 raise FrameCorruptedError(f"the data of {class_desc.name} has no end mark")
-            self._skip_to_end()
-
-    def _value(self, kind: str) -> object:
-        if kind in _PRIMITIVE_BYTES:
-            return self._take(_PRIMITIVE_BYTES[kind])
-        return self._element()
+            if flags & (_HAS_WRITE_METHOD if flags & _SERIALIZABLE else _EXTERNALIZABLE):
+                self._skip_to_end()
+        return instance
 
     def _array(self) -> _Array:
         class_desc = self._class_desc()
@@ -280,6 +237,24 @@ class _Parser:
         self._element()
 
 
+_ELEMENTS: dict[int, Callable[[_Parser], object]] = {
+    _NULL: lambda parser: None,
+    _REFERENCE: _Parser._reference,
+    _CLASS_DESC: _Parser._plain_class_desc,
+    _OBJECT: _Parser._object,
+    _STRING: lambda parser: parser._string(2),
+    _ARRAY: _Parser._array,
+    _CLASS: _Parser._class,
+    0x77: lambda parser: parser._take(parser._int(1)),  # block data
+    _END_BLOCK_DATA: lambda parser: _END,
+    0x79: _Parser._reset,
+    0x7A: lambda parser: parser._take(parser._int(4)),  # long block data
+    _LONG_STRING: lambda parser: parser._string(8),
+    _PROXY_CLASS_DESC: _Parser._proxy_class_desc,
+    _ENUM: _Parser._enum,
+}
+
+
 def _hierarchy(class_desc: _ClassDesc | None) -> list[_ClassDesc]:
     """The class and its superclasses, bottom up."""
     hierarchy = []
@@ -301,45 +276,38 @@ def parse_throwable(data: bytes) -> tuple[JavaThrowable, int]:
 
 
 def _parsed(data: bytes) -> tuple[JavaThrowable, int]:
+    """An exception without a cause refers to itself; a repeated cause ends the chain."""
     parser = _Parser(data[:STREAM_BYTES_MAX])
-    instance = parser.parse()
-    return _throwable_of(instance), parser.at
-
-
-_parsed_again = lru_cache(maxsize=32)(_parsed)
-"""Who repeats a request that is refused receives the same answer each time."""
-
-
-def _throwable_of(instance: _Object) -> JavaThrowable:
-    """Convert an exception and its causes; one without a cause refers to itself, and a repeated one
-    ends the chain.
-    """
+    if parser._take(4) != _MAGIC_AND_VERSION:
+        raise FrameCorruptedError("not a Java serialization stream")
+    cause = parser._element()
+    if not isinstance(cause, _Object):
+        raise FrameCorruptedError("the Java serialization stream holds no object")
     chain: list[_Object] = []
-    cause: object = instance
     while isinstance(cause, _Object) and not any(cause is met for met in chain):
         chain.append(cause)
         if len(chain) > DEPTH_MAX:
             raise FrameCorruptedError("too many causes in a Java serialization stream")
         cause = cause.fields.get((_THROWABLE, "cause"))
     throwable = None
-    for link in reversed(chain):
-        throwable = _link(link, throwable)
+    for instance in reversed(chain):
+        hierarchy = _hierarchy(instance.class_desc)
+        if not any(class_desc.name == _THROWABLE for class_desc in hierarchy):
+            raise FrameCorruptedError("the Java object is not a Throwable")
+        message = instance.fields.get((_THROWABLE, "detailMessage"))
+        stack_trace = instance.fields.get((_THROWABLE, "stackTrace"))
+        throwable = JavaThrowable(
+            hierarchy[0].name,
+            message if isinstance(message, str) else None,
+            throwable,
+            stack_trace.length if isinstance(stack_trace, _Array) else 0,
+        )
     assert throwable is not None
-    return throwable
+    return throwable, parser.at
 
 
-def _link(instance: _Object, cause: JavaThrowable | None) -> JavaThrowable:
-    hierarchy = _hierarchy(instance.class_desc)
-    if not any(class_desc.name == _THROWABLE for class_desc in hierarchy):
-        raise FrameCorruptedError("the Java object is not a Throwable")
-    message = instance.fields.get((_THROWABLE, "detailMessage"))
-    stack_trace = instance.fields.get((_THROWABLE, "stackTrace"))
-    return JavaThrowable(
-        hierarchy[0].name,
-        message if isinstance(message, str) else None,
-        cause,
-        stack_trace.length if isinstance(stack_trace, _Array) else 0,
-    )
+_parsed_again = lru_cache(maxsize=32)(_parsed)
+"""Who repeats a request that is refused receives the same answer each time."""
 
 
 _EXCEPTION = (("java.lang.Exception", 0xD0FD1F3E1A3B1CC4),)
@@ -403,14 +371,12 @@ def encode_throwable(class_name: str, message: str | None) -> bytes:
     for name, serial_version_uid in SENDABLE_CLASSES[class_name]:
         parts.append(struct.pack(">BH", _CLASS_DESC, len(name)) + name.encode())
         parts.append(struct.pack(">QBHB", serial_version_uid, _SERIALIZABLE, 0, _END_BLOCK_DATA))
-    parts += (_THROWABLE_DESC, _encode_string(message), bytes((_END_BLOCK_DATA,)))
-    return b"".join(parts)
-
-
-def _encode_string(text: str | None) -> bytes:
-    if text is None:
-        return bytes((_NULL,))
-    encoded = encode_modified_utf8(text)
-    if len(encoded) > 0xFFFF:
-        return struct.pack(">BQ", _LONG_STRING, len(encoded)) + encoded
-    return struct.pack(">BH", _STRING, len(encoded)) + encoded
+    parts.append(_THROWABLE_DESC)
+    if message is None:
+        parts.append(bytes((_NULL,)))
+    else:
+        encoded = encode_modified_utf8(message)
+        is_long = len(encoded) > 0xFFFF
+        start = (">BQ", _LONG_STRING) if is_long else (">BH", _STRING)
+        parts += (struct.pack(*start, len(encoded)), encoded)
+    return b"".join((*parts, bytes((_END_BLOCK_DATA,))))
