@@ -83,14 +83,11 @@ class ResultSubpartitionView(Protocol):
 
 
 class PipelinedSubpartitionView:
-    """One subpartition, for a reader in the same TaskManager (Flink: PipelinedSubpartitionView).
+    """One subpartition, for a reader in the same TaskManager (Flink: PipelinedSubpartitionView). No
+    credit and no connection: the reader polls, and recycling returns the segment to the producer's
+    pool.
 
-    No credit and no connection: the reader polls, and recycling returns the segment to the
-    producer's pool.
-
-    Attributes:
-        reading: view of the subpartition.
-        pool: the producer's pool.
+    Args:
         producer_failure: returns why the producer failed; None if it did not.
         publish_task_event: sends an event to the producer; returns False until that exists.
     """
@@ -109,7 +106,6 @@ class PipelinedSubpartitionView:
 
     @property
     def failure_cause(self) -> str | None:
-        """Why the producer or the reading failed; None if neither did."""
         return self.producer_failure() or self.reading.failure_cause
 
 

@@ -20,9 +20,7 @@ HIGH_BYTES = 64 * 1024
 
 class WriteWaterMarks:
     """Two marks with hysteresis: unwritable above `high_bytes` of pending bytes, writable again
-    below `low_bytes`.
-
-    Invariant: 0 < low_bytes <= high_bytes.
+    below `low_bytes`. Invariant: 0 < low_bytes <= high_bytes.
     """
 
     __slots__ = ("high_bytes", "is_writable", "low_bytes")
@@ -67,12 +65,8 @@ batches do not change what may leave, since credit limits it, and save system ca
 
 @dataclass(frozen=True, slots=True)
 class ProducerChannelSnapshot:
-    """State of a requested channel at a producer.
-
-    Attributes:
-        channel: index of the channel in the run, -1 if unknown.
-        is_open: whether its receiver has not canceled it.
-        starved_ns: total time so far that data has waited for credit.
+    """State of a requested channel (-1: unknown) at a producer. It is open until its receiver
+    cancels it; `starved_ns` is how long data has waited for credit so far.
     """
 
     channel: int

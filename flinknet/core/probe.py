@@ -172,11 +172,7 @@ def note(
     pool_size_buffers: int = -1,
     value: int = -1,
 ) -> None:
-    """Record an event by the names of its columns; others are not applicable.
-
-    Args:
-        record: method of the probe.
-    """
+    """Record an event by the names of its columns; others are not applicable."""
     record(
         at_ns, channel, point, kind, data_type, reason, sequence_number, payload_bytes, records,
         _BLANK, _BLANK, backlog_buffers, credit_before, credit_after, pool_available_buffers,
@@ -185,11 +181,8 @@ def note(
 
 
 class ControlMessages:
-    """Encoded messages, in order, until the driver takes them.
-
-    Attributes:
-        record: method of the probe.
-        now_ns: instant of the driver's last call, for trace events.
+    """Encoded messages, in order, until the driver takes them; `now_ns` is the instant of its last
+    call.
     """
 
     def __init__(self, probe: Probe) -> None:

@@ -40,7 +40,6 @@ class Wiring:
 
     @property
     def channels(self) -> int:
-        """Number of channels."""
         if self.is_all_to_all:
             return self.producers * self.consumers
         return max(self.producers, self.consumers)
@@ -113,7 +112,6 @@ class Traffic:
 
     @property
     def pairs(self) -> int:
-        """Number of pairs with channels."""
         if self.joined is not None:
             return sum(map(len, self.joined.values()))
         return len(self.producers) * len(self.consumers)

@@ -688,9 +688,7 @@ def fill_socket_of(reader: Node, *, channel: int = 0) -> TcpTransport:
         if 0 < unsent_bytes == transport.unsent_bytes:
             return transport
         for size_bytes in range(1, 2000):
-            reader.clients[0].announce_buffer_size(
-                reader.channels[channel], size_bytes, now_ns=time.monotonic_ns()
-            )
+            reader.channels[channel].set_buffer_size(size_bytes, now_ns=time.monotonic_ns())
 
 
 @pytest.mark.row("S155")

@@ -32,9 +32,7 @@ class MemorySegment:
 
 
 def free_memory(_segment: MemorySegment) -> None:
-    """Do nothing: recycler of memory without a pool, such as events (Flink:
-    FreeingBufferRecycler).
-    """
+    """Recycler of memory without a pool, such as events (Flink: FreeingBufferRecycler)."""
 
 
 class NetworkBuffer:

@@ -226,13 +226,11 @@ class BufferSlice:
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that could be returned now."""
         prefilled = self.prefilled
         return self.size_bytes if prefilled is None else prefilled.published_bytes
 
     @property
     def is_data_available(self) -> bool:
-        """Whether `build` would return any bytes."""
         return self.size_bytes > 0
 
     def copy(self) -> BufferSlice:

@@ -31,7 +31,18 @@ class NetworkBufferPool(SegmentSource):
     def __init__(self, total_buffers: int, segment_size_bytes: int) -> None:
         super().__init__(segment_size_bytes)
         self.total_buffers = total_buffers
-        self._memory = _allocate(total_buffers, segment_size_bytes)
+        required_bytes = total_buffers * segment_size_bytes
+        try:  # one block for all segments: either the whole block or none
+            if total_buffers > UNLIMITED_BUFFERS:
+                raise OverflowError
+            self._memory = memoryview(bytearray(required_bytes))
+        except (MemoryError, OverflowError):
+            raise BufferPoolError(
+                f"network memory cannot be allocated: required {required_bytes >> 20} MB"
+                f" ({total_buffers} buffers of {segment_size_bytes} bytes), allocated 0 MB, missing"
+                f" {required_bytes >> 20} MB; lower taskmanager.memory.network.min, or"
+                " taskmanager.memory.network.max where a fraction of a total size is taken"
+            ) from None
         self._requested_buffers = 0  # at least once
         self._free: deque[MemorySegment] = deque()
         self._pools: list[LocalBufferPool] = []
@@ -103,15 +114,12 @@ class NetworkBufferPool(SegmentSource):
         self._redistribute()
         return ExclusiveReservation(self, count)
 
-    def cancel_reservation(self, count: int) -> None:
-        """Cancel the reservation of exclusive segments that have not been collected."""
-        self._required_buffers -= count
-        self._redistribute()
-
-    def recycle_exclusive_segments(self, segments: Sequence[MemorySegment]) -> None:
-        """Return exclusive segments."""
+    def recycle_exclusive_segments(
+        self, segments: Sequence[MemorySegment], uncollected: int = 0
+    ) -> None:
+        """Return exclusive segments, and cancel the reservation of some that were not collected."""
         self._free.extend(segments)
-        self._required_buffers -= len(segments)
+        self._required_buffers -= len(segments) + uncollected
         self._redistribute()
 
     def try_request_segment(self) -> MemorySegment | None:
@@ -169,11 +177,7 @@ class NetworkBufferPool(SegmentSource):
 
 
 class ExclusiveReservation:
-    """Exclusive segments reserved for one channel.
-
-    Attributes:
-        segments: segments collected so far.
-    """
+    """Exclusive segments reserved for one channel, and those collected so far."""
 
     def __init__(self, pool: NetworkBufferPool, count: int) -> None:
         self._pool = pool
@@ -192,25 +196,8 @@ class ExclusiveReservation:
     def cancel(self) -> None:
         """Return all segments and cancel the reservation."""
         collected, self.segments = self.segments, []
-        self._pool.cancel_reservation(self._count - len(collected))
-        self._pool.recycle_exclusive_segments(collected)
+        self._pool.recycle_exclusive_segments(collected, self._count - len(collected))
         self._count = 0
-
-
-def _allocate(total_buffers: int, segment_size_bytes: int) -> memoryview:
-    """Allocate one block for all segments: either the whole block or none."""
-    required_bytes = total_buffers * segment_size_bytes
-    if total_buffers <= UNLIMITED_BUFFERS:
-        try:
-            return memoryview(bytearray(required_bytes))
-        except (MemoryError, OverflowError):
-            pass
-    raise BufferPoolError(
-        f"network memory cannot be allocated: required {required_bytes >> 20} MB ({total_buffers}"
-        f" buffers of {segment_size_bytes} bytes), allocated 0 MB, missing"
-        f" {required_bytes >> 20} MB; lower taskmanager.memory.network.min, or"
-        " taskmanager.memory.network.max where a fraction of a total size is taken"
-    )
 
 
 REQUEST_BYTES = 4 * 1024 * 1024
@@ -231,7 +218,6 @@ class BatchShuffleReadBufferPool:
 
     Args:
         total_bytes: at least one buffer.
-        request_bytes: bytes per request.
     """
 
     def __init__(

@@ -28,9 +28,6 @@ class BufferManager:
     Args:
         notify_credit: announces credit gained outside of the channel's own calls.
         exclusive_segments: one per exclusive buffer; None: requested now.
-
-    Attributes:
-        floating_buffers: number of free buffers that are floating.
     """
 
     def __init__(
@@ -131,9 +128,7 @@ class BufferManager:
 
     def request_for_backlog(self, backlog_buffers: int) -> int:
         """Request buffers of the pool for the announced backlog (Flink:
-        RemoteInputChannel.onSenderBacklog).
-
-        Returns: credit gained, in buffers.
+        RemoteInputChannel.onSenderBacklog). Returns: credit gained.
         """
         self.required_buffers = required = backlog_buffers + self.initial_credit
         if self._is_waiting or len(self._free) >= required:
@@ -150,7 +145,6 @@ class BufferManager:
             self.pool.recycle(self._free.pop())
 
     def release(self) -> None:
-        """Return all buffers: the channel is closed."""
         if self.is_released:
             return
         self.is_released = True
@@ -174,9 +168,7 @@ class BufferManager:
 
     def _request_floating(self) -> int:
         """Take missing buffers from the pool, and wait for those it does not have. Call only while
-        buffers are missing and none is awaited.
-
-        Returns: buffers gained.
+        buffers are missing and none is awaited. Returns: buffers gained.
         """
         missing = self.required_buffers - len(self._free)
         gained = 0

@@ -51,7 +51,6 @@ class Alignment:
 
     @property
     def duration_ns(self) -> int:
-        """Time from the first to the last barrier."""
         return self.ended_ns - self.started_ns
 
 
@@ -90,7 +89,6 @@ class SingleCheckpointBarrierHandler:
     are empty.
 
     Args:
-        channels: number of channels of the gate.
         can_be_unaligned: whether unaligned checkpoints are enabled (Flink: alternating).
         epoch_ns: instant of the run's clock that is timestamp 0.
         counts_ended_channels: whether an ended channel counts as aligned; otherwise its end aborts
@@ -182,7 +180,6 @@ class SingleCheckpointBarrierHandler:
             self._finish_if_complete(now_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """When the current alignment times out."""
         return self._deadline_ns
 
     def handle_deadline(self, *, now_ns: int) -> None:
@@ -315,12 +312,7 @@ class _BarrierCount:
 
 class CheckpointBarrierTracker:
     """Triggers a checkpoint once its barrier has arrived on every open channel, and drops older
-    ones.
-
-    Args:
-        channels: number of channels of the gate.
-        epoch_ns: instant of the run's clock that is timestamp 0.
-        counts_ended_channels: see SingleCheckpointBarrierHandler.
+    ones. For the arguments see SingleCheckpointBarrierHandler.
     """
 
     def __init__(
@@ -360,9 +352,7 @@ class CheckpointBarrierTracker:
     def receive_announcement(
         self, barrier: CheckpointBarrier, sequence_number: int, channel: int, *, now_ns: int
     ) -> None:
-        """Do nothing: only barriers that may time out are announced, which this mode
-        never sends.
-        """
+        """Do nothing: only barriers that may time out are announced; this mode sends none."""
 
     def receive_cancellation(self, checkpoint_id: int, channel: int, *, now_ns: int) -> None:
         """Abort a checkpoint and all older ones, after a CancelCheckpointMarker."""

@@ -6,17 +6,11 @@ the overtaken data, which it would store, is counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from flinknet.core.buffers import DataType
+from flinknet.core.wire import events
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
-from flinknet.core.wire.events import (
-    CancelCheckpointMarker,
-    EndOfData,
-    EndOfPartitionEvent,
-    Event,
-    EventAnnouncement,
-)
 from flinknet.errors import FrameCorruptedError
 
 from .checkpoint_barriers import (
@@ -26,6 +20,7 @@ from .checkpoint_barriers import (
 )
 from .input_channel import RemoteInputChannel
 from .input_gate import InputChannel, SingleInputGate, UnionInputGate
+from .priority_events import data_bytes_before
 
 _ALIGNS_BY_ITSELF = frozenset({DataType.RECOVERY_COMPLETION, DataType.ALIGNED_WATERMARK_EVENT})
 """Blocking events that unblock all channels once they have arrived on each, without
@@ -42,50 +37,13 @@ CheckpointBarrierHandler = SingleCheckpointBarrierHandler | CheckpointBarrierTra
 """Handles barriers for exactly-once or at-least-once."""
 
 
-class InFlightData:
-    """Counts the bytes that an unaligned checkpoint stores per channel (Flink:
-    ChannelStatePersister).
-
-    All data of a channel from the start of the checkpoint to the channel's barrier belongs to it:
-    what is queued, and what the task reads until the barrier arrives.
-
-    Differs from Flink in that a buffer counts as read when the task takes it, not after its last
-    record, so its rest is not counted.
-
-    Args:
-        read_bytes: bytes of data that the task has read so far, by channel.
-    """
-
-    def __init__(self, channels: Sequence[InputChannel], read_bytes: Sequence[int]) -> None:
-        self._channels = channels
-        self._read_bytes = read_bytes
-        self._read_at_start: dict[int, int] = {}
-        self.checkpoint_id = NO_CHECKPOINT
-        self.counted_bytes = 0
-
-    def start(self, checkpoint_id: int) -> None:
-        """Start to count for every channel."""
-        self.checkpoint_id = checkpoint_id
-        self.counted_bytes = 0
-        self._read_at_start = dict(enumerate(self._read_bytes))
-
-    def receive_barrier(self, channel: int, sequence_number: int | None) -> None:
-        """Stop counting for a channel: its barrier has arrived, or (None) it ended without one."""
-        read_at_start = self._read_at_start.pop(channel, None)
-        if read_at_start is not None:
-            self.counted_bytes += self._read_bytes[channel] - read_at_start
-            waiting = self._channels[channel]
-            if isinstance(waiting, RemoteInputChannel):  # a local one's data is at its producer
-                self.counted_bytes += waiting.data_bytes_before(sequence_number)
-
-    def stop(self) -> None:
-        """Stop counting for all channels."""
-        self.checkpoint_id = NO_CHECKPOINT
-        self._read_at_start.clear()
-
-
 class CheckpointedInput(CheckpointableTask):
     """Handles the events of one gate. The subclass, the task's, implements the checkpoint.
+
+    All data of a channel from the start of an unaligned checkpoint to the channel's barrier belongs
+    to it: what is queued, and what the task reads until the barrier arrives (Flink:
+    ChannelStatePersister). Differs from Flink in that a buffer counts as read when the task takes
+    it, not after its last record, so its rest is not counted.
 
     Attributes:
         read_bytes: bytes of data read so far, by `index_in_input`; kept up to date by the task.
@@ -103,7 +61,9 @@ class CheckpointedInput(CheckpointableTask):
         self.read_bytes = [0] * len(gate.channels)
         self._gate = gate
         self._handler = create_handler(self)
-        self._in_flight = InFlightData(gate.channels, self.read_bytes)
+        self._counted_checkpoint = NO_CHECKPOINT  # whose data in flight is counted
+        self._counted_bytes = 0
+        self._read_at_start: dict[int, int] = {}
         self._reading: tuple[int, int] = (-1, -1)
         self._waiting: dict[int, list[InputChannel]] = {}
         self._ended_channels = 0
@@ -114,7 +74,7 @@ class CheckpointedInput(CheckpointableTask):
 
     def handle(
         self,
-        event: Event,
+        event: events.Event,
         data_type: int,
         channel: InputChannel,
         sequence_number: int,
@@ -128,31 +88,35 @@ class CheckpointedInput(CheckpointableTask):
         """
         handler = self._handler
         place = channel.index_in_input
-        if isinstance(event, EndOfData):
+        if isinstance(event, events.EndOfData):
             if place in self._ended_data:
                 raise FrameCorruptedError(f"channel {channel.index} has ended its data twice")
             self._ended_data.add(place)
             self.ended_data_channels += 1
             channel.acknowledge_all_records_processed()
-        elif isinstance(event, EndOfPartitionEvent):
+        elif isinstance(event, events.EndOfPartitionEvent):
             if place not in self._ended_data:
                 raise FrameCorruptedError(f"channel {channel.index} ended before its data did")
             self._gate.end_channel(channel)
             self._ended_channels += 1
             for waited_for in list(self._waiting):
                 self._resume_if_all_wait(waited_for)
-            self._in_flight.receive_barrier(place, None)
+            self._count_in_flight(place, None)
             handler.receive_end_of_partition(place, now_ns=now_ns)
         elif data_type in _ALIGNS_BY_ITSELF:
             self._waiting.setdefault(data_type, []).append(channel)
             self._resume_if_all_wait(data_type)
         elif isinstance(event, CheckpointBarrier):
-            self._handle_barrier(event, channel, sequence_number, now_ns)
-        elif isinstance(event, EventAnnouncement):
+            self._reading = (place, sequence_number)
+            if event.checkpoint_id == self._counted_checkpoint:
+                self._count_in_flight(place, sequence_number)
+            handler.receive_barrier(event, place, now_ns=now_ns)
+            self._reading = (-1, -1)
+        elif isinstance(event, events.EventAnnouncement):
             announced = event.announced_event
             if isinstance(announced, CheckpointBarrier):
                 handler.receive_announcement(announced, event.sequence_number, place, now_ns=now_ns)
-        elif isinstance(event, CancelCheckpointMarker):
+        elif isinstance(event, events.CancelCheckpointMarker):
             handler.receive_cancellation(event.checkpoint_id, place, now_ns=now_ns)
 
     def next_deadline_ns(self) -> int | None:
@@ -178,22 +142,24 @@ class CheckpointedInput(CheckpointableTask):
         remote.convert_to_priority_event(sequence_number)
 
     def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
-        self._in_flight.start(barrier.checkpoint_id)
-        self._in_flight.receive_barrier(*self._reading)
+        self._counted_checkpoint = barrier.checkpoint_id
+        self._counted_bytes = 0
+        self._read_at_start = dict(enumerate(self.read_bytes))
+        self._count_in_flight(*self._reading)
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
-        self.overtaken_bytes = self._in_flight.counted_bytes
-        self._in_flight.stop()
+        self.overtaken_bytes = self._counted_bytes
+        self._counted_checkpoint = NO_CHECKPOINT
+        self._read_at_start.clear()
 
-    def _handle_barrier(
-        self, barrier: CheckpointBarrier, channel: InputChannel, sequence_number: int, now_ns: int
-    ) -> None:
-        place = channel.index_in_input
-        self._reading = (place, sequence_number)
-        if barrier.checkpoint_id == self._in_flight.checkpoint_id:
-            self._in_flight.receive_barrier(place, sequence_number)
-        self._handler.receive_barrier(barrier, place, now_ns=now_ns)
-        self._reading = (-1, -1)
+    def _count_in_flight(self, channel: int, sequence_number: int | None) -> None:
+        """Stop counting for a channel: its barrier has arrived, or (None) it ended without one."""
+        read_at_start = self._read_at_start.pop(channel, None)
+        if read_at_start is not None:
+            self._counted_bytes += self.read_bytes[channel] - read_at_start
+            waiting = self._gate.channels[channel]
+            if isinstance(waiting, RemoteInputChannel):  # a local one's data is at its producer
+                self._counted_bytes += data_bytes_before(waiting.received, sequence_number)
 
     def _resume_if_all_wait(self, data_type: int) -> None:
         """Unblock all channels if the event has arrived on each, or the channel has ended."""

@@ -11,6 +11,7 @@ from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import ConsumerSnapshot
 from flinknet.core.probe import ControlMessages, MessageKind, TracePoint, note, note_received
+from flinknet.core.wire import messages
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.layout import (
     DATA_TYPE,
@@ -19,13 +20,6 @@ from flinknet.core.wire.layout import (
     SIZE,
     Header,
     next_sequence_number,
-)
-from flinknet.core.wire.messages import (
-    BacklogAnnouncement,
-    BufferResponse,
-    CancelPartitionRequest,
-    ErrorResponse,
-    Message,
 )
 from flinknet.core.wire.response_decoder import LARGEST_FRAME_BYTES
 from flinknet.errors import (
@@ -50,11 +44,9 @@ class CreditBasedPartitionRequestClientHandler:
     Args:
         channels: the connection's open channels, by receiver id.
         control: sends the cancellation of channels that are no longer open.
-        receive_error: handles an ErrorResponse.
 
     Attributes:
         buffer: the buffer whose payload is missing or incomplete.
-        wants_data: whether to read from the socket.
     """
 
     def __init__(
@@ -62,7 +54,7 @@ class CreditBasedPartitionRequestClientHandler:
         peer: str,
         channels: Mapping[bytes, RemoteInputChannel],
         control: ControlMessages,
-        receive_error: Callable[[ErrorResponse], None],
+        receive_error: Callable[[messages.ErrorResponse], None],
     ) -> None:
         self._peer = peer
         self._channels = channels
@@ -74,11 +66,9 @@ class CreditBasedPartitionRequestClientHandler:
         self.wants_data = True
 
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        """Figures of the connection, for the driver."""
         return ConsumerSnapshot()
 
     def next_deadline_ns(self) -> int | None:
-        """When to call `handle_deadline`, None for never."""
         return None
 
     def handle_deadline(self) -> None:
@@ -203,9 +193,9 @@ class CreditBasedPartitionRequestClientHandler:
             channel.receive_run(buffers, backlogs[count - 1])
             backlogs = backlogs[count:]
 
-    def receive_message(self, message: Message) -> None:
+    def receive_message(self, message: messages.Message) -> None:
         """Handle a message other than a plain buffer."""
-        if isinstance(message, BacklogAnnouncement):
+        if isinstance(message, messages.BacklogAnnouncement):
             channel = self._channels.get(message.receiver_id)
             if channel is None:
                 self._cancel(message.receiver_id)
@@ -214,13 +204,13 @@ class CreditBasedPartitionRequestClientHandler:
                     _RECEIVED, _BACKLOG_ANNOUNCEMENT, channel.index, value=message.backlog
                 )
                 channel.receive_backlog(message.backlog)
-        elif isinstance(message, ErrorResponse):
+        elif isinstance(message, messages.ErrorResponse):
             self._receive_error(message)
         else:
-            assert isinstance(message, BufferResponse)
+            assert isinstance(message, messages.BufferResponse)
             self._receive_partial_buffers(message)
 
-    def _receive_partial_buffers(self, message: BufferResponse) -> None:
+    def _receive_partial_buffers(self, message: messages.BufferResponse) -> None:
         """Handle several buffers in one message (sort-merge partitions): they share one credit, but
         each has a sequence number.
 
@@ -279,5 +269,5 @@ class CreditBasedPartitionRequestClientHandler:
         channel.fail(error)
 
     def _cancel(self, receiver_id: bytes) -> None:
-        message = CancelPartitionRequest(InputChannelID(receiver_id))
+        message = messages.CancelPartitionRequest(InputChannelID(receiver_id))
         self._control.send(message.encode(), _CANCEL_PARTITION_REQUEST, -1)

@@ -9,32 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from flinknet import errors
 from flinknet.core.connection import SEND_BATCH_BYTES, ConsumerSnapshot
 from flinknet.core.probe import ControlMessages, MessageKind, Probe, TracePoint, note
-from flinknet.core.wire.events import OtherEvent
+from flinknet.core.wire import messages
 from flinknet.core.wire.frames import LayoutDetectingDecoder
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.layout import encode_add_credit
-from flinknet.core.wire.messages import (
-    AckAllUserRecordsProcessed,
-    CancelPartitionRequest,
-    CloseRequest,
-    ErrorResponse,
-    NewBufferSize,
-    PartitionRequest,
-    ResumeConsumption,
-    TaskEventRequest,
-)
 from flinknet.core.wire.response_decoder import ResponseDecoder, ResponseSink
-from flinknet.errors import (
-    FlinknetError,
-    PartitionNotFoundError,
-    ProducerFailedError,
-    RemoteProtocolError,
-    RemoteTransportError,
-    TransportError,
-    failed_channels,
-)
 
 from .client_handler import CreditBasedPartitionRequestClientHandler
 from .input_channel import RemoteInputChannel
@@ -51,12 +33,10 @@ class ConsumerConnection:
 
     Args:
         peer: the producer's address, for error messages.
-        probe: takes an event per message.
         create_decoder: creates the decoder of the stream; by default of layout "2.x".
         is_credit_based: False for a connection as before Flink 1.5, without credit.
 
     Attributes:
-        requests: its pending partition requests.
         references: number of channels that use this connection and are not closed yet (Flink:
             NettyPartitionRequestClient's reference counter).
         is_reusable: whether it stays open after the last of them.
@@ -78,7 +58,7 @@ class ConsumerConnection:
         self.requests = PartitionRequests()
         self.references = 0
         self.is_reusable = True
-        self.error: FlinknetError | None = None
+        self.error: errors.FlinknetError | None = None
         self.is_closing = False
         self._is_disposed = False
         self._channels: dict[bytes, RemoteInputChannel] = {}
@@ -106,40 +86,32 @@ class ConsumerConnection:
         )
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Handle buffers and messages of the producer.
-
-        Raises: RemoteProtocolError for an invalid stream; every channel has failed then.
-        """
+        """Handle data. Raises: RemoteProtocolError; every channel has failed then."""
         self._control.now_ns = now_ns
         try:
             self._decoder.receive(data)
-        except RemoteProtocolError as error:
+        except errors.RemoteProtocolError as error:
             self._fail_all(error)
             raise
 
     def memory_to_fill(self) -> Sequence[memoryview]:
-        """Memory of a channel's next buffers, during a run of them."""
         return self._decoder.memory_to_fill()
 
     def memory_filled(self, count: int, *, now_ns: int) -> None:
-        """Handle buffers and messages of the producer that were read into that memory.
-
-        Raises: see `receive_data`.
-        """
         self._control.now_ns = now_ns
         try:
             self._decoder.memory_filled(count)
-        except RemoteProtocolError as error:
+        except errors.RemoteProtocolError as error:
             self._fail_all(error)
             raise
 
-    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+    def receive_eof(self, *, now_ns: int, error: errors.TransportError | None = None) -> None:
         """Fail all open channels: the producer is gone. A channel whose request was not sent fails
         with that error and is removed.
         """
         self._control.now_ns = now_ns
         self._handler.drop()
-        loss = error or RemoteTransportError("was closed by it")
+        loss = error or errors.RemoteTransportError("was closed by it")
         self._is_disposed = True
         unsent = self.requests.fail_unsent(self.peer, loss)
         if self._channels:
@@ -147,14 +119,14 @@ class ConsumerConnection:
         for channel in unsent:
             self._channels.pop(channel.receiver_id, None)
 
-    def fail(self, error: TransportError, *, now_ns: int) -> None:
-        """Fail all channels after the connection broke ("the connection to … {error}"), and refuse
-        new ones.
+    def fail(self, error: errors.TransportError, *, now_ns: int) -> None:
+        """Fail all channels after the connection broke ("the connection to … {error}"), refuse new
+        ones.
         """
         self._control.now_ns = now_ns
         self._fail_all(self._described(error))
 
-    def fail_to_connect(self, error: TransportError, *, now_ns: int) -> None:
+    def fail_to_connect(self, error: errors.TransportError, *, now_ns: int) -> None:
         """Fail all channels because the connection could not be opened, each with a
         PartitionConnectionError that names its partition.
         """
@@ -164,14 +136,14 @@ class ConsumerConnection:
             channel.fail(channel.unreachable(described))
         self._fail_all(described)
 
-    def _described(self, error: TransportError) -> TransportError:
+    def _described(self, error: errors.TransportError) -> errors.TransportError:
         """Add the peer and the failed channels to an error."""
         channels = sorted(channel.index for channel in self._channels.values())
         text = f"the connection to {self.peer} {error}"
-        if isinstance(error, RemoteTransportError):
+        if isinstance(error, errors.RemoteTransportError):
             text += "; that task manager may be lost"
         if channels:
-            text += f". {failed_channels(channels)}"
+            text += f". {errors.failed_channels(channels)}"
         return type(error)(text, self.peer, channels)
 
     def data_to_send(
@@ -256,28 +228,17 @@ class ConsumerConnection:
         """Queue an AddCredit; the amount is determined when it is sent."""
         self._with_credit.append(channel)
 
-    def resume_consumption(self, channel: RemoteInputChannel) -> None:
-        """Queue ResumeConsumption."""
-        message = ResumeConsumption(channel.receiver_id)
-        self._control.send(message.encode(), MessageKind.RESUME_CONSUMPTION, channel.index)
-
-    def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
-        """Queue AckAllUserRecordsProcessed, the answer to EndOfData."""
-        encoded = AckAllUserRecordsProcessed(channel.receiver_id).encode()
-        self._control.send(encoded, MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, channel.index)
-
-    def send_task_event(self, channel: RemoteInputChannel, event: OtherEvent) -> None:
-        """Queue TaskEventRequest."""
-        encoded = TaskEventRequest(event, channel.partition_id, channel.receiver_id).encode()
-        self._control.send(encoded, MessageKind.TASK_EVENT_REQUEST, channel.index)
-
-    def announce_buffer_size(
-        self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int
+    def send(
+        self,
+        channel: RemoteInputChannel,
+        message: messages.Message,
+        *,
+        value: int = -1,
+        now_ns: int | None = None,
     ) -> None:
-        """Queue NewBufferSize."""
-        self._control.now_ns = now_ns
-        encoded = NewBufferSize(size_bytes, channel.receiver_id).encode()
-        self._control.send(encoded, MessageKind.NEW_BUFFER_SIZE, channel.index, value=size_bytes)
+        if now_ns is not None:
+            self._control.now_ns = now_ns
+        self._control.send(message.encode(), message.ID, channel.index, value=value)
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
         """Remove the channel and queue CancelPartitionRequest; or CloseRequest, if it was the last
@@ -287,30 +248,31 @@ class ConsumerConnection:
             self.requests.forget(channel.receiver_id)
             self.references = max(0, self.references - 1)
             if self.references or (self.is_reusable and self.error is None):
-                encoded = CancelPartitionRequest(channel.receiver_id).encode()
-                self._control.send(encoded, MessageKind.CANCEL_PARTITION_REQUEST, channel.index)
+                self.send(channel, messages.CancelPartitionRequest(channel.receiver_id))
             elif not self._is_disposed:
                 self._is_disposed = True
-                self._control.send(CloseRequest().encode(), MessageKind.CLOSE_REQUEST, -1)
+                self._control.send(messages.CloseRequest().encode(), MessageKind.CLOSE_REQUEST, -1)
         self._handler.handle_closed_channel()
 
     def _send_request(self, channel: RemoteInputChannel) -> None:
         subpartitions = ResultSubpartitionIndexSet(channel.subpartition, channel.subpartition)
-        receiver_id, credit = channel.receiver_id, channel.initial_credit
-        encoded = PartitionRequest(
-            channel.partition_id, subpartitions, receiver_id, credit
-        ).encode()
+        credit = channel.initial_credit
         self.requests.add(channel)
-        self._control.send(encoded, MessageKind.PARTITION_REQUEST, channel.index, value=credit)
+        message = messages.PartitionRequest(
+            channel.partition_id, subpartitions, channel.receiver_id, credit
+        )
+        self.send(channel, message, value=credit)
 
-    def _receive_error(self, message: ErrorResponse) -> None:
+    def _receive_error(self, message: messages.ErrorResponse) -> None:
         """Fail all channels or one; a channel without a partition handles the refusal itself."""
         cause, control = message.cause, self._control
         text = f"{cause.class_name.rsplit('.', 1)[-1]}: {cause.message}"
         if message.receiver_id is None:
             control.note(_RECEIVED, _ERROR_RESPONSE, -1)
             self._fail_all(
-                RemoteTransportError(f"fatal error at remote task manager {self.peer}: {text}")
+                errors.RemoteTransportError(
+                    f"fatal error at remote task manager {self.peer}: {text}"
+                )
             )
             return
         channel = self._channels.get(message.receiver_id)
@@ -318,12 +280,12 @@ class ConsumerConnection:
             return
         control.note(_RECEIVED, _ERROR_RESPONSE, channel.index)
         if not cause.class_name.endswith(".PartitionNotFoundException"):
-            channel.fail(ProducerFailedError(f"{self.peer}: {text}"))
+            channel.fail(errors.ProducerFailedError(f"{self.peer}: {text}"))
             return
-        refusal = PartitionNotFoundError(f"{self.peer}: {text}")
+        refusal = errors.PartitionNotFoundError(f"{self.peer}: {text}")
         channel.receive_refusal(refusal, now_ns=control.now_ns)
 
-    def _fail_all(self, error: FlinknetError) -> None:
+    def _fail_all(self, error: errors.FlinknetError) -> None:
         """Fail every channel and close (Flink: notifyAllChannelsOfErrorAndClose)."""
         self.is_closing = True
         self._handler.drop()

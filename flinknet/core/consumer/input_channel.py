@@ -9,20 +9,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
+from flinknet import errors
 from flinknet.core.buffers import LocalBufferPool, MemorySegment, NetworkBuffer, NetworkBufferPool
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
+from flinknet.core.wire import messages
 from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.layout import next_sequence_number
-from flinknet.errors import (
-    BufferReorderingError,
-    FlinknetError,
-    FrameCorruptedError,
-    LocalProtocolError,
-    PartitionConnectionError,
-    PartitionNotFoundError,
-    TransportError,
-)
 
 from .buffer_manager import BufferManager
 from .priority_events import (
@@ -31,7 +24,6 @@ from .priority_events import (
     ReceivedBuffers,
     add_priority_event,
     announce_barrier,
-    data_bytes_before,
     make_unaligned,
 )
 
@@ -53,19 +45,15 @@ class PartitionRequestClient(Protocol):
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         """Send the channel's unannounced credit with the next bytes."""
 
-    def resume_consumption(self, channel: RemoteInputChannel) -> None:
-        """Send ResumeConsumption."""
-
-    def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
-        """Send AckAllUserRecordsProcessed."""
-
-    def send_task_event(self, channel: RemoteInputChannel, event: OtherEvent) -> None:
-        """Send TaskEventRequest."""
-
-    def announce_buffer_size(
-        self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int
+    def send(
+        self,
+        channel: RemoteInputChannel,
+        message: messages.Message,
+        *,
+        value: int = -1,
+        now_ns: int | None = None,
     ) -> None:
-        """Send NewBufferSize."""
+        """Send a message, traced with this value, now or at the driver's last instant."""
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
         """Send CancelPartitionRequest and remove the channel."""
@@ -100,9 +88,9 @@ class GateChannel:
         self.index_in_input = index_in_gate
         self.received: ReceivedBuffers = deque()
         self.is_released = False
-        self.error: FlinknetError | None = None
+        self.error: errors.FlinknetError | None = None
 
-    def fail(self, error: FlinknetError) -> None:
+    def fail(self, error: errors.FlinknetError) -> None:
         """Store the first error; the gate raises it when the channel is polled."""
         if self.error is None:
             self.error = error
@@ -149,7 +137,7 @@ class RemoteInputChannel(GateChannel):
         self.connection: PartitionRequestClient | None = None
         self.connect = connect
         self.check_producer: Callable[[RemoteInputChannel, int], None] | None = None
-        self.refusal: PartitionNotFoundError | None = None
+        self.refusal: errors.PartitionNotFoundError | None = None
         self.buffers = BufferManager(
             self.notify_credit, global_pool, pool, exclusive_buffers, exclusive_segments
         )
@@ -161,12 +149,10 @@ class RemoteInputChannel(GateChannel):
 
     @property
     def queued_elements(self) -> int:
-        """Number of received buffers and events not yet read."""
         return len(self.received)
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of received buffers and events not yet read."""
         return sum(buffer.size_bytes for buffer, _ in self.received)
 
     @property
@@ -192,14 +178,12 @@ class RemoteInputChannel(GateChannel):
         assert self.connect is not None
         try:
             client = self.connect()
-        except TransportError as error:
+        except errors.TransportError as error:
             raise self.unreachable(error) from error
         client.request_subpartition(self, now_ns=now_ns)
 
-    def receive_refusal(self, refusal: PartitionNotFoundError, *, now_ns: int) -> None:
-        """Handle that the producer does not have the partition (Flink:
-        onFailedPartitionRequest).
-        """
+    def receive_refusal(self, refusal: errors.PartitionNotFoundError, *, now_ns: int) -> None:
+        """The producer does not have the partition (Flink: onFailedPartitionRequest)."""
         self.refusal = refusal
         if self.check_producer is None:
             self.request_again(now_ns=now_ns)
@@ -209,7 +193,7 @@ class RemoteInputChannel(GateChannel):
     def _client(self) -> PartitionRequestClient:
         """The connection, once it was requested (Flink: checkPartitionRequestQueueInitialized)."""
         if self.connection is None:
-            raise LocalProtocolError(
+            raise errors.LocalProtocolError(
                 f"the partition {self.partition_id} has not been requested: the channel has no"
                 " connection"
             )
@@ -220,9 +204,9 @@ class RemoteInputChannel(GateChannel):
         if self.connection is not None and self.error is None and not self.is_released:
             self.connection.request_again(self, now_ns=now_ns)
 
-    def unreachable(self, error: TransportError) -> PartitionConnectionError:
+    def unreachable(self, error: errors.TransportError) -> errors.PartitionConnectionError:
         """The error of this channel if the connection cannot be opened."""
-        return PartitionConnectionError(
+        return errors.PartitionConnectionError(
             f"Connection for partition {self.partition_id} not reachable: {error}"
         )
 
@@ -322,28 +306,29 @@ class RemoteInputChannel(GateChannel):
         client = self._client()
         if self.initial_credit == 0:
             self.unannounced_credit = 0
-        client.resume_consumption(self)
+        client.send(self, messages.ResumeConsumption(self.receiver_id))
 
     def acknowledge_all_records_processed(self) -> None:
         """Answer EndOfData. Raises: LocalProtocolError."""
-        self._client().acknowledge_all_records_processed(self)
+        self._client().send(self, messages.AckAllUserRecordsProcessed(self.receiver_id))
 
     def send_task_event(self, event: OtherEvent) -> bool:
-        """Send an event to the producing task; drops it if that has ended.
-
-        Returns: False until data has arrived, since only then the task certainly exists.
+        """Send an event to the producing task; drops it if that has ended. Returns: False until
+        data has arrived, since only then the task certainly exists.
         """
         if self.is_released:
             return True
         if self.connection is None or not self.expected_sequence_number:
             return False
-        self.connection.send_task_event(self, event)
+        self.connection.send(
+            self, messages.TaskEventRequest(event, self.partition_id, self.receiver_id)
+        )
         return True
 
     def set_buffer_size(self, size_bytes: int, *, now_ns: int) -> None:
-        """Announce a size for the producer's next buffers."""
         if self.connection is not None:
-            self.connection.announce_buffer_size(self, size_bytes, now_ns=now_ns)
+            message = messages.NewBufferSize(size_bytes, self.receiver_id)
+            self.connection.send(self, message, value=size_bytes, now_ns=now_ns)
 
     def release(self) -> None:
         """Drop received buffers, return all buffers, and cancel at the producer."""
@@ -361,10 +346,6 @@ class RemoteInputChannel(GateChannel):
         if make_unaligned(self.received, sequence_number, self.index):
             self._queue(self, True)
 
-    def data_bytes_before(self, sequence_number: int | None) -> int:
-        """Bytes of the queued data sent before a message; of all queued data if None."""
-        return data_bytes_before(self.received, sequence_number)
-
     def _receive_event(
         self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
     ) -> None:
@@ -379,7 +360,7 @@ class RemoteInputChannel(GateChannel):
         if data_type in IS_BLOCKING_UPSTREAM:
             if backlog_buffers:
                 buffer.recycle()
-                raise FrameCorruptedError(
+                raise errors.FrameCorruptedError(
                     f"a blocking event carries backlog {backlog_buffers}; it must be 0"
                 )
             if self.initial_credit == 0:
@@ -397,7 +378,7 @@ class RemoteInputChannel(GateChannel):
         if sequence_number != expected:
             if buffer is not None:
                 buffer.recycle()
-            raise BufferReorderingError(expected, sequence_number, self.receiver_id.hex())
+            raise errors.BufferReorderingError(expected, sequence_number, self.receiver_id.hex())
         self.expected_sequence_number = (
             expected + 1 if expected != 0x7FFFFFFF else next_sequence_number(expected)
         )

@@ -196,7 +196,6 @@ class SingleInputGate(ReadyQueue[InputChannel]):
         return [each for each in self.channels if isinstance(each, RemoteInputChannel)]
 
     def next_deadline_ns(self) -> int | None:
-        """When a channel repeats its request next, None if none does."""
         due = (each.next_deadline_ns() for each in self._local)
         return min((each for each in due if each is not None), default=None)
 
@@ -327,11 +326,8 @@ class SingleInputGate(ReadyQueue[InputChannel]):
 
 
 class DecompressingInputGate(SingleInputGate):
-    """An input gate that decompresses buffers (Flink: SingleInputGate with its BufferDecompressor).
-
-    Args:
-        codec: codec of the producers; it is not on the wire.
-        segment_size_bytes: largest decompressed size.
+    """An input gate that decompresses buffers, with a codec that is not on the wire (Flink:
+    SingleInputGate with its BufferDecompressor).
     """
 
     def __init__(
@@ -348,10 +344,8 @@ class DecompressingInputGate(SingleInputGate):
         self._segment_size_bytes = segment_size_bytes
 
     def poll(self, now_ns: int = 0) -> Polled | None:
-        """The next buffer or event, decompressed.
-
-        Raises: the error of a failed channel; GateClosedError; FrameCorruptedError for data that is
-            invalid for the codec.
+        """Raises: the error of a failed channel; GateClosedError; FrameCorruptedError for data that
+        is invalid for the codec.
         """
         polled = super().poll(now_ns)
         if polled is None:
@@ -405,7 +399,6 @@ class UnionInputGate(ReadyQueue[SingleInputGate]):
         return all(gate.is_finished for gate in self.gates)
 
     def poll(self, now_ns: int = 0) -> Polled | None:
-        """The next buffer or event of any gate; None if there is none."""
         ready = self._ready
         while ready:
             gate = ready.popleft()
@@ -434,7 +427,6 @@ class UnionInputGate(ReadyQueue[SingleInputGate]):
         self._gate_of[channel.index].end_recovered_state(channel)
 
     def end_channel(self, channel: InputChannel) -> None:
-        """End a channel, after its EndOfPartition."""
         gate = self._gate_of[channel.index]
         gate.end_channel(channel)
         if not gate.is_available and gate in self._ready:

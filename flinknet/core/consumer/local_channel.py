@@ -95,7 +95,6 @@ class LocalInputChannel(GateChannel):
         return self._retry_at_ns
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Repeat the request if it is due."""
         if self._retry_at_ns is not None and now_ns >= self._retry_at_ns:
             try:
                 self.request_subpartition(now_ns=now_ns)
@@ -157,9 +156,8 @@ class LocalInputChannel(GateChannel):
         self._view.reading.acknowledge_all_data_processed()
 
     def send_task_event(self, event: OtherEvent) -> bool:
-        """Send an event to the producing task; drops it if that has ended.
-
-        Returns: False until the task exists.
+        """Send an event to the producing task; drops it if that has ended. Returns: False until it
+        exists.
         """
         if self.is_released:
             return True

@@ -61,9 +61,6 @@ class RequestBackoff:
 class PartitionRequests:
     """Requests of one connection (Flink: NettyPartitionRequestClient.requestSubpartition with the
     backoff of its channels).
-
-    Attributes:
-        policy: backoff of repeated requests.
     """
 
     def __init__(self) -> None:

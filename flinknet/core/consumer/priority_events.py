@@ -28,9 +28,8 @@ def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
 def add_priority_event(
     received: ReceivedBuffers, buffer: NetworkBuffer, sequence_number: int
 ) -> bool:
-    """Queue a priority event after those that were sent before it, and before the rest.
-
-    Returns: whether it is the only one.
+    """Queue a priority event after those that were sent before it, and before the rest. Returns:
+    whether it is the only one.
     """
     position, is_only = 0, True
     for queued, number in received:
@@ -47,11 +46,8 @@ def add_priority_event(
 def announce_barrier(
     received: ReceivedBuffers, buffer: NetworkBuffer, sequence_number: int
 ) -> bool:
-    """Queue the announcement of a queued barrier that may time out.
-
-    Returns: whether there was no priority event before.
-
-    Raises: FrameCorruptedError if it is another event, or none.
+    """Queue the announcement of a queued barrier that may time out. Returns: whether there was no
+    priority event before. Raises: FrameCorruptedError if it is another event, or none.
     """
     announcement = EventAnnouncement(_barrier_in(buffer), sequence_number)
     return add_priority_event(received, _priority_event(announcement), sequence_number)
@@ -59,16 +55,11 @@ def announce_barrier(
 
 def make_unaligned(received: ReceivedBuffers, sequence_number: int, channel: int) -> bool:
     """Replace the announced barrier with this number by an unaligned one, which overtakes the data
-    before it.
+    before it. Returns: whether there was no priority event before.
 
     Differs from Flink in that a barrier of the next checkpoint may have arrived, since a blocked
     producer sends that one to a channel without credit; Flink's task fails then
     (RemoteInputChannel.convertToPriorityEvent: lastBarrierSequenceNumber).
-
-    Args:
-        channel: index of the channel, for the error.
-
-    Returns: whether there was no priority event before.
 
     Raises: RuntimeError if there is no such barrier.
     """

@@ -71,7 +71,6 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         super().drop()
 
     def next_deadline_ns(self) -> int | None:
-        """Now, if a buffer was recycled for a staged message."""
         return 0 if self._is_due else None
 
     def handle_deadline(self) -> None:

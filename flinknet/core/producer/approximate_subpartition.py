@@ -33,9 +33,8 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
     def create_read_view(
         self, listener: BufferAvailabilityListener
     ) -> PipelinedApproximateSubpartitionView:
-        """Attach a reader in place of the previous one; sequence numbers start again at 0.
-
-        Raises: RuntimeError if the subpartition is released.
+        """Attach a reader in place of the previous one; sequence numbers start again at 0. Raises:
+        RuntimeError if the subpartition is released.
         """
         if self.is_released:
             raise RuntimeError(f"subpartition {self.index} is released")
@@ -69,9 +68,8 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
         return super().poll_run(buffers_max, bytes_max)
 
     def _skip_partial_record(self) -> None:
-        """Skip bytes that continue a record of the previous reader.
-
-        A finished buffer without other bytes is dropped, and the next one is checked.
+        """Skip bytes that continue a record of the previous reader, and finished buffers without
+        others.
         """
         queue = self._queue
         while queue:

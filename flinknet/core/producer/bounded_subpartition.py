@@ -20,11 +20,7 @@ _DATA = int(DataType.DATA_BUFFER)
 
 class BlockingSubpartitionReader:
     """One pass over a blocking subpartition, from its beginning; what was read from the file waits
-    in a queue.
-
-    Attributes:
-        buffers_in_backlog: data buffers not yet polled.
-        failure_cause: why it failed.
+    in a queue. Its backlog are the data buffers not yet polled.
     """
 
     has_priority_events = False
@@ -83,11 +79,7 @@ class BlockingSubpartitionReader:
 
 
 class BlockingSubpartition:
-    """The data of one consumer channel, and its readers.
-
-    Attributes:
-        data_buffers: data buffers written so far.
-    """
+    """The data of one consumer channel: data buffers written so far, and its readers."""
 
     is_acknowledged = True
     """A blocking producer does not wait for its consumers."""
@@ -109,7 +101,6 @@ class BlockingSubpartition:
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Number of data buffers, including the open one."""
         return self.data_buffers
 
     @property
@@ -130,10 +121,7 @@ class BlockingSubpartition:
         return self.data_buffers
 
     def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
-        """Create a reader that starts at the beginning.
-
-        Raises: RuntimeError before the end, and after the release.
-        """
+        """Create a reader from the beginning. Raises: RuntimeError, see `check_readable`."""
         raise NotImplementedError
 
     def release(self) -> None:
@@ -190,10 +178,8 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         return self._current.unread_bytes if self._current is not None else 0
 
     def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
-        """Add a buffer or event, and write the previous one, which is complete now.
-
-        Returns: the buffer size in bytes that the consumer wants (unlimited); -1 if it takes no
-        more.
+        """Append a buffer or event, and write the previous one, which is complete now. Returns: see
+        PipelinedSubpartition.
         """
         if self.is_finished or self.is_released:
             consumer.close()
@@ -226,9 +212,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         self, listener: BufferAvailabilityListener
     ) -> BoundedBlockingSubpartitionReader:
         """Create a reader that starts at the beginning; it must check by itself whether there is
-        data.
-
-        Raises: RuntimeError before the end, and after the release.
+        data. Raises: RuntimeError, see `check_readable`.
         """
         self.check_readable()
         reader = BoundedBlockingSubpartitionReader(self)
@@ -236,9 +220,8 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         return reader
 
     def read(self, offset: int, position: int) -> tuple[BufferSlice, int]:
-        """The stored buffer at a position, and the offset of the next one.
-
-        Raises: LocalTransportError if the file does not contain it.
+        """The stored buffer at a position, and the offset of the next one. Raises:
+        LocalTransportError if the file does not contain it.
         """
         found = self.stored[position]
         segment = MemorySegment(memoryview(bytearray(found.size_bytes)))

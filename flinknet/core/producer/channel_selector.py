@@ -23,9 +23,7 @@ DEFAULT_MAX_PARALLELISM = 128
 
 
 def java_string_hash(text: str) -> int:
-    """Java's String.hashCode of a text: 31-polynomial over UTF-16 units, as a signed
-    32-bit number.
-    """
+    """Java's String.hashCode: 31-polynomial over UTF-16 units, as a signed 32-bit number."""
     units = text.encode("utf-16-be", "surrogatepass")
     code = 0
     for at in range(0, len(units), 2):
@@ -72,11 +70,7 @@ Split = list[tuple[int, Indices]]
 
 
 class ChannelSelector:
-    """Chooses the channel of each record of a batch (Flink: ChannelSelector).
-
-    Attributes:
-        needs_keys: whether `split` requires keys.
-    """
+    """Chooses the channel of each record of a batch (Flink: ChannelSelector)."""
 
     __slots__ = ()
     needs_keys: ClassVar[bool] = False
@@ -183,10 +177,7 @@ class CustomSelector(ChannelSelector):
     needs_keys: ClassVar[bool] = True
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """Each record to the channel that the function returns.
-
-        Raises: ConfigError if that does not exist.
-        """
+        """Raises: ConfigError if the function returns a channel that does not exist."""
         if keys is None:
             raise ValueError("custom partitioning needs keys")
         chosen = [self.partition(key, self.channels) for key in keys.tolist()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from flinknet import errors
 from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import SEND_BATCH_BYTES, ProducerChannelSnapshot, WriteWaterMarks
@@ -22,13 +23,6 @@ from flinknet.core.wire.layout import (
     decode_add_credits,
     encode_buffer_response_header,
 )
-from flinknet.errors import (
-    FlinknetError,
-    LocalTransportError,
-    RemoteProtocolError,
-    RemoteTransportError,
-    TransportError,
-)
 
 from .result_partition import ResultPartitionManager
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
@@ -40,18 +34,15 @@ class ProducerConnection:
     """The serving side of a connection (implements `core.connection.Connection`).
 
     Args:
-        partitions: partitions of this TaskManager.
-        probe: takes an event per message.
         channel_of: index of each channel in the run, by receiver id; unknown ones are traced as -1.
         partition_request_timeout_ns: how long a request for an unknown partition waits.
         is_credit_based, adopt: see `PartitionRequestServerHandler`.
-        water_marks: None: Netty's defaults.
 
     Attributes:
         queue: the readers in turn.
         opened_readers: readers in the order of their requests; of ended ones, the latest.
-        water_marks: limits on bytes waiting for the socket: above the high mark no buffer is handed
-            over, until they are below the low one.
+        water_marks: limits on bytes waiting for the socket, by default Netty's: above the high mark
+            no buffer is handed over, until they are below the low one.
         batch_bytes: bytes after which no further buffer is handed over in one call.
         loss: what ended the connection while channels were open; `lost_channels` are these.
     """
@@ -87,7 +78,7 @@ class ProducerConnection:
         self.opened_readers = self._handler.requests.opened_readers
         self.batch_bytes = SEND_BATCH_BYTES
         self.water_marks = water_marks or WriteWaterMarks()
-        self.loss: TransportError | None = None
+        self.loss: errors.TransportError | None = None
         self.lost_channels: list[int] = []
         self._is_writable = True
         self._handed_over_bytes = 0
@@ -95,7 +86,6 @@ class ProducerConnection:
 
     @property
     def is_closing(self) -> bool:
-        """Whether the driver must close the connection once everything is sent."""
         return self._handler.is_closing
 
     @property
@@ -114,7 +104,6 @@ class ProducerConnection:
 
     @property
     def is_of_run(self) -> bool:
-        """Whether the peer has requested something of the run."""
         return self._peer.is_of_run
 
     @property
@@ -123,7 +112,7 @@ class ProducerConnection:
 
     @property
     def waiting_requests(self) -> int:
-        return self._handler.requests.waiting
+        return len(self._handler.requests.waiting)
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Handle messages of the consumer; ignored once the connection has failed or is closing.
@@ -142,16 +131,16 @@ class ProducerConnection:
             else:
                 for message in self._decoder.messages(data):
                     handler.handle(message)
-        except RemoteProtocolError as error:
+        except errors.RemoteProtocolError as error:
             self._fail(error, "for what came over it")
             raise
-        except FlinknetError as error:
+        except errors.FlinknetError as error:
             self._fail(error)
 
-    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+    def receive_eof(self, *, now_ns: int, error: errors.TransportError | None = None) -> None:
         """Release all readers: the consumer is gone. Those not canceled are `lost`."""
         self._control.now_ns = now_ns
-        self._lose(error or RemoteTransportError("was closed by it"))
+        self._lose(error or errors.RemoteTransportError("was closed by it"))
         self._handler.release_all()
         self._recycle_in_flight(self._handed_over_bytes)
         self._control.clear()
@@ -172,7 +161,7 @@ class ProducerConnection:
             self._handler.enqueue_notified(now_ns=now_ns)
         out: list[bytes | memoryview] = []
         if not unsent_bytes:
-            self._peer.handle_answers_sent()
+            self._peer.unsent_errors_bytes = 0
         self._move_answers_to(out)
         available = self.queue.available
         if not available or not self._is_writable:
@@ -186,7 +175,7 @@ class ProducerConnection:
         while available and left_bytes > 0:
             try:
                 polled = self.queue.poll(1 if is_limited else left_bytes)
-            except FlinknetError as error:
+            except errors.FlinknetError as error:
                 self._control.now_ns = now_ns
                 self._fail(error)
                 self._move_answers_to(out)
@@ -222,7 +211,8 @@ class ProducerConnection:
         """Refuse requests that have waited too long; read the peer again."""
         self._control.now_ns = now_ns
         self._handler.requests.handle_deadline(now_ns=now_ns)
-        self._peer.resume_reading()
+        if not self._peer.unsent_errors_bytes:
+            self._peer.is_read = True
 
     def _frame(
         self,
@@ -272,34 +262,31 @@ class ProducerConnection:
         return sent_bytes
 
     def _move_answers_to(self, out: list[bytes | memoryview]) -> None:
-        """Hand over waiting control messages."""
         if self._control.is_waiting:
             first = len(out)
             self._control.move_to(out)
             self._handed_over_bytes += sum([len(each) for each in out[first:]])
 
-    def _fail(self, error: FlinknetError, why: str = "for it could not be served") -> None:
+    def _fail(self, error: errors.FlinknetError, why: str = "for it could not be served") -> None:
         """Fail the connection: release its readers, send a fatal error to the consumer, and close
         once it is sent (Flink: PartitionRequestQueue.exceptionCaught).
         """
-        is_local = isinstance(error, LocalTransportError)
+        is_local = isinstance(error, errors.LocalTransportError)
         self._peer.send_error(
             IO_EXCEPTION if is_local else ILLEGAL_STATE_EXCEPTION, str(error), None
         )
-        self._lose(TransportError(f"was closed {why}: {error}"))
+        self._lose(errors.TransportError(f"was closed {why}: {error}"))
         self._handler.release_all()
         self._handler.is_closing = True
 
-    def _lose(self, loss: TransportError) -> None:
+    def _lose(self, loss: errors.TransportError) -> None:
         """Record what ended the connection, if channels are open; the first reason is kept."""
         if self.loss is None and self.queue.readers:
             self.loss = loss
             self.lost_channels = sorted(reader.channel for reader in self.queue.readers.values())
 
     def _recycle_in_flight(self, sent_bytes: int) -> None:
-        """Recycle buffers that the socket has taken, up to this number of bytes ever
-        handed over.
-        """
+        """Recycle buffers that the socket has taken, up to this number of bytes handed over."""
         in_flight = self._in_flight
         while in_flight and in_flight[0][0] <= sent_bytes:
             _, pool, channel, run = in_flight.popleft()

@@ -113,7 +113,6 @@ class SerializedElement(SerializedRecords):
         return None
 
     def cut(self, position: int, size_bytes: int, pieces: int) -> list[tuple[int, int, int, int]]:
-        """Describe pieces of the element; see SerializedRecords."""
         return [(each[0], 0, -1, -1) for each in super().cut(position, size_bytes, pieces)]
 
 
@@ -138,7 +137,6 @@ class Piece:
 
     @property
     def payload(self) -> memoryview:
-        """Its bytes."""
         return self.view[: self.size_bytes]
 
     def add_records(self, records: int, first_ns: int, last_ns: int) -> None:

@@ -35,9 +35,6 @@ class ResultPartitionType(Enum):
         is_reconsumable: whether a subpartition may be read more than once.
         is_bounded: whether its pool has a finite maximum.
         is_persistent: whether it outlives its job.
-        constraint: when it may be read.
-        release_by: who releases it.
-        supports_compression: whether its buffers may be compressed.
         has_overdraft: whether its pool lends buffers beyond its size, to complete a record.
     """
 

@@ -33,9 +33,6 @@ _BROADCAST = 0
 class PartitionedFile:
     """A file that is written completely, then read by subpartition (Flink: PartitionedFile with its
     writer and reader).
-
-    Attributes:
-        regions: number of complete regions.
     """
 
     def __init__(self, subpartitions: int, data: BoundedData, index: BoundedData) -> None:
@@ -50,14 +47,12 @@ class PartitionedFile:
         self._is_shared = [False]
 
     def start_region(self, *, is_broadcast: bool) -> None:
-        """Begin a region."""
         self._end_region()
         self._is_shared[-1] = is_broadcast
 
     def write(self, buffers: Sequence[tuple[int, StoredBuffer, bytes | memoryview]]) -> None:
         """Append buffers with their subpartition and bytes, whose memory may be reused afterwards.
-
-        Raises: LocalTransportError if the file cannot be written.
+        Raises: LocalTransportError.
         """
         region = self._stored[-1]
         pieces: list[bytes | memoryview] = []
@@ -113,7 +108,6 @@ class PartitionedFile:
         return read_stored(self._data, offset, buffers, into)
 
     def release(self) -> None:
-        """Remove both files. Idempotent."""
         self._data.release()
         self._index.release()
 
@@ -140,12 +134,7 @@ _DATA = int(DataType.DATA_BUFFER)
 
 class SortMergeSubpartitionReader(BlockingSubpartitionReader):
     """One pass over a subpartition, from its beginning (Flink: SortMergeSubpartitionReader with
-    PartitionedFileReader).
-
-    Attributes:
-        next_offset: offset in the data file where it continues.
-        buffers_in_backlog: data buffers read and not yet polled, as in Flink; those still in the
-            file do not count.
+    PartitionedFileReader). As in Flink, its backlog does not count what is still in the file.
     """
 
     def __init__(
@@ -238,9 +227,8 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
 
 
 class SortMergeResultPartitionReadScheduler:
-    """Decides which reader reads next (Flink: SortMergeResultPartitionReadScheduler).
-
-    A disk error fails only the reader for which it occurred.
+    """Decides which reader reads next (Flink: SortMergeResultPartitionReadScheduler). A disk error
+    fails only the reader for which it occurred.
 
     Attributes:
         requested_buffers: buffers of the read pool that wait for their reader or its consumer.

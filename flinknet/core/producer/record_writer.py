@@ -17,10 +17,8 @@ from .result_partition import BROADCAST, ResultPartition
 
 
 class RecordWriter:
-    """The writing end of one output edge (Flink: RecordWriter with its ChannelSelector).
-
-    Attributes:
-        written_bytes: bytes written to buffers; broadcast bytes count once per subpartition.
+    """The writing end of one output edge (Flink: RecordWriter with its ChannelSelector). Broadcast
+    bytes count once per subpartition.
     """
 
     def __init__(
@@ -79,7 +77,6 @@ class RecordWriter:
         return True
 
     def _write(self, channel: int, records: SerializedRecords, position: int) -> int:
-        """Returns: the position reached."""
         partition = self.partition
         reached = partition.emit(channel, records, position)
         if channel == BROADCAST:

@@ -203,7 +203,6 @@ class ResultPartition:
             subpartition.release()
 
     def fail(self, cause: str) -> None:
-        """Drop all data: the producer failed."""
         if self.is_released:
             return
         self.failure_cause = cause
@@ -253,7 +252,6 @@ class ResultPartitionManager:
             listener.found(partition)
 
     def find(self, partition_id: ResultPartitionID) -> ResultPartition | None:
-        """The partition; None if it is not registered (yet)."""
         return self._partitions.get(partition_id)
 
     def create_subpartition_view(
@@ -290,10 +288,8 @@ class ResultPartitionManager:
         receiver_id: bytes,
         listener: PartitionRequestListener,
     ) -> None:
-        """Let a request wait until its partition is registered; `receiver_id` identifies the
-        request.
-
-        Raises: RuntimeError if that receiver is waiting already.
+        """Let a request of a receiver wait until its partition is registered. Raises: RuntimeError
+        if that receiver is waiting already.
         """
         waiting = self._waiting.setdefault(partition_id, {})
         if receiver_id in waiting:

@@ -102,12 +102,28 @@ class ResultPartitionFactory:
         if partition_type not in MADE:
             raise ValueError(refusal_of(partition_type))
 
+        is_blocking = partition_type.is_blocking_or_blocking_persistent
+
         def supply_pool() -> LocalBufferPool:
-            return self._create_pool(partition_type, subpartitions)
+            size = partition_pool_size(
+                subpartitions,
+                self.exclusive_buffers,
+                self.floating_buffers,
+                self.sort_shuffle,
+                is_bounded=partition_type.is_bounded,
+                is_blocking=is_blocking,
+            )
+            has_overdraft = partition_type.has_overdraft
+            return self.memory.create_buffer_pool(
+                size.required_buffers,
+                size.max_buffers,
+                channels=subpartitions,
+                max_buffers_per_channel=self.max_buffers_per_channel,
+                max_overdraft_buffers=self.max_overdraft_buffers if has_overdraft else 0,
+            )
 
         create_data = self.storage.create_data
         partition: ResultPartition
-        is_blocking = partition_type.is_blocking_or_blocking_persistent
         if self.sort_shuffle.is_used_by(subpartitions, is_blocking=is_blocking):
             data, index = (create_data(partition_id, name) for name in ("data", "index"))
             partition = SortMergeResultPartition(
@@ -138,24 +154,3 @@ class ResultPartitionFactory:
                 subpartition.buffer_size_bytes = self.starting_buffer_bytes
         partition.manager, partition.target_key_groups = self.manager, target_key_groups
         return partition
-
-    def _create_pool(
-        self, partition_type: ResultPartitionType, subpartitions: int
-    ) -> LocalBufferPool:
-        size = partition_pool_size(
-            subpartitions,
-            self.exclusive_buffers,
-            self.floating_buffers,
-            self.sort_shuffle,
-            is_bounded=partition_type.is_bounded,
-            is_blocking=partition_type.is_blocking_or_blocking_persistent,
-        )
-        return self.memory.create_buffer_pool(
-            size.required_buffers,
-            size.max_buffers,
-            channels=subpartitions,
-            max_buffers_per_channel=self.max_buffers_per_channel,
-            max_overdraft_buffers=(
-                self.max_overdraft_buffers if partition_type.has_overdraft else 0
-            ),
-        )

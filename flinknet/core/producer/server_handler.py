@@ -10,24 +10,12 @@ from typing import ClassVar
 
 from flinknet.core.buffers import UNLIMITED_BUFFERS, BufferSlice
 from flinknet.core.probe import ControlMessages, MessageKind, TracePoint, note
+from flinknet.core.wire import messages
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.java_errors import (
     ILLEGAL_ARGUMENT_EXCEPTION,
     ILLEGAL_STATE_EXCEPTION,
     PRODUCER_FAILED_EXCEPTION,
-)
-from flinknet.core.wire.messages import (
-    AckAllUserRecordsProcessed,
-    AddCredit,
-    BacklogAnnouncement,
-    CancelPartitionRequest,
-    CloseRequest,
-    Message,
-    NewBufferSize,
-    PartitionRequest,
-    ResumeConsumption,
-    SegmentId,
-    TaskEventRequest,
 )
 from flinknet.errors import FlinknetError
 
@@ -64,7 +52,6 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
         return self.subpartition is not None and self.subpartition.is_data_available
 
     def poll(self, bytes_max: int = 1) -> list[BufferSlice]:
-        """The next buffers, until they have `bytes_max`, or one event."""
         assert self.subpartition is not None
         return self.subpartition.poll_run(UNLIMITED_BUFFERS, bytes_max)
 
@@ -95,7 +82,6 @@ class PartitionRequestServerHandler:
             channels; adds the channel to the peer's `channel_of`.
 
     Attributes:
-        requests: requests for views, and the readers they opened.
         notified: readers that have something new to send, or have failed.
         is_closing: whether the peer has asked to close, or violated the protocol.
     """
@@ -130,26 +116,29 @@ class PartitionRequestServerHandler:
         )
         self.notified: list[CreditBasedSequenceNumberingViewReader] = []
         self.is_closing = False
-        self._handlers: Mapping[type[Message], Callable[..., None]] = {
-            AddCredit: self._handle_credit,
-            PartitionRequest: self._open_channel,
-            ResumeConsumption: self._resume_consumption,
-            AckAllUserRecordsProcessed: self._acknowledge,
-            CancelPartitionRequest: self._cancel,
-            CloseRequest: self._close,
-            NewBufferSize: self._set_buffer_size,
-            SegmentId: self._ignore,
-            TaskEventRequest: self._publish_task_event,
+        self._handlers: Mapping[type[messages.Message], Callable[..., None]] = {
+            messages.AddCredit: self._handle_credit,
+            messages.PartitionRequest: self._open_channel,
+            messages.ResumeConsumption: self._resume_consumption,
+            messages.AckAllUserRecordsProcessed: self._acknowledge,
+            messages.CancelPartitionRequest: self._cancel,
+            messages.CloseRequest: self._close,
+            messages.NewBufferSize: self._set_buffer_size,
+            messages.SegmentId: self._ignore,
+            messages.TaskEventRequest: self._publish_task_event,
         }
 
-    def handle(self, message: Message) -> None:
+    def handle(self, message: messages.Message) -> None:
         """Handle a message. Raises: RemoteProtocolError."""
         self._handlers[type(message)](message)
 
     def add_credit(self, credit: int, receiver_id: bytes) -> None:
         """Handle an AddCredit, the most frequent message."""
         if not self._is_credit_based:
-            self._refuse_credit(credit, receiver_id)
+            self._peer.count_request(receiver_id)
+            text = f"an AddCredit of {credit} for {receiver_id.hex()}, but this task manager sends"
+            text += " without credit (flow control tcp)"
+            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text, None)
             return
         reader = self._reader(receiver_id)
         if reader is None:
@@ -194,7 +183,16 @@ class PartitionRequestServerHandler:
                 self._failed.add(reader.receiver_id)
                 self._peer.send_error(PRODUCER_FAILED_EXCEPTION, cause, reader.receiver_id)
             elif not self._queue.enqueue(reader):
-                self._announce_backlog(reader)
+                backlog = reader.needs_backlog_announcement()
+                if backlog:
+                    self._control.send(
+                        messages.BacklogAnnouncement(
+                            backlog, InputChannelID(reader.receiver_id)
+                        ).encode(),
+                        MessageKind.BACKLOG_ANNOUNCEMENT,
+                        reader.channel,
+                        backlog_buffers=backlog,
+                    )
                 if reader.subpartition is not None and reader.subpartition.is_data_available:
                     reader.note_starved(now_ns=now_ns)
 
@@ -207,7 +205,8 @@ class PartitionRequestServerHandler:
         """Remove all readers, and cancel waiting requests."""
         for reader in list(self._queue.readers.values()):
             self.release(reader)
-        self.requests.cancel_all()
+        for receiver_id in list(self.requests.waiting):
+            self.requests.cancel(receiver_id)
         self.notified = []
 
     def _create_reader(
@@ -222,16 +221,6 @@ class PartitionRequestServerHandler:
     def _notify(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         self.notified.append(reader)
 
-    def _announce_backlog(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
-        backlog = reader.needs_backlog_announcement()
-        if backlog:
-            self._control.send(
-                BacklogAnnouncement(backlog, InputChannelID(reader.receiver_id)).encode(),
-                MessageKind.BACKLOG_ANNOUNCEMENT,
-                reader.channel,
-                backlog_buffers=backlog,
-            )
-
     def _reader(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:
         """The reader of a message that requires one; if there is none, the error is fatal for the
         connection. A message that crossed the failure of its producer is ignored.
@@ -243,26 +232,17 @@ class PartitionRequestServerHandler:
             self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text, None)
         return reader
 
-    def _handle_credit(self, message: AddCredit) -> None:
+    def _handle_credit(self, message: messages.AddCredit) -> None:
         self.add_credit(message.credit, message.receiver_id)
 
-    def _refuse_credit(self, credit: int, receiver_id: bytes) -> None:
-        self._peer.count_request(receiver_id)
-        self._peer.send_error(
-            ILLEGAL_STATE_EXCEPTION,
-            f"an AddCredit of {credit} for {receiver_id.hex()}, but this task manager sends"
-            " without credit (flow control tcp)",
-            None,
-        )
-
-    def _open_channel(self, message: PartitionRequest) -> None:
+    def _open_channel(self, message: messages.PartitionRequest) -> None:
         if self._adopt is not None:
             self._adopt(
                 message.partition_id, message.queue_index_set.start_index, message.receiver_id
             )
         self.requests.open(message)
 
-    def _resume_consumption(self, message: ResumeConsumption) -> None:
+    def _resume_consumption(self, message: messages.ResumeConsumption) -> None:
         reader = self._reader(message.receiver_id)
         if reader is None:
             return
@@ -274,14 +254,14 @@ class PartitionRequestServerHandler:
             return
         self.notified.append(reader)
 
-    def _acknowledge(self, message: AckAllUserRecordsProcessed) -> None:
+    def _acknowledge(self, message: messages.AckAllUserRecordsProcessed) -> None:
         reader = self._reader(message.receiver_id)
         if reader is not None:
             self._note(MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, reader.channel)
             assert reader.subpartition is not None
             reader.subpartition.acknowledge_all_data_processed()
 
-    def _cancel(self, message: CancelPartitionRequest) -> None:
+    def _cancel(self, message: messages.CancelPartitionRequest) -> None:
         receiver_id = message.receiver_id
         if receiver_id not in self._queue.readers:
             self._peer.count_request(receiver_id)
@@ -293,21 +273,21 @@ class PartitionRequestServerHandler:
         else:
             self.requests.cancel(receiver_id)
 
-    def _close(self, _message: CloseRequest) -> None:
+    def _close(self, _message: messages.CloseRequest) -> None:
         self._note(MessageKind.CLOSE_REQUEST, -1)
         self.release_all()
         self.is_closing = True
 
-    def _set_buffer_size(self, message: NewBufferSize) -> None:
+    def _set_buffer_size(self, message: messages.NewBufferSize) -> None:
         reader = self._queue.readers.get(message.receiver_id)
         if reader is not None and reader.subpartition is not None:
             self._note(MessageKind.NEW_BUFFER_SIZE, reader.channel, message.buffer_size)
             reader.subpartition.notify_new_buffer_size(message.buffer_size)
 
-    def _ignore(self, _message: SegmentId) -> None:
+    def _ignore(self, _message: messages.SegmentId) -> None:
         """Do nothing: used by hybrid shuffle only; all other partitions ignore it, as in Flink."""
 
-    def _publish_task_event(self, message: TaskEventRequest) -> None:
+    def _publish_task_event(self, message: messages.TaskEventRequest) -> None:
         """Pass an event to the task that writes the sender's partition.
 
         Differs from Flink, which accepts events from anyone: an event for a partition that the

@@ -110,7 +110,6 @@ class SortMergeResultPartition(ResultPartition):
 
     @property
     def holds_data(self) -> bool:
-        """Whether it holds data that is not written yet."""
         return self._data_buffer is not None
 
     @property
@@ -265,11 +264,8 @@ class SortMergeResultPartition(ResultPartition):
 
 class BoundedBlockingResultPartition(BufferWritingResultPartition):
     """A partition that is read any number of times, once it is complete (Flink:
-    BoundedBlockingResultPartition). The scheduler releases it.
-
-    Args:
-        data: data store of each subpartition.
-        codec: of its data buffers; a buffer that does not shrink is stored uncompressed.
+    BoundedBlockingResultPartition), with a data store of each subpartition. The scheduler releases
+    it.
     """
 
     def __init__(

@@ -35,10 +35,6 @@ _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 _TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
 
 
-def _nobody_counts(_index: int) -> None:
-    """Do nothing: for a subpartition whose partition does not count users."""
-
-
 class PipelinedSubpartition:
     """Queue of buffers and events for one reader (Flink: PipelinedSubpartition)."""
 
@@ -61,7 +57,7 @@ class PipelinedSubpartition:
         self._priority_elements = 0
         self._sequence_number = 0
         self._listener: BufferAvailabilityListener | None = None
-        self.on_consumed: Callable[[int], None] = _nobody_counts
+        self.on_consumed: Callable[[int], None] = lambda _index: None
 
     @property
     def queued_elements(self) -> int:
@@ -97,12 +93,10 @@ class PipelinedSubpartition:
 
     @property
     def is_consumed(self) -> bool:
-        """Whether its only reader is done."""
         return self.is_released
 
     def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
-        """Attach the only reader. It must check by itself whether there is data already.
-
+        """Attach the only reader, which must check by itself whether there is data already.
         Returns: the view to poll: the subpartition itself.
         """
         if self.is_released:
@@ -116,10 +110,8 @@ class PipelinedSubpartition:
         return self
 
     def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
-        """Append a buffer or event.
-
-        Returns: the buffer size in bytes that the consumer wants; -1 if the subpartition takes no
-        more.
+        """Append a buffer or event. Returns: the buffer size in bytes that the consumer wants; -1
+        if the subpartition takes no more.
         """
         if self.is_finished or self.is_released:
             consumer.close()

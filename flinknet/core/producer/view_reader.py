@@ -217,7 +217,6 @@ class CreditBasedSequenceNumberingViewReader:
         return run
 
     def add_credit(self, credit: int, *, now_ns: int) -> None:
-        """Add credit announced by the receiver."""
         self.credits_available += credit
         if self.starved_since_ns >= 0:
             self.starved_ns += now_ns - self.starved_since_ns
@@ -229,7 +228,6 @@ class CreditBasedSequenceNumberingViewReader:
             self.starved_since_ns = now_ns
 
     def starved_until(self, now_ns: int) -> int:
-        """Total time in ns that data has waited for credit."""
         if self.starved_since_ns < 0:
             return self.starved_ns
         return self.starved_ns + now_ns - self.starved_since_ns
@@ -260,11 +258,8 @@ class CreditBasedSequenceNumberingViewReader:
 
 
 class PartitionRequestQueue:
-    """Round robin by buffer over the available readers (Flink: PartitionRequestQueue).
-
-    Attributes:
-        readers: all open readers, by receiver id.
-        available: the FIFO.
+    """Round robin by buffer over the available readers (Flink: PartitionRequestQueue); `readers`
+    are all open ones, by receiver id.
     """
 
     def __init__(self) -> None:
@@ -272,7 +267,6 @@ class PartitionRequestQueue:
         self.available: deque[CreditBasedSequenceNumberingViewReader] = deque()
 
     def add(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
-        """Add a reader."""
         self.readers[reader.receiver_id] = reader
 
     def enqueue(self, reader: CreditBasedSequenceNumberingViewReader) -> bool:

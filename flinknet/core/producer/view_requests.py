@@ -42,11 +42,6 @@ _ERROR_RESPONSE = int(MessageKind.ERROR_RESPONSE)
 class PeerTrust:
     """Counts a peer's requests outside the run, and answers with errors.
 
-    Args:
-        decoder: of the peer's messages.
-        control: takes the errors.
-        channel_of: index of each channel in the run, by receiver id.
-
     Attributes:
         is_of_run: whether it has requested something of the run.
         strange_requests: number of messages for unknown receivers.
@@ -59,7 +54,7 @@ class PeerTrust:
         self._decoder = decoder
         self._control = control
         self._channel_of = channel_of
-        self._unsent_errors_bytes = 0
+        self.unsent_errors_bytes = 0
         self.is_of_run = False
         self.is_read = True
         self.strange_requests = 0
@@ -74,9 +69,8 @@ class PeerTrust:
         self._decoder.frame_bytes_max = FRAME_BYTES_MAX
 
     def count_request(self, receiver_id: bytes) -> None:
-        """Count a message if its receiver is unknown.
-
-        Raises: RemoteProtocolError if there were too many.
+        """Count a message if its receiver is unknown. Raises: RemoteProtocolError if there were too
+        many.
         """
         if receiver_id in self._channel_of:
             return
@@ -91,23 +85,14 @@ class PeerTrust:
         receiver = InputChannelID(receiver_id) if receiver_id is not None else None
         answer = ErrorResponse(JavaThrowable(class_name, text), receiver).encode()
         self._control.send(answer, _ERROR_RESPONSE, self.channel_of(receiver_id))
-        self._unsent_errors_bytes += len(answer)
-        if self._unsent_errors_bytes > UNSENT_ERRORS_BYTES_MAX:
+        self.unsent_errors_bytes += len(answer)
+        if self.unsent_errors_bytes > UNSENT_ERRORS_BYTES_MAX:
             self.is_read = False
-
-    def handle_answers_sent(self) -> None:
-        """Note that the driver has sent all waiting answers."""
-        self._unsent_errors_bytes = 0
 
     @property
     def may_resume_reading(self) -> bool:
         """Whether it was not read, but has since read its answers."""
-        return not self.is_read and not self._unsent_errors_bytes
-
-    def resume_reading(self) -> None:
-        """Read the peer again, if it has read its answers."""
-        if not self._unsent_errors_bytes:
-            self.is_read = True
+        return not self.is_read and not self.unsent_errors_bytes
 
 
 _RECEIVED = int(TracePoint.RECEIVED)
@@ -123,13 +108,13 @@ class ViewRequests:
     NettyPartitionRequestListener).
 
     Args:
-        queue: takes the readers.
         create_reader: creates the reader of a receiver, given its channel and initial credit.
         fail: closes the connection: an awaited partition cannot be read.
         timeout_ns: how long a request for an unknown partition waits (Flink checks once per
             timeout, so requests wait between one and two of them; here exactly one).
 
     Attributes:
+        waiting: deadline and partition of each request that waits, by receiver.
         opened_readers: all attached readers and the latest ended ones, in the order of requests.
     """
 
@@ -151,13 +136,8 @@ class ViewRequests:
         self._create_reader = create_reader
         self._fail = fail
         self._timeout_ns = timeout_ns
-        self._waiting: OrderedDict[bytes, tuple[int, ResultPartitionID]] = OrderedDict()
+        self.waiting: OrderedDict[bytes, tuple[int, ResultPartitionID]] = OrderedDict()
         self.opened_readers: list[CreditBasedSequenceNumberingViewReader] = []
-
-    @property
-    def waiting(self) -> int:
-        """Number of requests that wait for their partition."""
-        return len(self._waiting)
 
     def open(self, message: PartitionRequest) -> None:
         """Handle a request: attach a reader, refuse it, or wait for the partition."""
@@ -166,8 +146,16 @@ class ViewRequests:
         channel = peer.channel_of(receiver_id)
         reader = self._create_reader(receiver_id, channel, message.credit)
         partition = self._partitions.find(message.partition_id)
-        refusal = self._objection_to(message)
-        if refusal is None and partition is not None:
+        refusal: tuple[str, str] | None = None  # exception class and text
+        if receiver_id in self._queue.readers or receiver_id in self.waiting:
+            text = f"receiver {receiver_id.hex()} has requested a subpartition already"
+            refusal = ILLEGAL_STATE_EXCEPTION, text
+        elif message.credit < 0:
+            refusal = ILLEGAL_ARGUMENT_EXCEPTION, f"negative credit {message.credit}"
+        elif self._partitions.is_waited_for(message.partition_id, receiver_id):
+            text = f"receiver {receiver_id.hex()} waits for it over another connection"
+            refusal = ILLEGAL_STATE_EXCEPTION, text
+        elif partition is not None:
             refusal = self._attach(reader, indices, partition)
         is_refused = refusal is not None
         control.note(
@@ -186,50 +174,31 @@ class ViewRequests:
             peer.admit()
         if partition is None:
             due_ns = control.now_ns + self._timeout_ns
-            self._waiting[receiver_id] = (due_ns, message.partition_id)
+            self.waiting[receiver_id] = (due_ns, message.partition_id)
             listener = PartitionRequestListener(
                 partial(self._serve, reader, indices), partial(self._refuse, receiver_id)
             )
             self._partitions.wait_for(message.partition_id, receiver_id, listener)
 
     def cancel(self, receiver_id: bytes) -> None:
-        """Cancel a waiting request."""
-        if receiver_id in self._waiting:
-            _, partition_id = self._waiting.pop(receiver_id)
+        if receiver_id in self.waiting:
+            _, partition_id = self.waiting.pop(receiver_id)
             self._partitions.stop_waiting(partition_id, receiver_id)
 
-    def cancel_all(self) -> None:
-        """Cancel all waiting requests."""
-        for receiver_id in list(self._waiting):
-            self.cancel(receiver_id)
-
     def next_deadline_ns(self) -> int | None:
-        """When the oldest request times out."""
-        for due_ns, _ in self._waiting.values():  # the oldest is first
+        for due_ns, _ in self.waiting.values():  # the oldest is first
             return due_ns
         return None
 
     def handle_deadline(self, *, now_ns: int) -> None:
         """Refuse requests that have waited too long for their partition."""
-        while self._waiting:
-            receiver_id = next(iter(self._waiting))
-            due_ns, partition_id = self._waiting[receiver_id]
+        while self.waiting:
+            receiver_id = next(iter(self.waiting))
+            due_ns, partition_id = self.waiting[receiver_id]
             if now_ns < due_ns:
                 break
             self._partitions.stop_waiting(partition_id, receiver_id)
             self._refuse(receiver_id)
-
-    def _objection_to(self, message: PartitionRequest) -> tuple[str, str] | None:
-        """Why a request is refused, whatever its partition: exception class and text."""
-        if message.receiver_id in self._queue.readers or message.receiver_id in self._waiting:
-            text = f"receiver {message.receiver_id.hex()} has requested a subpartition already"
-            return ILLEGAL_STATE_EXCEPTION, text
-        if message.credit < 0:
-            return ILLEGAL_ARGUMENT_EXCEPTION, f"negative credit {message.credit}"
-        if self._partitions.is_waited_for(message.partition_id, message.receiver_id):
-            text = f"receiver {message.receiver_id.hex()} waits for it over another connection"
-            return ILLEGAL_STATE_EXCEPTION, text
-        return None
 
     def _attach(
         self,
@@ -237,7 +206,8 @@ class ViewRequests:
         indices: ResultSubpartitionIndexSet,
         partition: ResultPartition,
     ) -> tuple[str, str] | None:
-        """Attach a reader to its subpartitions. Returns: why not, as `_objection_to`."""
+        """Attach a reader to its subpartitions. Returns: why not: exception class and
+        text."""
         try:
             reader.attach(partition, indices.start_index, indices.end_index)
         except (IndexError, RuntimeError) as error:
@@ -270,7 +240,7 @@ class ViewRequests:
         partition: ResultPartition,
     ) -> None:
         """Attach the reader of a waiting request: its partition is registered."""
-        if self._waiting.pop(reader.receiver_id, None) is None:
+        if self.waiting.pop(reader.receiver_id, None) is None:
             return  # the connection failed while an earlier request was served
         try:
             refusal = self._attach(reader, indices, partition)
@@ -282,7 +252,7 @@ class ViewRequests:
 
     def _refuse(self, receiver_id: bytes) -> None:
         """Refuse a waiting request: its partition was never registered."""
-        _, partition_id = self._waiting.pop(receiver_id)
+        _, partition_id = self.waiting.pop(receiver_id)
         self._peer.send_error(
             PARTITION_NOT_FOUND_EXCEPTION, f"Partition {partition_id} not found.", receiver_id
         )

@@ -63,7 +63,6 @@ class BufferResponse:
 
     @property
     def buffer_size(self) -> int:
-        """Bytes of the payload."""
         return len(self.buffer)
 
     def pieces(self) -> list[bytes]:
@@ -94,9 +93,8 @@ class BufferResponse:
 
     @classmethod
     def decode(cls, body: Bytes, layout: str = "2.x") -> Self:
-        """Decode a body, after the frame header.
-
-        Raises: FrameCorruptedError if it is truncated or a Flink consumer would reject it.
+        """Decode a body, after the frame header. Raises: FrameCorruptedError if it is truncated or
+        a Flink consumer would reject it.
         """
         chosen = LAYOUTS[layout]
         needed_bytes = body_bytes(body, chosen)
@@ -145,14 +143,12 @@ INDEX_ENTRY_BYTES: Final = _INDEX_ENTRY.size
 
 
 def encode_stored_header(*, is_event: bool, is_compressed: bool, size_bytes: int) -> bytes:
-    """Encode the header of a buffer or event."""
     return _HEADER.pack(is_event, is_compressed, size_bytes)
 
 
 def decode_stored_header(header: bytes | memoryview) -> tuple[bool, bool, int]:
-    """Decode a header: whether it is an event, whether it is compressed, and the size in bytes.
-
-    Raises: FrameCorruptedError.
+    """Whether it is an event, whether it is compressed, and the size in bytes. Raises:
+    FrameCorruptedError.
     """
     if len(header) != STORED_HEADER_BYTES:
         raise FrameCorruptedError(f"a stored buffer's header of {len(header)} bytes")
@@ -165,15 +161,11 @@ def decode_stored_header(header: bytes | memoryview) -> tuple[bool, bool, int]:
 
 
 def encode_index_entry(offset: int, size_bytes: int) -> bytes:
-    """Encode the position of a subpartition's part of a region."""
     return _INDEX_ENTRY.pack(offset, size_bytes)
 
 
 def decode_index_entry(entry: bytes | memoryview) -> tuple[int, int]:
-    """Decode offset and bytes of a subpartition's part of a region.
-
-    Raises: FrameCorruptedError.
-    """
+    """Offset and bytes of a subpartition's part of a region. Raises: FrameCorruptedError."""
     if len(entry) != INDEX_ENTRY_BYTES:
         raise FrameCorruptedError(f"an index entry of {len(entry)} bytes")
     offset, size_bytes = _INDEX_ENTRY.unpack(entry)

@@ -335,7 +335,6 @@ def _encode_utf(text: str) -> bytes:
 
 
 def _decode_utf(data: bytes, at: int) -> tuple[str, int]:
-    """The text at `at` and the offset after it."""
     (length,) = _U16.unpack_from(data, at)
     start = at + _U16.size
     if length > len(data) - start:

@@ -121,10 +121,8 @@ class FrameDecoder:
 
 
 class LayoutDetectingDecoder:
-    """Decodes like ResponseDecoder, once it has detected the layout.
-
-    Attributes:
-        layout: name of the layout; None until the first BufferResponse.
+    """Decodes like ResponseDecoder, once it has detected the layout, which is None until the first
+    BufferResponse.
     """
 
     def __init__(self, sink: ResponseSink) -> None:
@@ -140,7 +138,6 @@ class LayoutDetectingDecoder:
         return self._hot.memory_to_fill() if self._hot is not None else ()
 
     def memory_filled(self, count: int) -> None:
-        """See ResponseDecoder."""
         assert self._hot is not None
         self._hot.memory_filled(count)
 
@@ -258,5 +255,4 @@ def is_usual(length: int, message_id: int) -> bool:
 
 
 def peek_sizes(view: Bytes, offset: int, count: int) -> tuple[int, ...]:
-    """The sizes of partial buffers."""
     return struct.unpack_from(f">{count}i", view, offset)

@@ -21,7 +21,6 @@ from flinknet.errors import FrameCorruptedError, LocalProtocolError
 
 
 def encode_modified_utf8(text: str) -> bytes:
-    """Encode `text`, without a length."""
     if text.isascii() and "\0" not in text:
         return text.encode("ascii")
     utf16 = text.encode("utf-16-be", "surrogatepass")
@@ -32,10 +31,7 @@ def encode_modified_utf8(text: str) -> bytes:
 
 
 def decode_modified_utf8(data: bytes) -> str:
-    """Decode `data`.
-
-    Raises: FrameCorruptedError for bytes that are not modified UTF-8.
-    """
+    """Raises: FrameCorruptedError for bytes that are not modified UTF-8."""
     try:
         if data.isascii():
             return data.decode("ascii")

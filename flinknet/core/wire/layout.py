@@ -88,7 +88,6 @@ class Layout:
         has_partial_buffers: whether the header counts partial buffers, whose sizes precede the
             payload.
         data_type_max: the largest ordinal of Buffer.DataType.
-        read: reads both headers at an offset with at least `header_bytes` bytes.
     """
 
     def __init__(self, name: str, whole: struct.Struct, data_type_max: int) -> None:
@@ -280,5 +279,4 @@ def decode_add_credits(view: memoryview) -> list[tuple[int, bytes]] | None:
 
 
 def encode_add_credit(receiver_id: bytes, credit: int) -> bytes:
-    """Encode the frame of an AddCredit, for the hot path."""
     return _pack_add_credit(29, _ADD_CREDIT_MAGIC_AND_ID, credit, receiver_id)

@@ -56,9 +56,8 @@ class ErrorResponse:
     DIRECTION: ClassVar[Direction] = Direction.PRODUCER_TO_CONSUMER
 
     def encode(self) -> bytes:
-        """Encode class and message, without causes and stack trace.
-
-        Raises: LocalProtocolError for an exception class that we cannot write.
+        """Encode class and message, without causes and stack trace. Raises: LocalProtocolError for
+        an exception class that we cannot write.
         """
         stream = encode_throwable(self.cause.class_name, self.cause.message)
         if self.receiver_id is None:
@@ -147,11 +146,7 @@ class TaskEventRequest:
 
 @dataclass(frozen=True, slots=True)
 class _PackedMessage:
-    """Base of messages that consist of fields of fixed sizes.
-
-    Attributes:
-        POSITIVE: name of the field that must be positive, if there is one.
-    """
+    """Base of messages of fields of fixed sizes, one of which may have to be positive."""
 
     ID: ClassVar[int]
     DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER

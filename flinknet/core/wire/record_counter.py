@@ -44,13 +44,8 @@ for _tag, (_least, _most) in _BYTES_BY_TAG.items():
 
 
 class _Chain(NamedTuple):
-    """A chain up to where its next element is to start.
-
-    Attributes:
-        elements: number of them.
-        ends: buffers that ended with one.
-        since: the number of the buffer with the first of them.
-        is_record: whether the last one is a record.
+    """A chain of elements up to where its next one is to start: their number, the buffers that
+    ended with one, the number of the buffer with the first, and whether the last is a record.
     """
 
     elements: int
@@ -60,12 +55,8 @@ class _Chain(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """Where the next element starts, at the end of a buffer.
-
-    Attributes:
-        left: bytes of the current element that are to come.
-        prefix: bytes of the next element that have come.
-        is_record: whether the current element is a record.
+    """Where the next element starts, at the end of a buffer: bytes of the current element that are
+    to come, bytes of the next one that have come, and whether the current one is a record.
     """
 
     left: int

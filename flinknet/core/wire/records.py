@@ -171,10 +171,7 @@ def encode_record(element: StreamElement) -> bytes:
 
 
 def decode_element(element: Bytes) -> StreamElement:
-    """Decode one element, without its length prefix.
-
-    Raises: FrameCorruptedError if it is invalid.
-    """
+    """Decode one element, without its length prefix. Raises: FrameCorruptedError."""
     element = bytes(element)
     if not element or element[0] not in ELEMENT_CLASSES:
         raise FrameCorruptedError(f"no stream element starts with {element[:1].hex() or 'nothing'}")
@@ -228,7 +225,6 @@ class RecordTimes:
         self.begin()
 
     def begin(self, passes: int = 0) -> None:
-        """Begin a buffer, and forget the times in the one before."""
         self._watermark = self._marker = NO_TIME
         self._samples: list[int] = []
         self._stride, self.until, self.passes = 1, 0, passes

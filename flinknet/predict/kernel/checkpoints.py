@@ -193,7 +193,7 @@ def _trigger(m: Exchange, sink: Sink, now: int) -> None:
 
 
 def _count_overtaken(m: Exchange, channel: Channel, until: int) -> None:
-    """InFlightData.receive_barrier: what a channel's task has read since the checkpoint was taken,
+    """CheckpointedInput: what a channel's task has read since the checkpoint was taken,
     and what waits for it before a message."""
     if not channel.is_counted:
         return

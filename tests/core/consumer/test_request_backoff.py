@@ -7,7 +7,7 @@ import pytest
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
 from flinknet.core.consumer.partition_requests import RequestBackoff, RequestBackoffPolicy
-from flinknet.core.wire.messages import PartitionRequest
+from flinknet.core.wire.messages import Message, PartitionRequest
 from flinknet.errors import PartitionNotFoundError
 from tests.pair import (
     OTHER_RECEIVER,
@@ -166,11 +166,8 @@ class RecordingClient:
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         self.calls.append(f"credit {channel.take_unannounced_credit()}")
 
-    def resume_consumption(self, channel: RemoteInputChannel) -> None:
-        self.calls.append("resume")
-
-    def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
-        self.calls.append("acknowledge")
+    def send(self, channel: RemoteInputChannel, message: Message, **_: int | None) -> None:
+        self.calls.append(type(message).__name__)
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
         self.calls.append("cancel and remove")
@@ -205,8 +202,8 @@ def test_a_channel_is_added_first_and_removed_last() -> None:
     assert client.calls == [
         "add and request",
         "credit 3",
-        "resume",
-        "acknowledge",
+        "ResumeConsumption",
+        "AckAllUserRecordsProcessed",
         "cancel and remove",
     ]
     assert client.channels == set()
