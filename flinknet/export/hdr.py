@@ -72,12 +72,7 @@ def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: N
 
 @dataclass(frozen=True, slots=True)
 class RunLatencies:
-    """Latencies of the records of a run, as numbers of records by latency.
-
-    Attributes:
-        tag: name of the run in the log.
-        duration_ns: length of the measured part.
-    """
+    """Latencies of the records of a run, as numbers of records by latency, with a tag."""
 
     tag: str
     duration_ns: int

@@ -73,15 +73,11 @@ def select(
     from_ns: int | None = None,
     to_ns: int | None = None,
 ) -> Selection:
-    """Select some channels and some time of a run.
-
-    Args:
-        channels: indexes; None for all.
-        from_ns: start, counted from the start of the measured part; None for the first event.
-        to_ns: end, counted in the same way; None for the last event.
+    """Select some channels and some time of a run, counted from the start of the measured part;
+    None: all of them, from the first event, to the last one.
 
     Raises: ConfigError for an unknown channel or a time without events, TraceFormatError if the run
-        has no event.
+    has no event.
     """
     known: set[int] = set()
     spans: list[tuple[int, int]] = []

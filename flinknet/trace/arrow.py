@@ -69,14 +69,7 @@ EVENT_SCHEMA = pa.schema(
 def event_array(
     name: str, rows: EventColumns, process: str, connections: Mapping[int, str]
 ) -> pa.Array:
-    """One column of a batch of events.
-
-    Args:
-        name: name in the schema.
-        rows: the file's columns needed for it.
-        process: process that recorded the events.
-        connections: connection name of each channel.
-    """
+    """One column of a batch of events, from the columns of the file that it needs."""
     if name == "process":
         return pa.repeat(pa.scalar(process), len(next(iter(rows.values()))))
     if name == "connection":

@@ -48,10 +48,7 @@ _DECOMPRESSORS: list[zstandard.ZstdDecompressor] = []
 
 @dataclass(frozen=True, slots=True)
 class EncodedColumn:
-    """An encoded column.
-
-    Value (or difference) i is `low` + the i-th stored integer.
-    """
+    """An encoded column: value (or difference) i is `low` + the i-th stored integer."""
 
     is_differences: bool
     width_bytes: int  # of a stored integer; 0 if all values are equal
@@ -67,10 +64,8 @@ def encode_column(
     is_differences: bool,
     low: int | None = None,
 ) -> Generator[None, None, EncodedColumn]:
-    """Encode a column of at least one row, in steps (see `blocks.encode_events`).
-
-    Args:
-        low: a number that is not higher than any value; None: the lowest of them.
+    """Encode a column of at least one row, in steps (see `encode_events`). `low` is not higher than
+    any value; None: the lowest of them.
     """
     first = 0
     if is_differences:
@@ -120,7 +115,6 @@ def decode_column(column: EncodedColumn, count: int, numpy_type: str) -> IntArra
 
 
 def _stored(column: EncodedColumn, count: int) -> IntArray:
-    """The stored integers of a column."""
     width_bytes = column.width_bytes
     if width_bytes == 0:
         return np.zeros(count, dtype=np.uint8)
@@ -308,9 +302,8 @@ def column_ranges(header: format.BlockHeader, directory: bytes) -> dict[str, Col
 
 
 def check_block(header: format.BlockHeader, body: bytes, offset: int) -> format.BlockEntry:
-    """The index entry of the block at `offset`, after checking all checksums of its body.
-
-    Raises: TraceFormatError.
+    """The index entry of the block at `offset`, after checking all checksums of its body. Raises:
+    TraceFormatError.
     """
     directory = body[: header.directory_bytes]
     format.check_directory(header, directory)
@@ -331,10 +324,7 @@ def block_entry(header: format.BlockHeader, directory: bytes, offset: int) -> fo
 
 
 def decode_range(column: ColumnRange, frame: bytes, count: int) -> IntArray:
-    """Decode the column in `frame`.
-
-    Raises: TraceFormatError if any byte is wrong.
-    """
+    """Decode the column in `frame`. Raises: TraceFormatError if any byte is wrong."""
     _check_frame(column, frame)
     values = decode_column(EncodedColumn(*column[4:], frame), count, _NUMPY_TYPES[column.name])
     if column.name in TIME_NAMES:
@@ -348,10 +338,7 @@ def _check_frame(column: ColumnRange, frame: bytes) -> None:
 
 
 def selected(columns: Iterable[str] | None) -> tuple[str, ...]:
-    """The names of the requested columns; all of the schema for None.
-
-    Raises: TraceFormatError for an unknown column.
-    """
+    """The names of the requested columns; all of the schema for None. Raises: TraceFormatError."""
     if columns is None:
         return tuple(name for name, _ in ROW_DTYPE)
     names = tuple(columns)

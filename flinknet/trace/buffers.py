@@ -49,12 +49,8 @@ def read_channel(
     from_ns: int | None,
     to_ns: int | None,
 ) -> EventColumns:
-    """The events of a channel in the files of a run, by instant.
-
-    Args:
-        columns: names, including `at_ns`.
-        from_ns: first instant; None for no bound.
-        to_ns: instant after the last one; None for no bound.
+    """The events of a channel in the files of a run, by instant, in [from_ns, to_ns), where None is
+    no bound. `columns` include `at_ns`.
     """
     parts: dict[str, list[IntArray]] = {name: [] for name in columns}
     for file in files:
@@ -120,7 +116,6 @@ def events_at(
 def data_at(
     events: EventColumns | SortedEvents, point: int, columns: Sequence[str]
 ) -> EventColumns:
-    """Columns of the data buffers at a point."""
     rows = events_at(events, MessageKind.BUFFER_RESPONSE, point, (*columns, "data_type"))
     is_data = IS_DATA[rows.pop("data_type")]
     return rows if is_data.all() else _only(rows, np.flatnonzero(is_data))
@@ -129,10 +124,8 @@ def data_at(
 def data_at_all(
     events: EventColumns | SortedEvents, points: Sequence[int], columns: Sequence[Sequence[str]]
 ) -> list[EventColumns]:
-    """The data buffers known at every one of some points, by sequence number; columns per point.
-
-    Args:
-        columns: for each point, including `sequence_number`.
+    """The data buffers known at every one of some points, by sequence number; columns per point,
+    including `sequence_number`.
     """
     found = [
         _by_number(data_at(events, point, names))
@@ -143,10 +136,8 @@ def data_at_all(
 
 
 def paired_buffers(events: EventColumns | SortedEvents) -> ChannelBuffers:
-    """Pair the events of a channel buffer by buffer.
-
-    A buffer that is missing at one of its three points (in flight when the recording ended) is left
-    out.
+    """Pair the events of a channel buffer by buffer. A buffer that is missing at one of its three
+    points (in flight when the recording ended) is left out.
     """
     points = (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED)
     columns = (_SENT_COLUMNS, _RECEIVED_COLUMNS, _RECEIVED_COLUMNS)
@@ -193,7 +184,6 @@ def _common(left: IntArray, right: IntArray) -> IntArray:
 
 
 def _of_numbers(rows: EventColumns, number: IntArray) -> EventColumns:
-    """Rows with some of the sequence numbers."""
     numbers = rows["sequence_number"]
     if len(numbers) == len(number):
         return rows

@@ -60,9 +60,8 @@ class Violations:
         return iter(sorted(self._by_kind.values(), key=lambda each: (each.channel, each.rule)))
 
     def add(self, rule: str, channels: IntArray, sentence: str, *details: IntArray) -> None:
-        """Add rows that break `rule`.
-
-        `sentence` is formatted with the details of a channel's first violation.
+        """Add rows that break `rule`. `sentence` is formatted with the details of a channel's first
+        one.
         """
         if not len(channels):
             return
@@ -93,9 +92,8 @@ def _previous(values: IntArray, where: IntArray, carried: npt.NDArray[np.int64])
 
 
 class SequenceCheck:
-    """Checks that sequence numbers of BufferResponses increase by one, at sender and receiver.
-
-    They are int32 on the wire and wrap around.
+    """Checks that sequence numbers of BufferResponses, which wrap around at 32 bits, increase by
+    one, at sender and receiver.
     """
 
     def __init__(self, channels: IntArray, violations: Violations) -> None:
@@ -112,7 +110,6 @@ class SequenceCheck:
             last[:] = _UNKNOWN
 
     def feed(self, block: EventColumns) -> None:
-        """Check one block."""
         for point, last in self._last.items():
             rows = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["point"] == point)
             channel, number = block["channel"][rows], block["sequence_number"][rows]
@@ -156,7 +153,6 @@ class CreditCheck:
         self._may_be_without_initial = ~self._is_without_initial
 
     def feed(self, block: EventColumns) -> None:
-        """Check one block."""
         kind, is_sent = block["kind"], block["point"] == TracePoint.SENT
         is_received = block["point"] == TracePoint.RECEIVED
         is_buffer_response = kind == MessageKind.BUFFER_RESPONSE
@@ -305,7 +301,6 @@ class DeliveryCheck:
         self._sent_without_channel: Counter[int] = Counter()
 
     def feed(self, block: EventColumns) -> None:
-        """Take the messages of one block."""
         prints = _fingerprints(block)
         spans = EventBlock(block).spans
         columns = spans.starts, spans.ends, spans.channel, spans.kind, spans.point
@@ -330,10 +325,8 @@ class DeliveryCheck:
         return sum(sent.values()), sum(received.values()), in_flight
 
     def compare(self, *, is_sent_complete: bool) -> Iterator[Violation]:
-        """Compare both sides of every channel for which both were recorded.
-
-        Args:
-            is_sent_complete: whether every sent message was recorded; if not, more may be received.
+        """Compare both sides of every channel for which both were recorded. If not every sent
+        message was recorded, more may be received.
         """
         spare = self._sent_without_channel.copy()
         for channel, kind, point in sorted(self._messages):

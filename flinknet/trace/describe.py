@@ -27,8 +27,6 @@ _KINDS = {each.value: each.name for each in MessageKind}
 
 @dataclass(frozen=True, slots=True)
 class FileDescription:
-    """One trace file."""
-
     file: str
     process: str
     pid: int
@@ -43,12 +41,8 @@ class FileDescription:
 
 @dataclass(frozen=True, slots=True)
 class EdgeDescription:
-    """One edge of a job; None for what the recording does not say.
-
-    Attributes:
-        number: from 1 in the direction of flow.
-        job: number of its job in the recording, from 1.
-        index: key of the edge in the manifest.
+    """One edge of a job, numbered from 1 in the direction of flow, with its job (from 1) and its
+    key in the manifest; None for what the recording does not say.
     """
 
     number: int
@@ -77,8 +71,6 @@ class ChannelDescription:
 
 @dataclass(frozen=True, slots=True)
 class RunDescription:
-    """One run."""
-
     path: str
     manifest: RunManifest | None
     files: tuple[FileDescription, ...]
@@ -95,7 +87,6 @@ class RunDescription:
     record_times: tuple[str, ...] = ()  # which times of stream elements are in the files
 
     def to_dict(self) -> dict[str, Any]:
-        """The description as JSON-ready plain data."""
         described = asdict(self)
         if self.metrics is None:
             del described["metrics"]
@@ -105,9 +96,8 @@ class RunDescription:
 
 
 def describe_run(run: Run) -> RunDescription:
-    """Describe a run from its indexes and the two narrow columns that identify events.
-
-    Raises: TraceError for a file that cannot be read, or was changed since the run.
+    """Describe a run from its indexes and the two narrow columns that identify events. Raises:
+    TraceError for a file that cannot be read, or was changed since the run.
     """
     metrics = None
     if run.manifest is not None:  # else the path is that of a file

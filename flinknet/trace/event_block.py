@@ -21,11 +21,7 @@ from .schema import TIME_NAMES
 
 
 def lazy_block(reader: TraceReader, index: int, channels: Sequence[int] = ()) -> EventBlock:
-    """A block whose columns are read on demand.
-
-    Args:
-        channels: channels of the requested rows; empty for all.
-    """
+    """A block whose columns are read on demand; with channels, only their rows."""
     held = reader.blocks()[index].channels
     is_own = np.isin(held["channel"], channels) if channels else np.ones(len(held), bool)
     stored = partial(reader.stored_columns, index)
@@ -47,16 +43,13 @@ class Spans:
     point: IntArray
 
     def of(self, kind: int, point: int) -> Spans:
-        """The ranges of one kind and point."""
         return self.only((self.kind == kind) & (self.point == point))
 
     def only(self, keep: npt.NDArray[Any]) -> Spans:
-        """The selected ranges."""
         own = self.starts, self.ends, self.channel, self.kind, self.point
         return Spans(*(each[keep] for each in own))
 
     def rows(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The rows of a column in these ranges."""
         parts = [
             values[start:end]
             for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)
@@ -65,7 +58,9 @@ class Spans:
 
 
 class EventBlock(dict[str, npt.NDArray[Any]]):
-    """Columns of a block by name. Frequent selections are computed once."""
+    """Columns of a block by name. Frequent selections are computed once. `read` returns a missing
+    column, `stored` the names of the columns in the file.
+    """
 
     def __init__(
         self,
@@ -73,12 +68,6 @@ class EventBlock(dict[str, npt.NDArray[Any]]):
         read: Callable[[str], npt.NDArray[Any]] | None = None,
         stored: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        """Create a block with some of its columns.
-
-        Args:
-            read: returns a missing column.
-            stored: returns the names of the columns in the file.
-        """
         self._stored = stored
         super().__init__(columns)
         self._read = read
@@ -98,7 +87,6 @@ class EventBlock(dict[str, npt.NDArray[Any]]):
 
     @property
     def spans(self) -> Spans:
-        """Ranges of rows with the same channel, kind and point."""
         if self._spans is None:
             columns = self["channel"], self["kind"], self["point"]
             is_new = np.zeros(len(columns[0]), bool)

@@ -145,7 +145,6 @@ class BlockHeader:
 
     @property
     def length_bytes(self) -> int:
-        """Length of the whole block."""
         return BLOCK_HEADER_BYTES + self.directory_bytes + self.data_bytes
 
 
@@ -164,13 +163,7 @@ class BlockEntry:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Adjacent blocks of a file.
-
-    Attributes:
-        number: number of the first one, among the file's blocks of events.
-        offset: offset of the first one.
-        length_bytes: total length.
-    """
+    """Adjacent blocks of a file, from block `number` among its blocks of events on."""
 
     number: int
     offset: int
@@ -194,9 +187,8 @@ def encode_file_header(description: dict[str, Any], version: int = WITHOUT_TIMES
 
 
 def file_header_bytes(prefix: bytes) -> int:
-    """Length of the whole header, from its first FILE_PREFIX_BYTES.
-
-    Raises: TraceFormatError for a file that is not a trace, or has an unsupported version.
+    """Length of the whole header, from its first FILE_PREFIX_BYTES. Raises: TraceFormatError for a
+    file that is not a trace, or has an unsupported version.
     """
     magic, version, text_bytes = _HEADER.unpack(prefix)
     if magic.startswith(CAPTURES):
@@ -218,7 +210,6 @@ def file_header_bytes(prefix: bytes) -> int:
 
 
 def decode_file_header(header: bytes) -> dict[str, Any]:
-    """Decode the description in a complete file header."""
     body, (crc,) = header[: -_CRC.size], _CRC.unpack(header[-_CRC.size :])
     if zlib.crc32(body) != crc:
         raise TraceFormatError("the checksum of the file header does not match: it is damaged")
@@ -236,7 +227,6 @@ def encode_block(
     first_ns: int = 0,
     last_ns: int = 0,
 ) -> bytes:
-    """Encode a whole block."""
     header = _BLOCK.pack(
         BLOCK_MARKER,
         block_type,
@@ -273,7 +263,6 @@ def check_directory(header: BlockHeader, directory: bytes) -> None:
 
 
 def encode_meta(description: dict[str, Any]) -> bytes:
-    """Encode a META block."""
     return encode_block(BlockType.META, _encode_json(description))
 
 
@@ -296,7 +285,6 @@ def missing_events(directory: bytes) -> int:
 
 def channel_entries(header: BlockHeader, directory: bytes) -> npt.NDArray[np.void]:
     """The channels in a block, from its checked directory; none unless it is a block of events.
-
     Raises: TraceFormatError if they do not add up to its events.
     """
     entries = np.frombuffer(directory, dtype=CHANNEL_ENTRY, count=header.channels)
@@ -325,9 +313,8 @@ def decode_footer(footer: bytes) -> int | None:
 
 
 def decode_trailer(header: BlockHeader, directory: bytes) -> Trailer:
-    """Decode the index, from the checked directory of a TRAILER block.
-
-    Raises: TraceFormatError if its parts are inconsistent.
+    """Decode the index, from the checked directory of a TRAILER block. Raises: TraceFormatError if
+    its parts are inconsistent.
     """
     if len(directory) < _TOTALS.size + header.count * TRAILER_ENTRY.itemsize:
         raise TraceFormatError("the index in its trailer is too short")

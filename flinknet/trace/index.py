@@ -40,7 +40,6 @@ class FileIndex:
         channels: CHANNEL_ENTRY, ascending by channel, with totals over all blocks.
         is_whole: whether the file ends with its trailer.
         dropped_events: events that could not be written; None if unknown.
-        index_bytes: bytes read for the index.
     """
 
     blocks: npt.NDArray[np.void]
@@ -57,7 +56,6 @@ class FileIndex:
 
     @property
     def events(self) -> int:
-        """Number of events in the file."""
         return int(self.blocks["count"].sum())
 
     def within(self, from_ns: int, to_ns: int) -> list[Extent]:
@@ -88,10 +86,7 @@ _kept: dict[TraceFile, tuple[Stamp, FileIndex]] = {}
 
 
 def file_index(file: TraceFile) -> FileIndex:
-    """The index of a file; the cached one if the file has not changed.
-
-    Raises: see TraceReader.
-    """
+    """The index of a file; the cached one if the file has not changed. Raises: see TraceReader."""
     try:
         stamp = stamp_of(file)
     except OSError:  # the reader reports the error
@@ -140,10 +135,7 @@ def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> FileIndex:
 
 
 def read_indexes(files: Sequence[TraceFile]) -> None:
-    """Cache the indexes of files in remote storage, concurrently; local files are read on demand.
-
-    Raises: see TraceReader.
-    """
+    """Cache the indexes of files in remote storage, concurrently; local ones are read on demand."""
     if files and not isinstance(path_of(files[0].path), Path):
         all_at(path_of(files[0].path), file_index, files)
 
@@ -194,7 +186,6 @@ def spans_of(files: Iterable[TraceFile]) -> dict[int, tuple[int, int, int]]:
 
 
 def _channels(entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:
-    """The channel entries of all blocks, merged per channel."""
     held = np.concatenate([entry.channels for entry in entries] or [np.zeros(0, CHANNEL_ENTRY)])
     channels, group = np.unique(held["channel"], return_inverse=True)
     found = np.zeros(len(channels), CHANNEL_ENTRY)

@@ -62,12 +62,10 @@ class Edge:
 
     @property
     def name(self) -> str:
-        """Displayed name of the edge."""
         return f"{self.source_name} → {self.target_name}"
 
     @property
     def title(self) -> str:
-        """Number and name of the edge."""
         return f"{self.number} {self.name}"
 
     def channel_name(self, channel: ChannelInfo) -> str | None:
@@ -169,11 +167,8 @@ def producer_of(partition: str) -> ExecutionAttemptID | None:
 
 
 def _by_ids(examples: Mapping[int, ChannelInfo], named: Sequence[Edge]) -> Iterator[Edge]:
-    """Edges without names, not numbered yet; those without ids belong to the first job.
-
-    Args:
-        examples: one channel of each edge, by index.
-        named: the other edges of the recording.
+    """Edges without names, of each of which there is a channel by its index, not numbered yet.
+    Those without ids belong to the first job after those of the named edges.
     """
     first = 1 + max((each.job for each in named), default=-1)
     jobs: dict[bytes, int] = {}
@@ -190,10 +185,8 @@ def _by_ids(examples: Mapping[int, ChannelInfo], named: Sequence[Edge]) -> Itera
 
 
 def _of_vertices(vertices: Mapping[int, bytes | None], job: int) -> Iterator[Edge]:
-    """The edges of one job, as far as ids show which vertex follows which.
-
-    Args:
-        vertices: the vertex that produces each edge, by index; None where that is unknown.
+    """The edges of one job, as far as ids show which vertex follows which. Each is produced by the
+    given vertex, or an unknown one (None).
     """
     known = [each for each in vertices.values() if each is not None]
     before = ancestors(known)

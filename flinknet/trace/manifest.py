@@ -69,12 +69,10 @@ class ProcessInfo:
     pid: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The process as JSON-ready plain data."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, value: Any) -> ProcessInfo:
-        """Decode `to_dict`'s result. Raises: TraceFormatError."""
         return _decode(cls, value, "process")
 
 
@@ -124,10 +122,8 @@ class ClockInfo:
 
 @dataclass(frozen=True, slots=True)
 class RunManifest:
-    """Everything about a run that is not in its events.
-
-    Attributes:
-        is_sealed: whether it was read with its seal, so that it is what its run left.
+    """Everything about a run that is not in its events. Read with its seal, it is what its run
+    left.
     """
 
     scenario: dict[str, Any]
@@ -158,11 +154,9 @@ class RunManifest:
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether the events are generated, not recorded."""
         return bool(self.host.get(SYNTHETIC))
 
     def of_edge(self, edge: int) -> RunManifest:
-        """The manifest restricted to one edge."""
         channels = tuple(channel for channel in self.channels if channel.edge == edge)
         return replace(self, channels=channels)
 
@@ -229,10 +223,7 @@ class RunManifest:
         return manifest
 
     def save(self, directory: Path) -> Path:
-        """Write `manifest.json` into the run directory, sealed and atomically.
-
-        Raises: TraceError, naming the path and the cause.
-        """
+        """Write `manifest.json` to the run directory, sealed and atomically. Raises: TraceError."""
         path = directory / MANIFEST_NAME
         value = replace(self, schema_version=SCHEMA_VERSION).to_dict()
         value["seal"] = checksum_of_document(value)
@@ -245,10 +236,7 @@ class RunManifest:
 
     @classmethod
     def load(cls, directory: AnyPath) -> RunManifest:
-        """Read the manifest of a run directory.
-
-        Raises: TraceFormatError, naming the path and the error.
-        """
+        """Read the manifest of a run directory. Raises: TraceFormatError."""
         manifest, fault = cls.load_with_fault(directory)
         if fault is not None:
             raise TraceFormatError(f"{directory / MANIFEST_NAME}: {fault}")
@@ -366,7 +354,6 @@ def _early_channels() -> Callable[[dict[str, Any]], Any]:
 
 
 def _document_of(channel: ChannelInfo) -> dict[str, Any]:
-    """A channel as in a manifest."""
     value = {name: getattr(channel, name) for name in _CHANNEL_TYPES}
     if not channel.edge:
         del value["edge"]

@@ -55,13 +55,12 @@ class MetricsDescription:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Metrics over time of one attempt of a task, or of one TaskManager: columns of equal length.
+    """Metrics over time of one attempt of a task, or of one TaskManager (no task): columns of equal
+    length, by Flink's names, with NaN where a line has no value.
 
     Attributes:
-        task: None for a TaskManager.
         task_manager: TaskManager of the task; None while it is not placed.
         job, vertex: their ids, if names of tasks are not unique; else None.
-        values: by Flink's names; NaN where a line has no value.
     """
 
     task: str | None
@@ -85,7 +84,6 @@ class Series:
         return increase * 1e9 / span_ns if span_ns > 0 and increase >= 0 else None
 
     def mean(self, name: str) -> float | None:
-        """Mean of a level; None without values."""
         column = self.values.get(name)
         known = None if column is None else column[~np.isnan(column)]
         return None if known is None or not len(known) else float(known.mean())
@@ -108,9 +106,7 @@ def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
 
 
 def describe_metrics(directory: AnyPath) -> MetricsDescription | None:
-    """Describe the metrics file of a run directory; None if there is none. Lines truncated by a
-    crash are skipped.
-    """
+    """Describe the metrics file of a run directory; None if there is none."""
     path = directory / METRICS_NAME
     if not path.is_file():
         return None

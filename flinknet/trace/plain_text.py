@@ -21,13 +21,9 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def read_json(text: str | bytes, made_of: ObjectHook | None = None) -> Any:
-    """Parse a JSON text.
-
-    Args:
-        made_of: is given each object.
-
-    Raises: ValueError for invalid JSON, or for text that cannot be printed: half a character, which
-        JSON can escape and UTF-8 cannot encode; RecursionError.
+    """Parse a JSON text, whose objects `made_of` may replace. Raises: ValueError for invalid JSON,
+    or for text that cannot be printed: half a character, which JSON can escape and UTF-8 cannot
+    encode; RecursionError.
     """
     document = json.loads(text, object_hook=made_of)
     if (b"\\u" if isinstance(text, bytes) else "\\u") in text:  # type: ignore[operator]
@@ -36,13 +32,8 @@ def read_json(text: str | bytes, made_of: ObjectHook | None = None) -> Any:
 
 
 def read_json_file(path: AnyPath, made_of: ObjectHook | None = None) -> Any:
-    """Parse a JSON file. Of an object with lists of a million items, only what is made of them is
-    held, never the text.
-
-    Args:
-        made_of: is given each object within the document.
-
-    Raises: OSError, StorageError, and as of `read_json`.
+    """Parse a JSON file, as `read_json`. Of an object with lists of a million items, only what is
+    made of them is held, never the text. Raises: OSError, StorageError, too.
     """
     with suppress(OSError, ValueError), path.open("rb") as file:  # as a whole it says what is wrong
         return _object_in(_Pieces(file, made_of))
@@ -50,10 +41,7 @@ def read_json_file(path: AnyPath, made_of: ObjectHook | None = None) -> Any:
 
 
 def read_document(path: AnyPath) -> dict[str, Any]:
-    """The object in a JSON file; empty if it cannot be read as one.
-
-    Raises: StorageError.
-    """
+    """The object in a JSON file; empty if it cannot be read as one. Raises: StorageError."""
     try:
         found = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

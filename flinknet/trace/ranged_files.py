@@ -32,7 +32,6 @@ class LocalFile:
         self.size_bytes = self._file.seek(0, 2)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Read bytes from an offset on."""
         descriptor, parts = self._file.fileno(), []
         while length and (part := os.pread(descriptor, length, offset)):
             parts.append(part)
@@ -57,12 +56,7 @@ class LocalFile:
 
 
 class RemoteFile:
-    """A file in a store; the ranges fetched last are cached.
-
-    Attributes:
-        fetched_bytes: number of bytes fetched so far.
-        requests: number of ranges fetched so far.
-    """
+    """A file in a store; the ranges fetched last are cached. It counts fetched bytes and ranges."""
 
     def __init__(self, path: StoragePath) -> None:
         """Raises: StorageError."""
@@ -85,7 +79,6 @@ class RemoteFile:
         return content[offset - start : max(end, offset) - start]
 
     def prepare(self, offset: int, length: int) -> None:
-        """Fetch a range, unless it is cached."""
         if self._range(offset, min(offset + length, self.size_bytes)) is None:
             self._fetched(offset, length)
 
@@ -94,7 +87,6 @@ class RemoteFile:
         return offset
 
     def close(self) -> None:
-        """Close it."""
         self._kept.clear()
         self._file.close()
 
@@ -131,10 +123,8 @@ WHAT_TO_DO = 'copy it back; if you edited it, set "seal" in manifest.json to nul
 def checksum_of_document(
     document: dict[str, Any], plain_of: Callable[[Any], Any] | None = None
 ) -> str:
-    """Checksum of JSON-ready plain data, independent of white space and key order.
-
-    Args:
-        plain_of: converts values that are not plain data.
+    """Checksum of JSON-ready plain data, independent of white space and key order. Other values are
+    converted by `plain_of`.
     """
     digest = hashlib.sha256()
     for piece in _pieces(document, plain_of):

@@ -98,12 +98,10 @@ class TraceReader:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file ends with its trailer."""
         return self.truncation is None
 
     def blocks(self) -> tuple[format.BlockEntry, ...]:
@@ -112,12 +110,10 @@ class TraceReader:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number of each block in the file."""
         stored = self._stored_numbers or range(len(self._stored))
         return stored if self._views is None else [stored[view.place] for view in self._views]
 
     def meta(self) -> tuple[dict[str, Any], ...]:
-        """The descriptions of the META blocks, in order."""
         with self._located():
             return tuple(
                 format.decode_meta(self._read_directory(entry)[1]) for entry in self._metas
@@ -186,13 +182,8 @@ class TraceReader:
         from_ns: int | None = None,
         to_ns: int | None = None,
     ) -> Iterator[EventColumns]:
-        """Columns of the requested events, block by block; other blocks are not read.
-
-        Args:
-            columns: names; None for all of the schema.
-            channels: channel indexes; None for all.
-            from_ns: first instant; None for no bound.
-            to_ns: instant after the last one; None for no bound.
+        """Columns of the requested events, block by block; other blocks are not read. None: all
+        columns of the schema, all channels, no bound of [from_ns, to_ns).
         """
         names = selected(columns)
         wanted = None if channels is None else np.array(sorted(channels), dtype=np.int64)
@@ -248,7 +239,6 @@ class TraceReader:
         return self._rows[1]
 
     def _ranges_of(self, place: int) -> dict[str, ColumnRange]:
-        """The columns of a block, by name."""
         if place not in self._ranges:
             header, directory = self._read_directory(self._stored[place])
             self._ranges = {place: column_ranges(header, directory)}
@@ -417,7 +407,6 @@ class TraceReader:
 
     @contextmanager
     def _at_block(self, index: int) -> Iterator[None]:
-        """Report errors as damage of this block."""
         try:
             yield
         except TraceDamagedError:
@@ -428,7 +417,6 @@ class TraceReader:
 
     @contextmanager
     def _located(self) -> Iterator[None]:
-        """Prefix errors with the path."""
         try:
             yield
         except _MALFORMED as error:

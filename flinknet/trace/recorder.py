@@ -99,10 +99,7 @@ class TraceRecorder:
         self._is_flush_due = self._offset > 0
 
     def step(self) -> bool:
-        """Continue to write, for some 0.1 ms.
-
-        Returns: whether there is more to do.
-        """
+        """Continue to write, for some 0.1 ms. Returns: whether there is more to do."""
         if self._encode_step():
             return True
         if self._is_flush_due and self._offset:
@@ -167,12 +164,7 @@ _NOBODY = 0
 
 
 class JobTrace:
-    """The events of one job: counted, and written if the job has a trace.
-
-    Args:
-        number: number of the job in its process, above 0.
-        writer: writer of the trace; None: no trace.
-    """
+    """The events of one job, by its number in the process: counted, and written to its trace."""
 
     def __init__(self, number: int, writer: EventWriter | None) -> None:
         self.number = number
@@ -189,10 +181,7 @@ class JobTrace:
             self._dropped_events += len(rows)
 
     def close(self) -> None:
-        """End the file.
-
-        Raises: TraceError if events were lost, with their number.
-        """
+        """End the file. Raises: TraceError if events were lost, with their number."""
         try:
             self.statistics.close(dropped_events=self._dropped_events)
         except TraceError as error:
@@ -213,14 +202,12 @@ class JobTraces:
         self._owner_of = np.zeros(1, np.int32)  # by channel
 
     def open(self, writer: EventWriter | None) -> JobTrace:
-        """Begin a job."""
         self._last_number += 1
         trace = JobTrace(self._last_number, writer)
         self._open[trace.number] = trace
         return trace
 
     def claim(self, trace: JobTrace, channels: Iterable[int]) -> None:
-        """Assign channels to a job."""
         known = list(channels)
         count = 1 + max(known, default=-1)
         trace.statistics.grow(count)
@@ -263,13 +250,11 @@ class MessageCounts(CountingWriter):
     """Counts messages by channel and passes them on.
 
     Arrays are indexed by channel; events without a channel are not counted. A consumer counts what
-    it received and the credit it announced; a producer what it sent and the credit it received.
-    Figures are up to date after the recorder is flushed.
+    it received and the credit it announced; a producer what it sent and the credit, initial and
+    added, that it accepted. Figures are up to date after the recorder is flushed.
 
     Attributes:
         data_types: buffers and events, by channel and data type.
-        buffer_bytes: payload of the data buffers.
-        credit: initial and added credit; at a producer, the credit it accepted.
         credit_messages: number of AddCredits.
         backlog_max: largest backlog; -1 before the first.
     """
@@ -286,7 +271,6 @@ class MessageCounts(CountingWriter):
         self.backlog_max = np.full(channels, -1, np.int64)
 
     def buffers(self, channel: int) -> int:
-        """Number of data buffers of a channel."""
         return int(self.data_types[channel, IS_DATA[: len(DataType)]].sum())
 
     def events(self, channel: int) -> dict[str, int]:
@@ -299,7 +283,6 @@ class MessageCounts(CountingWriter):
         }
 
     def count(self, rows: NDArray[np.void]) -> None:
-        """Add rows to the counts."""
         point, kind = rows["point"].copy(), rows["kind"].copy()
         is_known = rows["channel"] >= 0
         is_data_point = is_known & (point == self._data_point)

@@ -31,10 +31,8 @@ from .trace_file import LEFT_OUT, ChannelRange, TraceFile
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """A file of a recording that is not fully usable.
-
-    Attributes:
-        blocks: numbers of the damaged blocks; empty: nothing of the file is usable.
+    """A file of a recording, with the numbers of its damaged blocks; without any, nothing of it is
+    usable.
     """
 
     name: str
@@ -64,13 +62,11 @@ class Recording:
         return hash(self.path)
 
     def absolute(self) -> Recording:
-        """The same recording, with an absolute path."""
         return replace(self, path=str(path_of(self.path).absolute()))
 
     def open(self) -> Run:
-        """Open its run directory, without unusable files.
-
-        Raises: TraceFormatError if the files contradict its manifest.
+        """Open its run directory, without unusable files. Raises: TraceFormatError if the files
+        contradict its manifest.
         """
         unusable = {each.name for each in self.damaged if not each.blocks}
         run, faults = open_with_faults(path_of(self.path), left_out=unusable)
@@ -102,10 +98,8 @@ RunPlace = AnyPath | list[Recording] | tuple[Recording, ...]
 
 
 def open_recordings(place: RunPlace) -> Run:
-    """Open the run at a location; tasks that its manifest does not know have stand-ins.
-
-    Raises: TraceFormatError for a location that is not a run, or files that contradict its
-    manifest.
+    """Open the run at a location; tasks that its manifest does not know have stand-ins. Raises:
+    TraceFormatError for a location that is not a run, or files that contradict its manifest.
     """
     recordings = _of(place)
     stamps: list[Stamp | None] = []  # of the manifests
@@ -156,7 +150,6 @@ def _with_metrics(place: RunPlace) -> tuple[AnyPath | None, int]:
 
 
 def _of(place: RunPlace) -> tuple[Recording, ...]:
-    """The recordings at a location."""
     return tuple(place) if isinstance(place, list | tuple) else (Recording(str(place)),)
 
 
@@ -182,9 +175,7 @@ def _delay_ns(directory: AnyPath) -> float:
 
 @lru_cache(maxsize=8)
 def _opened(recordings: tuple[Recording, ...], _stamps: tuple[Stamp | None, ...]) -> Run:
-    """Cache opened runs: a process opens the same run repeatedly, and each time reads all
-    manifests.
-    """
+    """A process opens the same run repeatedly, and each time reads all manifests."""
     runs = [each.open() for each in recordings]
     is_one = len(recordings) == 1 and not recordings[0].channels
     run = runs[0] if is_one else joined(recordings, runs)
@@ -192,11 +183,7 @@ def _opened(recordings: tuple[Recording, ...], _stamps: tuple[Stamp | None, ...]
 
 
 def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
-    """Join recordings to a run.
-
-    Args:
-        runs: the opened run of each, from `Recording.open`.
-    """
+    """Join recordings, each opened by `Recording.open`, to a run."""
     manifests = [each.manifest for each in runs]
     assert all(each is not None for each in manifests), "a trace file alone is in no set"
     known = [each for each in manifests if each is not None]

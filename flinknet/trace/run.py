@@ -38,7 +38,6 @@ class Run:
 
     @property
     def is_sealed(self) -> bool | None:
-        """Whether the manifest was read with its seal; None for a single trace file."""
         return None if self.manifest is None else self.manifest.is_sealed
 
     def readers(self) -> tuple[TraceReader, ...]:
@@ -102,12 +101,8 @@ def refuse(run: Run, faults: Iterable[Fault]) -> None:
 def open_with_faults(
     path: AnyPath, left_out: Collection[str] = ()
 ) -> tuple[Run, tuple[Fault, ...]]:
-    """Open a run together with its faults, for reports of all errors.
-
-    Args:
-        left_out: names of files that may be missing.
-
-    Raises: TraceFormatError for a path that is not a run, or lacks a trace file.
+    """Open a run, of which some files may be missing, together with its faults, for reports of all
+    errors. Raises: TraceFormatError for a path that is not a run, or lacks a trace file.
     """
     if path.is_file():
         return Run(path, (TraceFile(str(path)),), None), ()
@@ -134,10 +129,8 @@ def open_with_faults(
 
 
 def check_file(directory: AnyPath, manifest: RunManifest, name: str) -> None:
-    """Check a file of a run, other than a trace, before it is used. A missing file is not an error
-    here; `trace verify` reports it.
-
-    Raises: TraceFormatError if it was changed since the run.
+    """Check a file of a run, other than a trace, before it is used; `trace verify` reports a
+    missing one. Raises: TraceFormatError if it was changed since the run.
     """
     if not (directory / name).exists():
         return
@@ -164,9 +157,7 @@ def fault_of_file(directory: AnyPath, manifest: RunManifest, name: str) -> str |
 
 def find_runs(path: AnyPath) -> list[AnyPath]:
     """Run directories at `path` or directly below it, by name; a trace file is a run of its own. Of
-    a pattern those of all that matches it.
-
-    Raises: TraceFormatError if there are none.
+    a pattern those of all that matches it. Raises: TraceFormatError if there are none.
     """
     path = path_of(path)
     found: dict[AnyPath, None] = {}
@@ -181,11 +172,9 @@ def find_runs(path: AnyPath) -> list[AnyPath]:
 
 
 def distinct_names(runs: Sequence[AnyPath]) -> list[str]:
-    """The name of each run directory, with as many of the directories above it as it takes to tell
-    apart those of the same name: run-0001, or first/run-0001 and second/run-0001.
-
-    Args:
-        runs: absolute paths, each once.
+    """The name of each run directory (absolute, each once), with as many of the directories above
+    it as it takes to tell apart those of the same name: run-0001, or first/run-0001 and
+    second/run-0001.
     """
     names = [run.name for run in runs]
     above = [run.parent for run in runs]
@@ -235,14 +224,11 @@ class WholeBlock:
 def whole_blocks(
     path: Path, from_byte: int = 0, to_byte: int | None = None
 ) -> Iterator[WholeBlock]:
-    """The blocks of a file that are complete so far, from their headers.
-
-    Args:
-        from_byte: start of a block; 0 for the first one.
-        to_byte: end of the last block; None for all complete blocks.
+    """The blocks of a file that are complete so far, from their headers, in [from_byte, to_byte); 0
+    is the first one, None all complete blocks.
 
     Raises: TraceFormatError for a file that is not a readable trace, TraceDamagedError if a block
-        is missing at a position, OSError if the file cannot be read.
+    is missing at a position, OSError if the file cannot be read.
     """
     with path.open("rb", buffering=0) as file:
         size_bytes = file.seek(0, os.SEEK_END)
@@ -268,9 +254,8 @@ def whole_blocks(
 
 
 def process_of(path: Path) -> ProcessInfo:
-    """The process that writes a file, from its header, with the current name of the file.
-
-    Raises: TraceFormatError for a file that is not a trace, OSError if it cannot be read.
+    """The process that writes a file, from its header, with the current name of the file. Raises:
+    TraceFormatError for a file that is not a trace, OSError if it cannot be read.
     """
     description, _ = read_ends(path)
     return replace(ProcessInfo.from_dict(description), file=path.name)
@@ -278,9 +263,7 @@ def process_of(path: Path) -> ProcessInfo:
 
 def trace_files(path: Path) -> list[Path]:
     """The trace files of a run, of the runs directly below a directory, or the given file, by name;
-    possibly none yet.
-
-    They are searched, not taken from a manifest, which may be outdated while a run is in progress.
+    possibly none yet. A manifest may be outdated while a run is in progress.
     """
     if path.is_file():
         return [path]

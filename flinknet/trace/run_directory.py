@@ -68,7 +68,6 @@ class RunDirectory:
         self.release()
 
     def release(self) -> None:
-        """Release the directory; idempotent."""
         self._release()
 
     def clear(self, names: Iterable[str]) -> None:
@@ -100,9 +99,8 @@ def is_being_written(path: AnyPath) -> bool:
 
 
 def seal_run(directory: Path) -> None:
-    """Finish a run: check that its trace is complete, and store checksums of its files.
-
-    Raises: TraceError if the trace is missing, or belongs to another run.
+    """Finish a run: check that its trace is complete, and store checksums of its files. Raises:
+    TraceError if the trace is missing, or belongs to another run.
     """
     try:
         manifest = open_run(directory).manifest
@@ -124,9 +122,7 @@ def seal_run(directory: Path) -> None:
 
 
 def seal_result(directory: Path) -> None:
-    """Add the result of a run, written after it was sealed, to its checksums. Without a sealed
-    manifest nothing is done.
-
+    """Add the result of a run, written after it was sealed, to the checksums of a sealed manifest.
     Raises: TraceError.
     """
     if not (directory / MANIFEST_NAME).is_file():

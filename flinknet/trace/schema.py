@@ -26,7 +26,6 @@ class Column:
 
     @property
     def numpy_type(self) -> str:
-        """The little-endian numpy type string of this column."""
         return {"B": "u1", "i": "<i4", "q": "<i8"}[self.code]
 
 

@@ -99,14 +99,7 @@ _SETTING = re.compile(
 
 
 class Pseudonyms:
-    """Replaces texts of the documents of a run.
-
-    Args:
-        key: at least 16 bytes.
-
-    Attributes:
-        replaced: how many different texts were replaced.
-    """
+    """Replaces texts of the documents of a run, by a key of at least 16 bytes."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -117,11 +110,7 @@ class Pseudonyms:
         return len(self._known)
 
     def document(self, value: Any, field: str = "") -> Any:
-        """The same document with pseudonyms.
-
-        Args:
-            field: name of the field that it is the value of.
-        """
+        """The same document, the value of this field, with pseudonyms."""
         if isinstance(value, dict):
             is_map = field in SETTINGS or field == "settings_from"
             found = {}
@@ -204,12 +193,9 @@ class Pseudonyms:
 
 
 def copy_run(source: Path, target: Path, pseudonyms: Pseudonyms | None) -> list[str]:
-    """Copy a run directory. What the recording lacks, the copy lacks, too: a file that is cut off
-    stays so, and a run that is not sealed gets no seal.
-
-    Args:
-        target: a directory without files.
-        pseudonyms: None: names and ids stay.
+    """Copy a run directory into one without files. What the recording lacks, the copy lacks, too: a
+    file that is cut off stays so, and a run that is not sealed gets no seal. Without pseudonyms
+    names and ids stay.
 
     Returns: a line for each block that is damaged and left out.
 
@@ -272,12 +258,7 @@ def _copy_events(source: Path, target: Path, process: ProcessInfo) -> Iterator[s
 
 
 def with_recording(page: str, runs: Path) -> str:
-    """A page with a recording in it.
-
-    Args:
-        page: an HTML document.
-        runs: a directory; all files below it go in.
-    """
+    """An HTML page with a recording in it: all files below a directory."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(each for each in runs.rglob("*") if each.is_file()):

@@ -26,9 +26,8 @@ LEFT_OUT = -2
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """State of a file without its trailer.
-
-    The process did not end cleanly, or the file was truncated or damaged.
+    """State of a file without its trailer: its process did not end cleanly, or it was truncated or
+    damaged.
     """
 
     whole_blocks: int  # readable blocks
@@ -71,12 +70,10 @@ class TraceFile:
 
     @property
     def name(self) -> str:
-        """Name of the file, without its directory."""
         return path_of(self.path).name
 
     @property
     def title(self) -> str:
-        """Name of the file in the run."""
         return f"{self.recording}/{self.name}" if self.recording else self.name
 
     @property
@@ -85,7 +82,6 @@ class TraceFile:
         return not (self.channels or self.offset_ns or self.skipped)
 
     def absolute(self) -> TraceFile:
-        """The same file, with an absolute path."""
         return replace(self, path=str(path_of(self.path).absolute()))
 
     def numbers_of(self, channels: IntArray) -> IntArray:
@@ -140,7 +136,6 @@ class BlockView:
 
     Attributes:
         place: position of the block among the file's blocks of events.
-        entry: index entry of that part.
         channels: positions of the channels that count in the block's list, by their numbers in the
             run; None: all, unchanged.
     """
@@ -169,6 +164,5 @@ class BytesRead:
     data_bytes: int = 0
 
     def add(self, other: BytesRead) -> None:
-        """Add the bytes read from another file."""
         self.index_bytes += other.index_bytes
         self.data_bytes += other.data_bytes

@@ -59,18 +59,17 @@ class Verification:
 
     @property
     def is_ok(self) -> bool:
-        """Whether there are no findings."""
         return not self.findings
 
 
 def verify_run(
     run: Run, faults: Sequence[Fault] = (), *, is_being_written: bool = False
 ) -> Verification:
-    """Check all checksums and rules of a run.
+    """Check all checksums and rules of a run. While it is being written, its files have no end, and
+    its manifest may lag behind them.
 
     Args:
         faults: contradictions to its manifest, found when it was opened.
-        is_being_written: its files have no end yet, and its manifest may lag behind them.
 
     Raises: TraceError if it is a single trace file that cannot be opened.
     """
@@ -151,7 +150,6 @@ def _findings_of_capture(capture: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> Iterator[Finding]:
-    """Errors of a file as a whole."""
     name = reader.path.name
     cut = reader.truncation
     if cut is not None and (cut.gap_bytes or not is_being_written):

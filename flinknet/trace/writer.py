@@ -40,10 +40,7 @@ class TraceWriter:
     """
 
     def __init__(self, path: Path, process: ProcessInfo) -> None:
-        """Create the file; it must not exist.
-
-        Raises: TraceError, naming the path and the cause.
-        """
+        """Create the file, which must not exist. Raises: TraceError."""
         self.path = path = Path(path)
         self.events = 0
         self.size_bytes = 0
@@ -80,11 +77,7 @@ class TraceWriter:
         self._add(data, _meta_entry(data))
 
     def write_events(self, rows: Rows) -> None:
-        """Write one EVENTS block.
-
-        Args:
-            rows: at least one row of `schema.ROW_DTYPE`, in the order of recording.
-        """
+        """Write one EVENTS block of at least one row, in the order of recording."""
         for _ in self.events_in_steps(rows):
             pass
 
@@ -101,22 +94,18 @@ class TraceWriter:
             self.dropped_events += format.missing_events(data[format.BLOCK_HEADER_BYTES :])
 
     def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
-        """Write one EVENTS block in steps of some 0.1 ms.
-
-        The last step writes. `rows` must not change until then.
+        """Write one EVENTS block in steps of some 0.1 ms. The last step writes. `rows` must not
+        change until then.
         """
         data, entry = yield from encode_events(rows, times)
         self._add(data, entry, has_times=len(times) > 0)
 
     def close(self, *, dropped_events: int = 0) -> None:
-        """Write the trailer, which proves a clean end, and close the file; idempotent.
-
-        Args:
-            dropped_events: events that were recorded but could not be written, if more than this
-                writer knows of.
+        """Write the trailer, which proves a clean end, and close the file; idempotent. More events
+        may have been dropped than this writer knows of.
 
         Raises: TraceError if the trailer could not be written, or if earlier data did not reach the
-            disk.
+        disk.
         """
         if self._file.closed:
             return
@@ -222,7 +211,6 @@ class CountingWriter:
         raise NotImplementedError
 
     def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
-        """Count the rows, then write them."""
         for start in range(0, len(rows), ROWS_PER_STEP):
             self.count(rows[start : start + ROWS_PER_STEP])
             yield
@@ -230,7 +218,6 @@ class CountingWriter:
             yield from self._writer.events_in_steps(rows, times)
 
     def close(self, *, dropped_events: int = 0) -> None:
-        """End the next writer's file, if there is one."""
         if self._writer is not None:
             self._writer.close(dropped_events=dropped_events)
 
@@ -239,10 +226,6 @@ class EventStatistics(CountingWriter):
     """Counts events for the result of a run, from measured_from_ns on, with the drain, which has
     the last records of the measured part: data buffers sent, their flush reasons and backlog, bytes
     of buffers received, credit announced. Arrays are indexed by channel; backlog is its sum there.
-
-    Args:
-        channels: number of channels in the run.
-        writer: next writer; None without one (a run without trace).
     """
 
     def __init__(self, channels: int, writer: EventWriter | None) -> None:
@@ -267,10 +250,8 @@ class EventStatistics(CountingWriter):
                 setattr(self, name, np.pad(getattr(self, name), (0, more)))
 
     def count(self, rows: NDArray[np.void]) -> None:
-        """Add rows to the totals.
-
-        Reads only the necessary columns of the relevant rows: 15 ns per row, against 100 for
-        selecting whole rows.
+        """Add rows to the totals. Reads only the necessary columns of the relevant rows: 15 ns per
+        row, against 100 for selecting whole rows.
         """
         point, kind = rows["point"].copy(), rows["kind"].copy()
         counts = rows["at_ns"] >= self.measured_from_ns
