@@ -15,16 +15,8 @@ from flinknet.config import RATE_MAX
 
 @dataclass(frozen=True, slots=True)
 class GeneratedSource:
-    """Generated records (key, payload), like Flink's DataGeneratorSource.
-
-    Attributes:
-        records: over all subtasks; None: without end.
-        rate_per_s: per subtask; 0: the highest rate.
-        arrivals: distribution of records over time at a given rate: constant, poisson, bursts,
-            on-off:ON:OFF.
-        record_size_bytes: size of the payload.
-        keys: number of distinct keys.
-        key_skew: exponent of the Zipf distribution of keys; 0: uniform.
+    """Generated records (key, payload), like Flink's DataGeneratorSource; for the fields see
+    `StreamExecutionEnvironment.generate`.
     """
 
     NAME: ClassVar[str] = "Generator Source"
@@ -81,10 +73,8 @@ class SocketTextSource:
 
 @dataclass(frozen=True, slots=True)
 class SplitSource:
-    """Splits that the master creates and subtasks request, one after another (Flink: InputFormat).
-
-    Attributes:
-        create_splits: called with the parallelism; returns JSON values.
+    """Splits that the master creates, given the parallelism, as JSON values, and that subtasks
+    request, one after another (Flink: InputFormat).
     """
 
     NAME: ClassVar[str] = "Split Source"
@@ -104,9 +94,7 @@ Source = (
 
 @dataclass(frozen=True, slots=True)
 class PrintSink:
-    """Prints records, each with its subtask number if there are several subtasks (Flink:
-    PrintSinkFunction).
-    """
+    """Prints records, with subtask numbers if there are several (Flink: PrintSinkFunction)."""
 
     NAME: ClassVar[str] = "Print to Std. Out"
 

@@ -40,19 +40,16 @@ from .user_functions import FlinkApi, check_function, shown
 
 
 class StreamExecutionEnvironment(FlinkApi):
-    """The entry point of a program (Flink: StreamExecutionEnvironment).
+    """The entry point of a program (Flink: StreamExecutionEnvironment). Nothing runs here:
+    `execute` only registers the job; the loader of the program decides what to do with it.
 
     Args:
         cache: directory of the copies of cached files; None outside of TaskManagers.
-
-    Nothing runs here: `execute` only registers the job; the loader of the program decides what to
-    do with it.
 
     Attributes:
         config: settings of the job; those of the program override Flink's keys.
         transformations: those with an operator, in the order of their calls.
         artifacts: path of each cached file, by name.
-        executed: the registered jobs.
     """
 
     def __init__(
@@ -103,9 +100,7 @@ class StreamExecutionEnvironment(FlinkApi):
         self.config.has_unaligned_checkpoints = unaligned
 
     def set_auto_watermark_interval(self, interval: str | int) -> None:
-        """Set the interval of periodic watermarks; 0: none, only those emitted for
-        single records.
-        """
+        """Set the interval of periodic watermarks; 0: only those emitted for single records."""
         self.config.auto_watermark_interval_ns = duration_ns(interval, "auto watermark interval")
 
     def set_latency_tracking_interval(self, interval: str | int) -> None:
@@ -204,9 +199,8 @@ class StreamExecutionEnvironment(FlinkApi):
         )
 
     def socket_text_stream(self, host: str, port: int) -> DataStreamSource:
-        """The lines received over a TCP connection; read by one subtask.
-
-        The source pushes its records, as Flink's does, so it is always the first in its task.
+        """The lines received over a TCP connection; read by one subtask. The source pushes its
+        records, as Flink's does, so it is always the first in its task.
         """
         if not 0 < port < 1 << 16:
             raise ConfigError(f"socket_text_stream: {port} is not a port; give one from 1 to 65535")
@@ -234,11 +228,8 @@ class StreamExecutionEnvironment(FlinkApi):
         output_type: Any,
         chains_sources: bool = False,
     ) -> SingleOutputStreamOperator:
-        """Add one operator for several streams. The function takes a record and the number of its
-        input, from 1.
-
-        Args:
-            chains_sources: whether to chain sources among the inputs into the operator's task.
+        """Add one operator for several streams, into whose task sources among them may be chained.
+        The function takes a record and the number of its input, from 1.
         """
         check_function(function, "multiple_inputs")
         made_by = factory(MultipleInputOperator, function, len(streams))
@@ -250,10 +241,7 @@ class StreamExecutionEnvironment(FlinkApi):
         return SingleOutputStreamOperator(self.transformations, made)
 
     def execute(self, job_name: str | None = None) -> StreamGraph:
-        """Register the job under a name, and check that the program makes a valid graph.
-
-        Raises: ConfigError if it does not.
-        """
+        """Register the job under a name. Raises: ConfigError for an invalid graph."""
         self.job_name = job_name
         graph = self.get_stream_graph()
         unmeasured = (

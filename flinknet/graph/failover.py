@@ -154,7 +154,6 @@ def _joined(graph: execution_graph.ExecutionGraph) -> list[list[execution_graph.
 
 class InputSplits:
     """The splits of all sources of a job (Flink: ExecutionJobVertex with its InputSplitAssigner).
-
     Raises: ConfigError if the program cannot create them, or they are no JSON values.
     """
 

@@ -153,9 +153,8 @@ class JobConfig:
 
 
 def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning, ...]]:
-    """Settings of a job from Flink's keys, and warnings about the keys.
-
-    Raises: ConfigError for a value that Flink would reject.
+    """Settings of a job from Flink's keys, and warnings about the keys. Raises: ConfigError for a
+    value that Flink would reject.
     """
     settings = dict(settings)
     constraint = input_dependency_constraint(settings.pop(START_CONDITION, ALL))

@@ -59,11 +59,8 @@ def job_graph_of(graph: StreamGraph) -> job_graph.JobGraph:
 
 @dataclass(slots=True)
 class _Chain:
-    """A vertex under construction.
-
-    Attributes:
-        source_ids: sources chained into the vertex.
-        nodes: in the order they were added, the last operator first.
+    """A vertex under construction: its head, the sources chained to it, and its nodes in the order
+    they were added, the last operator first.
     """
 
     start_id: int
@@ -141,9 +138,7 @@ class JobGraphGenerator:
 
     def _create_chain(self, node_id: int, index: int, chain: _Chain) -> list[StreamEdge]:
         """Add a node and the operators chained to it to a chain, and begin the chains of its
-        consumers.
-
-        Returns: the edges that leave the chain from here on, those of children first.
+        consumers. Returns: the edges that leave the chain from here on, those of children first.
         """
         if chain.start_id in self._vertex_of_head:
             return []

@@ -19,10 +19,8 @@ ReportLatency = Callable[[str, Any], None]
 
 class OperatorChain:
     """Operators built from the configuration of a vertex. Records pass from operator to operator
-    without being serialised, and leave through one writer per output of the vertex.
-
-    Attributes:
-        sent_events: events for the upstream tasks; the task takes and sends them.
+    without being serialised, and leave through one writer per output of the vertex. The task takes
+    and sends `sent_events`, to the upstream tasks.
     """
 
     def __init__(
@@ -38,7 +36,6 @@ class OperatorChain:
 
         Args:
             config: configuration of the head.
-            factories: factory of each operator, by operator id.
             writers: record writer of each output, by edge id. It receives whole batches if it has
                 `collect_batch`, and watermarks and latency markers if it has `emit_watermark`,
                 `emit_watermark_status` and `emit_latency_marker`.
@@ -90,7 +87,6 @@ class OperatorChain:
         self.operators[chosen].process_batch(values, self._outputs[chosen], input_number)
 
     def entry(self, operator_id: str) -> tuple[StreamOperator, Output]:
-        """An operator and its output, for callers that pass it many records."""
         return self.operators[operator_id], self._outputs[operator_id]
 
     def emit_batch(self, values: Sequence[Any], operator_id: str | None = None) -> None:
@@ -117,9 +113,6 @@ class OperatorChain:
         self._outputs[operator_id].emit_watermark(timestamp_ms)
 
     def emit_latency_marker(self, marker: Any, operator_id: str) -> None:
-        """Emit a latency marker as an operator, to one of its outputs (Flink:
-        BroadcastingOutputCollector).
-        """
         ways = self._outputs[operator_id].latency_ways
         if not ways:
             return
@@ -162,10 +155,8 @@ class OperatorChain:
 
 class _ChainingOutput:
     """The outputs of an operator: chained operators and writers (Flink: ChainingOutput,
-    BroadcastingOutputCollector).
-
-    Attributes:
-        latency_ways: possible targets of a latency marker: ids of operators, or writers.
+    BroadcastingOutputCollector). A latency marker goes to one of `latency_ways`: ids of operators,
+    or writers.
     """
 
     def __init__(

@@ -37,15 +37,12 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Boxes and arrows with a title."""
-
     title: str
     boxes: Sequence[Box]
     arrows: Sequence[Arrow]
 
 
 def stream_picture(graph: StreamGraph) -> Picture:
-    """Operators and streams."""
     return Picture(
         f"StreamGraph: {graph.job_name}",
         [
@@ -62,7 +59,6 @@ def stream_picture(graph: StreamGraph) -> Picture:
 
 
 def job_picture(job: JobGraph) -> Picture:
-    """Vertices and data sets."""
     boxes = [
         Box(str(vertex.id), (vertex.name, f"parallelism {vertex.parallelism}", str(vertex.id)))
         for vertex in job.sorted_vertices()

@@ -33,11 +33,8 @@ def physical_plan_of(
     task_managers: int | None = None,
     slots_per_task_manager: int | None = None,
 ) -> PhysicalPlan:
-    """Place the tasks of a graph on TaskManagers.
-
-    Args:
-        task_managers: None: as many as needed.
-        slots_per_task_manager: None: taskmanager.numberOfTaskSlots.
+    """Place the tasks of a graph on TaskManagers: by default as many as needed, with
+    taskmanager.numberOfTaskSlots slots.
 
     Raises: ConfigError if there are too few slots, or slots with too few resources.
     """
@@ -144,9 +141,8 @@ def _reachable(start: int, behind: Mapping[int, set[int]]) -> set[int]:
 
 
 def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
-    """The JobGraph of a running job, without its operators.
-
-    Raises: ConfigError for an unknown exchange, and for an input from an unknown vertex.
+    """The JobGraph of a running job, without its operators. Raises: ConfigError for an unknown
+    exchange, and for an input from an unknown vertex.
     """
     graph = JobGraph(job.name, config, is_batch=job.is_batch)
     graph.schedule = "by pipelined region" if job.is_batch else "all at once"
@@ -186,9 +182,8 @@ def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
 def running_plan(
     job: RunningJob, config: JobConfig, task_managers: Sequence[RunningTaskManager]
 ) -> PhysicalPlan:
-    """The plan of a job as it is placed; TaskManagers are numbered in the given order.
-
-    Raises: ConfigError while a task is not placed on one of them.
+    """The plan of a job as it is placed; TaskManagers are numbered in the given order. Raises:
+    ConfigError while a task is not placed on one of them.
     """
     graph = job_graph_of_running(job, config)
     stage_of = stages_of(graph)
@@ -219,12 +214,8 @@ def running_plan(
 def other_plan(
     job: RunningJob, config: JobConfig, *, task_managers: int | None, slots_per_task_manager: int
 ) -> PhysicalPlan:
-    """The plan of a job that is placed anew.
-
-    Args:
-        task_managers: None: as many as needed.
-
-    Raises: ConfigError if there are too few slots.
+    """The plan of a job that is placed anew, by default on as many TaskManagers as needed. Raises:
+    ConfigError if there are too few slots.
     """
     return physical_plan_of(
         execution_graph_of(job_graph_of_running(job, config)),
@@ -236,9 +227,8 @@ def other_plan(
 def _partition_type(
     read: RunningInput, config: JobConfig, *, is_batch: bool
 ) -> ResultPartitionType:
-    """The type of an exchange; one that is not reported is Flink's default.
-
-    Raises: ConfigError for a type that Flink or flinknet does not have.
+    """The type of an exchange; one that is not reported is Flink's default. Raises: ConfigError for
+    a type that Flink or flinknet does not have.
     """
     name = read.exchange or ResultPartitionType.PIPELINED_BOUNDED.name
     is_batch = is_batch or config.runtime_mode == "BATCH"

@@ -27,12 +27,8 @@ class RunningSubtask:
 
 @dataclass(frozen=True, slots=True)
 class RunningInput:
-    """One input of a vertex.
-
-    Attributes:
-        source: the producing vertex.
-        ship_strategy: name of the partitioner, such as REBALANCE.
-        exchange: name of the partition type, such as pipelined_bounded; empty if not reported.
+    """One input of a vertex, with the names of its partitioner, such as REBALANCE, and of its
+    partition type, such as pipelined_bounded; the latter is empty if not reported.
     """
 
     source: JobVertexID
@@ -41,7 +37,6 @@ class RunningInput:
 
     @property
     def pattern(self) -> DistributionPattern:
-        """Which producers and consumers are connected."""
         name = self.ship_strategy.upper()
         if name.startswith(_POINTWISE):
             return DistributionPattern.POINTWISE
@@ -50,11 +45,8 @@ class RunningInput:
 
 @dataclass(frozen=True, slots=True)
 class RunningVertex:
-    """One vertex of a job.
-
-    Attributes:
-        inputs: in the order of its gates.
-        slot_sharing_group: id of the group; None if the release does not report it.
+    """One vertex of a job, with its inputs in the order of its gates; no slot sharing group if the
+    release does not report it.
     """
 
     id: JobVertexID
@@ -76,13 +68,7 @@ class RunningVertex:
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """One job.
-
-    Attributes:
-        id: hexadecimal.
-        started_at_ms: ms since 1970.
-        vertices: in topological order.
-    """
+    """One job, with its vertices in topological order, and its start in ms since 1970."""
 
     id: str
     name: str
@@ -134,13 +120,9 @@ class RunningJob:
 
 @dataclass(frozen=True, slots=True)
 class RunningTaskManager:
-    """One TaskManager of a cluster; None where the JobManager does not report a value.
-
-    Attributes:
-        host: from its address.
-        data_port: port that consumers connect to.
-        addresses: IP addresses of the host, as far as its name can be resolved.
-        network_segments, network_segments_used: segments of its network memory.
+    """One TaskManager of a cluster, with the port that consumers connect to, and the IP addresses
+    of its host, as far as its name can be resolved; None where the JobManager does not report a
+    value.
     """
 
     id: str

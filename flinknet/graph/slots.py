@@ -25,12 +25,9 @@ from .transformations import UNKNOWN, ResourceSpec, least_of
 def set_slot_sharing(
     job: JobGraph, graph: StreamGraph, vertex_of_head: Mapping[int, JobVertex]
 ) -> None:
-    """Assign slot sharing groups. Vertices with the same group name share a group; those without
-    one share the default group, or in batch the group of their pipelined region (Flink:
-    setSlotSharingAndCoLocation).
-
-    Args:
-        vertex_of_head: vertex by the node id of its head.
+    """Assign slot sharing groups to the vertices, by the node ids of their heads. Vertices with the
+    same group name share a group; those without one share the default group, or in batch the group
+    of their pipelined region (Flink: setSlotSharingAndCoLocation).
 
     Raises: ConfigError if vertices that must share slots are in different groups.
     """
@@ -62,10 +59,8 @@ def set_slot_sharing(
 def managed_memory_fractions(
     graph: StreamGraph, vertex_of: Mapping[int, JobVertex]
 ) -> dict[int, float]:
-    """The share of its slot's managed memory of each node that declares a weight.
-
-    Args:
-        vertex_of: vertex of each node.
+    """The share of its slot's managed memory of each node that declares a weight, given the vertex
+    of each node.
     """
     members: dict[int, list[int]] = {}
     for node_id, vertex in vertex_of.items():
@@ -101,11 +96,7 @@ def pipelined_regions(job: JobGraph) -> dict[JobVertexID, int]:
 
 @dataclass(slots=True, eq=False)
 class SharedSlot:
-    """Subtasks that share a slot (Flink: ExecutionSlotSharingGroup).
-
-    Attributes:
-        min_resources: their total demand.
-    """
+    """Subtasks that share a slot (Flink: ExecutionSlotSharingGroup), with their total demand."""
 
     group: str
     stage: int

@@ -47,12 +47,7 @@ _KEPT = (
 
 
 class StreamGraphGenerator:
-    """Translates the program of one environment.
-
-    Args:
-        job_name: None for Flink's default.
-        artifacts: path of each file the job needs, by name.
-    """
+    """Translates the program of one environment; a job without a name has Flink's default."""
 
     def __init__(
         self,

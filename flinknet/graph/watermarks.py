@@ -27,11 +27,8 @@ class OutputTag:
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """An event that a task sends to the tasks upstream of it (Flink: TaskEvent).
-
-    Attributes:
-        class_name: name that listeners subscribe to; a Java class if that task is one of Flink's.
-        body: serialised content of the event.
+    """An event that a task sends to the tasks upstream of it (Flink: TaskEvent). Listeners
+    subscribe to its class name, a Java class if that task is one of Flink's.
     """
 
     class_name: str
@@ -74,9 +71,6 @@ MIN_WATERMARK_MS (Flink: TimestampAssigner)."""
 class WatermarkOutput:
     """The output of a generator: forwards rising watermarks, and marks the output active on the
     first after an idle time (Flink: WatermarkOutput, of WatermarkEmitter).
-
-    Attributes:
-        watermark_ms: the last emitted watermark.
     """
 
     def __init__(self) -> None:
@@ -90,9 +84,7 @@ class WatermarkOutput:
         return self
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """Emit that no record with this timestamp or an earlier one follows; marks the output
-        active.
-        """
+        """Emit a watermark, if it is higher than the last; marks the output active."""
         if timestamp_ms > self.watermark_ms:
             self.watermark_ms = timestamp_ms
             self.mark_active()
@@ -142,12 +134,9 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
 
 
 class WatermarksWithIdleness(WatermarkGenerator):
-    """Marks its output idle after a time without records (Flink: WatermarksWithIdleness).
-
-    That time begins at the first periodic emission without a record since the previous one.
-
-    Args:
-        clock: time in ns that stops while the task waits for its output.
+    """Marks its output idle after a time without records (Flink: WatermarksWithIdleness), by a
+    clock that stops while the task waits for its output. That time begins at the first periodic
+    emission without a record since the previous one.
     """
 
     def __init__(
@@ -221,8 +210,7 @@ class WatermarkStrategy:
 
     def with_idleness(self, timeout: str | int) -> WatermarkStrategy:
         """Mark the stream idle after this time without records: nobody waits for its watermarks
-        then.
-        Raises: ConfigError.
+        then. Raises: ConfigError.
         """
         timeout_ns = parse_duration_ns(str(timeout), "idleness", bare_unit=None)
         if not timeout_ns:
@@ -239,10 +227,6 @@ class WatermarkStrategy:
 class CombinedWatermark:
     """The watermark of an operator with several inputs: the lowest of the active ones; once all are
     idle, the highest (Flink: IndexedCombinedWatermarkStatus).
-
-    Attributes:
-        watermark_ms: combined over all inputs.
-        is_idle: whether all inputs are idle.
     """
 
     def __init__(self, inputs: int) -> None:
