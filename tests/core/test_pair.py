@@ -11,11 +11,7 @@ from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import RecordReader
 from flinknet.core.producer import RebalanceSelector, RecordWriter
-from flinknet.core.wire.events import (
-    CancelCheckpointMarker,
-    EndOfData,
-    EndOfOutputChannelStateEvent,
-)
+from flinknet.core.wire import events
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import AddCredit, BufferResponse, Message
@@ -141,7 +137,7 @@ class PairMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.writer.is_waiting)
     @rule()
     def send_event(self) -> None:
-        self.pair.partition.broadcast_event(CancelCheckpointMarker(self.events))
+        self.pair.partition.broadcast_event(events.CancelCheckpointMarker(self.events))
         self.events += 1
 
     @rule()
@@ -190,7 +186,7 @@ class PairMachine(RuleBasedStateMachine):
             elif not moved and not pair.gate.is_available:
                 break
             pair.check_credit()
-        pair.partition.broadcast_event(EndOfData())
+        pair.partition.broadcast_event(events.EndOfData())
         pair.partition.finish()
         for _ in range(10_000):
             moved = pair.step()
@@ -247,7 +243,7 @@ def test_every_record_arrives_under_any_settings(
 ) -> None:
     pair = Pair(network)
     taken = write_values(pair, 0, count, value_bytes)
-    pair.partition.broadcast_event(EndOfData())
+    pair.partition.broadcast_event(events.EndOfData())
     pair.partition.finish()
     taken += [data for _, kind, data in read_all(pair) if kind in IS_BUFFER]
     expected = b"".join(encoded(0, number, value_bytes) for number in range(count))
@@ -324,7 +320,7 @@ def test_a_blocked_channel_goes_on_when_it_is_resumed(exclusive_buffers: int) ->
             segment_size_bytes=100, exclusive_buffers=exclusive_buffers, floating_buffers=3
         )
     )
-    pair.partition.broadcast_event(EndOfOutputChannelStateEvent())
+    pair.partition.broadcast_event(events.EndOfOutputChannelStateEvent())
     pair.partition.emit(0, records_of([100, 100]))
     pair.partition.flush_all()
     assert [len(data) for _, _, data in read_all(pair)] == [4]

@@ -10,22 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flinknet import graph
 from flinknet.errors import ConfigError
-from flinknet.graph import (
-    OperatorChain,
-    OutputTag,
-    StreamConfig,
-    StreamGraph,
-    execution_graph_of,
-    job_graph_of,
-    physical_plan_of,
-)
-from flinknet.graph.documents import (
-    execution_document,
-    job_document,
-    physical_document,
-    stream_document,
-)
+from flinknet.graph import documents
 from flinknet.graph.failover import SchedulingTopology, subtasks_to_restart
 from flinknet.graph.operators import (
     BatchGroupedReduce,
@@ -68,7 +55,7 @@ class Collected:
     def collect_batch(self, values: Any) -> None:
         self.values += list(values)
 
-    def collect_side(self, tag: OutputTag, value: Any) -> None:
+    def collect_side(self, tag: graph.OutputTag, value: Any) -> None:
         self.sides.append((tag.id, value))
 
 
@@ -199,10 +186,10 @@ def test_open_and_close_are_called_once_around_the_records() -> None:
     env = environment()
     env.from_sequence(1, 9).rebalance().map(Noted("a")).map(Noted("b")).add_sink(same)
     env.execute()
-    job = job_graph_of(env.get_stream_graph())
+    job = graph.job_graph_of(env.get_stream_graph())
     config = job.sorted_vertices()[1].config
     assert config is not None
-    chain = OperatorChain(config, job.factories, {})
+    chain = graph.OperatorChain(config, job.factories, {})
     chain.open()
     chain.process_batch([1])
     chain.process_batch([2])
@@ -233,7 +220,7 @@ def test_reduce_shows_each_step_and_in_batch_the_last_one() -> None:
 def test_sum_adds_one_field_of_each_key() -> None:
     env = environment()
     env.generate(records=9).key_by(first).sum(1).print()
-    job = job_graph_of(env.execute())
+    job = graph.job_graph_of(env.execute())
     config = job.sorted_vertices()[1].config
     assert config is not None
     operator, output = job.factories[config.operator_id].create(), Collected()
@@ -262,7 +249,7 @@ def test_batched_functions_take_arrays_and_give_the_same_as_plain_ones() -> None
 
 
 def test_side_outputs_reach_who_asked_for_them() -> None:
-    late = OutputTag("late", int)
+    late = graph.OutputTag("late", int)
     env = environment()
     got: dict[str, list[int]] = {"main": [], "late": []}
 
@@ -275,13 +262,13 @@ def test_side_outputs_reach_who_asked_for_them() -> None:
     stream = env.from_sequence(1, 9).rebalance().process(split, output_type=int)
     stream.add_sink(got["main"].append)
     stream.get_side_output(late).add_sink(got["late"].append)
-    job = job_graph_of(env.execute())
+    job = graph.job_graph_of(env.execute())
     config = job.sorted_vertices()[1].config
     assert config is not None
-    OperatorChain(config, job.factories, {}).process_batch([1, 9, 5, 6])
+    graph.OperatorChain(config, job.factories, {}).process_batch([1, 9, 5, 6])
     assert got == {"main": [1, 5], "late": [9, 6]}
     with pytest.raises(ConfigError, match="side output 'late' of another type"):
-        stream.get_side_output(OutputTag("late", str))
+        stream.get_side_output(graph.OutputTag("late", str))
 
 
 def test_two_inputs_have_a_function_each() -> None:
@@ -325,9 +312,9 @@ def test_a_configuration_survives_the_journey_as_text() -> None:
     env.enable_checkpointing("1s")
     source = env.from_sequence(1, 9)
     source.map(same).rebalance().map(same).print()
-    for vertex in job_graph_of(env.execute()).vertices.values():
+    for vertex in graph.job_graph_of(env.execute()).vertices.values():
         assert vertex.config is not None
-        assert StreamConfig.from_json(vertex.config.to_json()) == vertex.config
+        assert graph.StreamConfig.from_json(vertex.config.to_json()) == vertex.config
 
 
 Step = tuple[str, int, int, int]
@@ -347,7 +334,7 @@ steps = st.lists(
 )
 
 
-def build(program: list[Step], sources: int, mode: str) -> StreamGraph:
+def build(program: list[Step], sources: int, mode: str) -> graph.StreamGraph:
     """The same steps give the same program."""
     env = environment({"execution.runtime-mode": mode})
     env.set_parallelism(2)
@@ -383,7 +370,7 @@ def test_every_layer_has_all_of_the_one_before(
     program: list[Step], sources: int, mode: str, slots: int
 ) -> None:
     stream = build(program, sources, mode)
-    job = job_graph_of(stream)
+    job = graph.job_graph_of(stream)
 
     # every operator is in one chain, under an id of its own
     operators = [each for v in job.vertices.values() for each, _ in v.operator_ids]
@@ -401,10 +388,10 @@ def test_every_layer_has_all_of_the_one_before(
             each.edge_id for each in vertex.config.inputs
         ]
     # ids do not depend on what the process built before
-    again = job_graph_of(build(program, sources, mode))
+    again = graph.job_graph_of(build(program, sources, mode))
     assert list(again.vertices) == list(job.vertices)
 
-    execution = execution_graph_of(job)
+    execution = graph.execution_graph_of(job)
     assert execution.total_vertices == sum(v.parallelism for v in job.vertices.values())
     topology = SchedulingTopology(execution)
     in_regions = [each.id for region in topology.regions for each in region.subtasks]
@@ -412,7 +399,7 @@ def test_every_layer_has_all_of_the_one_before(
     for region in topology.regions:
         assert set(region.subtasks) <= set(subtasks_to_restart(topology, region.subtasks[0]))
 
-    plan = physical_plan_of(execution, slots_per_task_manager=slots)
+    plan = graph.physical_plan_of(execution, slots_per_task_manager=slots)
     assert plan.tasks_total == execution.total_vertices
     assert sum(gate.channels for task in plan.tasks() for gate in task.gates) == execution.channels
     for edge in plan.edges:
@@ -424,10 +411,10 @@ def test_every_layer_has_all_of_the_one_before(
     for task in plan.tasks():
         assert 0 <= task.slot < slots
     for text, document in (
-        (stream_tree(stream), stream_document(stream)),
-        (job_tree(job), job_document(job)),
-        (execution_tree(execution), execution_document(execution)),
-        (physical_tree(plan), physical_document(plan)),
+        (stream_tree(stream), documents.stream_document(stream)),
+        (job_tree(job), documents.job_document(job)),
+        (execution_tree(execution), documents.execution_document(execution)),
+        (physical_tree(plan), documents.physical_document(plan)),
     ):
         assert text
         assert document

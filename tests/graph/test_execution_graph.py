@@ -12,7 +12,7 @@ from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
 from flinknet.core.wiring import DistributionPattern, Wiring
 from flinknet.errors import ConfigError, LocalProtocolError
-from flinknet.graph import JobGraph, execution_graph_of, job_graph_of
+from flinknet.graph import JobGraph, execution_graph_of, failover, job_graph_of
 from flinknet.graph.execution_graph import (
     TRANSITIONS,
     ExecutionGraph,
@@ -21,12 +21,6 @@ from flinknet.graph.execution_graph import (
     IntermediateResultPartition,
     aggregate_state,
     initialize_on_master,
-)
-from flinknet.graph.failover import (
-    SchedulingTopology,
-    releasable_partitions,
-    restart,
-    subtasks_to_restart,
 )
 from flinknet.graph.job_config import JobConfig
 from flinknet.graph.job_graph import JobVertex
@@ -310,10 +304,10 @@ def two_pipelines(parallelism: int = 2) -> ExecutionGraph:
 @pytest.mark.row("S146")
 def test_one_failing_subtask_restarts_its_connected_region_and_no_other() -> None:
     graph = two_pipelines()
-    topology = SchedulingTopology(graph)
+    topology = failover.SchedulingTopology(graph)
     assert len(topology.regions) == 4  # forward joins subtask i to subtask i only
     failed = next(iter(graph.vertices.values())).task_vertices[1]
-    restarted = subtasks_to_restart(topology, failed)
+    restarted = failover.subtasks_to_restart(topology, failed)
     assert {each.id for each in restarted} == {
         each.id
         for vertex in graph.vertices.values()
@@ -323,14 +317,14 @@ def test_one_failing_subtask_restarts_its_connected_region_and_no_other() -> Non
     assert len(restarted) == 3
     for subtask in restarted:
         run_to(subtask, graph, S.SCHEDULED, S.FAILED)
-    restart(restarted)
+    failover.restart(restarted)
     numbers = {each.id: each.current.attempt_number for each in graph.subtasks()}
     assert numbers == {each.id: int(each in restarted) for each in graph.subtasks()}
 
 
 @pytest.mark.row("S146")
 def test_all_to_all_makes_one_region_of_a_stream() -> None:
-    topology = SchedulingTopology(execution_of(word_count()))
+    topology = failover.SchedulingTopology(execution_of(word_count()))
     (region,) = topology.regions
     assert len(region.subtasks) == 5
 
@@ -346,23 +340,23 @@ def test_results_that_nobody_needs_are_released_and_written_again_after_a_failur
     env.set_parallelism(2)
     env.from_sequence(1, 9).rebalance().map(same).rebalance().print()
     graph = execution_of(env.execute())
-    topology = SchedulingTopology(graph)
+    topology = failover.SchedulingTopology(graph)
     source, mapped, sink = graph.vertices.values()
     regions = [topology.region_of(each) for each in mapped.task_vertices]
-    assert releasable_partitions(topology, regions[:1]) == []  # the other one still reads
+    assert failover.releasable_partitions(topology, regions[:1]) == []  # the other one still reads
     (result,) = source.results
-    assert releasable_partitions(topology, regions) == result.partitions
+    assert failover.releasable_partitions(topology, regions) == result.partitions
     graph.release(result.partitions)
     assert kept_partitions(graph) == mapped.results[0].partitions
-    assert releasable_partitions(topology, regions) == []
+    assert failover.releasable_partitions(topology, regions) == []
     # a sink reads what is still there: it restarts alone
-    assert subtasks_to_restart(topology, sink.task_vertices[0]) == [sink.task_vertices[0]]
+    assert failover.subtasks_to_restart(topology, sink.task_vertices[0]) == [sink.task_vertices[0]]
     # the map must read again what was released
-    restarted = set(subtasks_to_restart(topology, mapped.task_vertices[0]))
+    restarted = set(failover.subtasks_to_restart(topology, mapped.task_vertices[0]))
     assert restarted == {*source.task_vertices, *mapped.task_vertices, *sink.task_vertices}
     for subtask in restarted:
         run_to(subtask, graph, S.SCHEDULED, S.FAILED)
-    restart(restarted)
+    failover.restart(restarted)
     assert len(kept_partitions(graph)) == 4
 
 

@@ -22,15 +22,10 @@ from flinknet.graph import (
     JobGraph,
     PhysicalPlan,
     StreamGraph,
+    documents,
     execution_graph_of,
     job_graph_of,
     physical_plan_of,
-)
-from flinknet.graph.documents import (
-    execution_document,
-    job_document,
-    physical_document,
-    stream_document,
 )
 from flinknet.graph.job_config import job_config
 from flinknet.graph.physical_plan import Connection
@@ -45,34 +40,27 @@ from flinknet.graph.picture import (
 from flinknet.graph.planning import job_graph_of_running
 from flinknet.graph.running_job import RunningInput, RunningJob, RunningVertex
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
-from tests.graph.programs import (
-    all_to_all,
-    environment,
-    execution_of,
-    plan_of,
-    same,
-    word_count,
-)
+from tests.graph import programs
 
 
 def figure() -> PhysicalPlan:
     """A and B with four subtasks each on two TaskManagers of two slots."""
-    return plan_of(all_to_all(4), 2, 2)
+    return programs.plan_of(programs.all_to_all(4), 2, 2)
 
 
 @pytest.mark.row("S116")
 def test_one_program_has_4_3_5_5_nodes_in_its_layers() -> None:
-    stream = word_count()
+    stream = programs.word_count()
     job = job_graph_of(stream)
-    execution = execution_of(word_count())
-    plan = plan_of(word_count(), 2, 1)
+    execution = programs.execution_of(programs.word_count())
+    plan = programs.plan_of(programs.word_count(), 2, 1)
     assert [type(each) for each in (stream, job, execution, plan)] == [
         *(StreamGraph, JobGraph, ExecutionGraph, PhysicalPlan)
     ]
-    assert len(stream_document(stream)["nodes"]) == 4
-    assert len(job_document(job)["vertices"]) == 3
-    assert execution_document(execution)["execution_vertices"] == 5
-    assert len(physical_document(plan)["tasks"]) == 5
+    assert len(documents.stream_document(stream)["nodes"]) == 4
+    assert len(documents.job_document(job)["vertices"]) == 3
+    assert documents.execution_document(execution)["execution_vertices"] == 5
+    assert len(documents.physical_document(plan)["tasks"]) == 5
     assert stream_tree(stream).startswith("StreamGraph")  # each prints alone
     assert job_tree(job).startswith("JobGraph")
     assert execution_tree(execution).startswith("ExecutionGraph")
@@ -111,11 +99,11 @@ def test_the_classic_figure() -> None:
 
 def test_slow_receiver_variant_shares_one_connection() -> None:
     """A.1, A.2 on one TaskManager, B on the other: all channels remote, one connection."""
-    env = environment()
+    env = programs.environment()
     env.set_parallelism(2)
     source = env.from_sequence(1, 9).slot_sharing_group("producers")
     source.shuffle().print().slot_sharing_group("consumers")
-    plan = plan_of(env.execute(), 2, 2)
+    plan = programs.plan_of(env.execute(), 2, 2)
     assert (plan.channels_total, plan.local_channels) == (4, 0)
     assert {str(c): sum(n.values()) for c, n in plan.connections()} == {"tm-0->tm-1": 4}
 
@@ -123,13 +111,13 @@ def test_slow_receiver_variant_shares_one_connection() -> None:
 @pytest.mark.row("S147")
 @pytest.mark.parametrize("partition", ["rebalance", "rescale"])
 def test_objects_of_the_plan_stand_for_those_of_the_graph(partition: str) -> None:
-    env = environment()
+    env = programs.environment()
     one = env.from_sequence(1, 9).set_parallelism(3)
     other = env.from_sequence(1, 9).set_parallelism(2)
-    both = getattr(one, partition)().union(other.shuffle()).map(same).set_parallelism(5)
+    both = getattr(one, partition)().union(other.shuffle()).map(programs.same).set_parallelism(5)
     both.rebalance().print().set_parallelism(2)
-    plan = plan_of(env.execute(), 3, 2)
-    document = physical_document(plan)
+    plan = programs.plan_of(env.execute(), 3, 2)
+    document = documents.physical_document(plan)
     graph = plan.graph
     assert len(document["tasks"]) == graph.total_vertices
     tasks = list(plan.tasks())
@@ -164,10 +152,10 @@ parallelisms = st.integers(1, 7)
 def test_numbers_by_arithmetic_are_those_of_the_channels(
     producers: int, consumers: int, slots: int, partition: str
 ) -> None:
-    env = environment()
+    env = programs.environment()
     source = env.from_sequence(1, 9).set_parallelism(producers)
     getattr(source, partition)().print().set_parallelism(consumers)
-    plan = plan_of(env.execute(), None, slots)
+    plan = programs.plan_of(env.execute(), None, slots)
     channels = list(plan.channels())
     (edge,) = plan.edges
     counted = Counter((c.producer_task_manager, c.consumer_task_manager) for c in channels)
@@ -180,38 +168,38 @@ def test_numbers_by_arithmetic_are_those_of_the_channels(
 
 
 def test_a_blocking_result_sorts_in_its_own_buffers_and_stages_do_not_add_up() -> None:
-    env = environment({"execution.runtime-mode": "BATCH"})
-    env.from_sequence(1, 9).rebalance().map(same).rebalance().discard()
-    plan = plan_of(env.execute(), 1, 1)
+    env = programs.environment({"execution.runtime-mode": "BATCH"})
+    env.from_sequence(1, 9).rebalance().map(programs.same).rebalance().discard()
+    plan = programs.plan_of(env.execute(), 1, 1)
     (need,) = plan.buffers()
     # the middle stage reads one channel and writes; nothing crosses a connection
     assert (need.stage, need.exclusive_buffers, need.required_buffers) == (1, 0, 512 + 1)
     env.config.network = replace(env.config.network, sort_shuffle_min_buffers=4096)
-    assert "requires 4097" in str(plan_of(env.execute(), 1, 1).shortage())
+    assert "requires 4097" in str(programs.plan_of(env.execute(), 1, 1).shortage())
 
 
 def test_two_readers_of_one_blocking_result_share_its_partition() -> None:
-    env = environment({"execution.runtime-mode": "BATCH"})
+    env = programs.environment({"execution.runtime-mode": "BATCH"})
     dealt = env.from_sequence(1, 9).rebalance()
     dealt.print()
     dealt.discard()
-    plan = plan_of(env.execute(), 1, 2)
+    plan = programs.plan_of(env.execute(), 1, 2)
     assert [len(task.partitions) for task in plan.tasks()] == [1, 0, 0]
 
 
 def test_several_connections_for_a_pair_before_2_0() -> None:
-    env = environment({"taskmanager.network.max-num-tcp-connections": "2"})
+    env = programs.environment({"taskmanager.network.max-num-tcp-connections": "2"})
     env.set_parallelism(2)
-    env.from_sequence(1, 9).rebalance().map(same).rebalance().print()
-    plan = plan_of(env.execute(), 2, 1)
+    env.from_sequence(1, 9).rebalance().map(programs.same).rebalance().print()
+    plan = programs.plan_of(env.execute(), 2, 1)
     assert [str(each) for each, _ in plan.connections()] == [
         *("tm-0->tm-1", "tm-0->tm-1#1", "tm-1->tm-0", "tm-1->tm-0#1")
     ]
 
 
 def test_too_little_memory_is_reported_with_what_would_do() -> None:
-    plan = plan_of(
-        all_to_all(
+    plan = programs.plan_of(
+        programs.all_to_all(
             4,
             {
                 "taskmanager.memory.network.min": "512kb",
@@ -234,13 +222,13 @@ def test_a_million_channels_are_planned_without_making_them(
         raise AssertionError("channels were made one by one")
 
     monkeypatch.setattr("flinknet.core.wiring.Wiring.__iter__", refuse)
-    plan = plan_of(all_to_all(1000), None, 100)
+    plan = programs.plan_of(programs.all_to_all(1000), None, 100)
     assert (plan.task_managers, plan.channels_total) == (10, 1_000_000)
     assert plan.local_channels == 10 * 100 * 100
     assert plan.connections_total == 90
     text = physical_tree(plan)
     assert "1,000,000 channels (100,000 local, 900,000 remote), 90 TCP connections" in text
-    assert len(json.dumps(physical_document(plan))) > 1000
+    assert len(json.dumps(documents.physical_document(plan))) > 1000
     assert len(execution_tree(plan.graph).splitlines()) < 50
     for picture in (physical_picture(plan), execution_picture(plan.graph)):
         assert len(picture.boxes) <= 10
@@ -249,7 +237,7 @@ def test_a_million_channels_are_planned_without_making_them(
 def test_a_thousand_task_managers_are_reported_in_a_few_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = plan_of(all_to_all(1000), None, 1)
+    plan = programs.plan_of(programs.all_to_all(1000), None, 1)
     pairs = Traffic.__iter__
     made = 0
 
@@ -265,7 +253,7 @@ def test_a_thousand_task_managers_are_reported_in_a_few_lines(
     assert "1,000,000 channels (1,000 local, 999,000 remote), 999,000 TCP connections" in text
     assert "… and 998984 more connections" in text
     assert len(text.splitlines()) < 100
-    document = physical_document(plan)
+    document = documents.physical_document(plan)
     assert (document["connections"], document["connections_total"]) == (None, 999_000)
     assert len(document["tasks"]) == 2000
     assert physical_picture(plan).arrows == ()
@@ -276,13 +264,13 @@ def test_a_thousand_task_managers_are_reported_in_a_few_lines(
 def test_connections_are_counted_as_they_are_listed(
     stages: list[tuple[int, bool]], connections: int
 ) -> None:
-    env = environment({"taskmanager.network.max-num-tcp-connections": str(connections)})
+    env = programs.environment({"taskmanager.network.max-num-tcp-connections": str(connections)})
     stream: Any = env.from_sequence(1, 9).set_parallelism(stages[0][0])
     for parallelism, is_pointwise in stages[1:]:
         dealt = stream.rescale() if is_pointwise else stream.rebalance()
-        stream = dealt.map(same).set_parallelism(parallelism)
+        stream = dealt.map(programs.same).set_parallelism(parallelism)
     stream.discard().set_parallelism(1)
-    plan = plan_of(env.execute(), None, 1)
+    plan = programs.plan_of(env.execute(), None, 1)
     listed = [connection for connection, _ in plan.connections()]
     assert plan.connections_total == len(listed) == len(set(listed))
     assert listed == sorted(listed, key=lambda c: (c.producer, c.index, c.consumer))
@@ -292,7 +280,7 @@ def test_pictures_are_whole() -> None:
     plan = figure()
     job = plan.graph.job
     for picture in (
-        stream_picture(all_to_all()),
+        stream_picture(programs.all_to_all()),
         job_picture(job),
         execution_picture(plan.graph),
         physical_picture(plan),
@@ -327,7 +315,7 @@ EXPECTED = Path(__file__).parent / "expected"
 
 
 def test_dumps_of_the_word_count_are_the_expected_ones() -> None:
-    stream = word_count()
+    stream = programs.word_count()
     job = job_graph_of(stream)
     execution = execution_graph_of(job)
     plan = physical_plan_of(execution, task_managers=2, slots_per_task_manager=1)

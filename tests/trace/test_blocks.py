@@ -11,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.errors import TraceFormatError
-from flinknet.trace import ProcessInfo, TraceReader, TraceWriter
-from flinknet.trace.blocks import (
-    COMPRESSED_BYTES_PER_STEP,
-    ORDER,
-    EncodedColumn,
-    decode_column,
-    encode_column,
-    encode_events,
-)
+from flinknet.trace import ProcessInfo, TraceReader, TraceWriter, blocks
 from flinknet.trace.schema import ROW_DTYPE
 from tests.trace.steps import outcome
 
@@ -56,9 +48,9 @@ def test_rows_are_sorted_by_channel_kind_and_point_and_come_back_in_order(
     with TraceWriter(tmp_path / "tm-0.fnt", ProcessInfo("tm-0", "tm-0.fnt", 1)) as writer:
         writer.write_events(rows)
     with TraceReader(tmp_path / "tm-0.fnt") as reader:
-        block = reader.read_block(0, (*(name for name, _ in ROW_DTYPE), ORDER))
+        block = reader.read_block(0, (*(name for name, _ in ROW_DTYPE), blocks.ORDER))
     expected = np.lexsort((np.arange(len(rows)), rows["point"], rows["kind"], rows["channel"]))
-    np.testing.assert_array_equal(block[ORDER], expected)
+    np.testing.assert_array_equal(block[blocks.ORDER], expected)
     for name, _ in ROW_DTYPE:
         np.testing.assert_array_equal(block[name], rows[name][expected], name)
 
@@ -71,8 +63,8 @@ def test_a_full_block_has_fewer_steps_than_a_recorder_gives_it(channels: int) ->
         limits = np.iinfo(numpy_type)
         rows[name] = random.integers(limits.min, limits.max, len(rows), endpoint=True)
     rows["channel"] = random.integers(0, channels, len(rows))
-    assert sum(1 for _ in encode_events(rows)) < 250
-    assert outcome(encode_events(rows))[1].count == len(rows)
+    assert sum(1 for _ in blocks.encode_events(rows)) < 250
+    assert outcome(blocks.encode_events(rows))[1].count == len(rows)
 
 
 COMPRESSOR = zstandard.ZstdCompressor(level=1)
@@ -89,18 +81,18 @@ def columns(draw: st.DrawFn) -> np.ndarray:
 
 @given(columns(), st.booleans())
 def test_a_column_comes_back_exactly(values: np.ndarray, is_differences: bool) -> None:
-    encoded = outcome(encode_column(values, COMPRESSOR, is_differences=is_differences))
-    decoded = decode_column(encoded, len(values), values.dtype.str)
+    encoded = outcome(blocks.encode_column(values, COMPRESSOR, is_differences=is_differences))
+    decoded = blocks.decode_column(encoded, len(values), values.dtype.str)
     assert decoded.dtype == values.dtype
     np.testing.assert_array_equal(decoded, values)
 
 
 def test_a_long_column_is_compressed_in_pieces_and_comes_back_exactly() -> None:
     values = np.random.default_rng(1).integers(0, 1 << 62, 30_000)
-    steps = encode_column(values, COMPRESSOR, is_differences=False)
-    assert sum(1 for _ in steps) > values.nbytes // COMPRESSED_BYTES_PER_STEP
-    encoded = outcome(encode_column(values, COMPRESSOR, is_differences=False))
-    np.testing.assert_array_equal(decode_column(encoded, len(values), "<i8"), values)
+    steps = blocks.encode_column(values, COMPRESSOR, is_differences=False)
+    assert sum(1 for _ in steps) > values.nbytes // blocks.COMPRESSED_BYTES_PER_STEP
+    encoded = outcome(blocks.encode_column(values, COMPRESSOR, is_differences=False))
+    np.testing.assert_array_equal(blocks.decode_column(encoded, len(values), "<i8"), values)
 
 
 @pytest.mark.parametrize(
@@ -108,15 +100,17 @@ def test_a_long_column_is_compressed_in_pieces_and_comes_back_exactly() -> None:
     [([7, 7, 7], 0), ([0, 255], 1), ([-1, 254], 1), ([0, 256], 2), ([-5, 70_000], 4)],
 )
 def test_integers_are_stored_in_the_smallest_width(values: list[int], width_bytes: int) -> None:
-    encoded = outcome(encode_column(np.array(values, "<i8"), COMPRESSOR, is_differences=False))
+    encoded = outcome(
+        blocks.encode_column(np.array(values, "<i8"), COMPRESSOR, is_differences=False)
+    )
     assert encoded.width_bytes == width_bytes
 
 
 def test_an_even_beat_costs_no_bytes() -> None:
     beat = np.arange(0, 1_000_000, 1_000, dtype="<i8")
-    encoded = outcome(encode_column(beat, COMPRESSOR, is_differences=True))
+    encoded = outcome(blocks.encode_column(beat, COMPRESSOR, is_differences=True))
     assert encoded.frame == b""
-    np.testing.assert_array_equal(decode_column(encoded, len(beat), "<i8"), beat)
+    np.testing.assert_array_equal(blocks.decode_column(encoded, len(beat), "<i8"), beat)
 
 
 @pytest.mark.parametrize(
@@ -132,4 +126,4 @@ def test_a_frame_that_does_not_unpack_to_its_column_is_refused(
     frame: bytes, why: str | None
 ) -> None:
     with pytest.raises(TraceFormatError, match=why):
-        decode_column(EncodedColumn(False, 1, 0, 0, frame), 10, "<i8")
+        blocks.decode_column(blocks.EncodedColumn(False, 1, 0, 0, frame), 10, "<i8")

@@ -19,22 +19,9 @@ from hypothesis import strategies as st
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
 from flinknet.storage import path_of
-from flinknet.trace import ProcessInfo, TraceReader, TraceWriter, open_run
+from flinknet.trace import ProcessInfo, TraceReader, TraceWriter, format, open_run
 from flinknet.trace.blocks import ORDER
 from flinknet.trace.describe import describe_run
-from flinknet.trace.format import (
-    BLOCK_HEADER_BYTES,
-    CHANNEL_ENTRY,
-    FORMAT_VERSION,
-    MAGIC,
-    MAX_BLOCK_EVENTS,
-    BlockEntry,
-    BlockType,
-    Trailer,
-    encode_block,
-    encode_end,
-    encode_file_header,
-)
 from flinknet.trace.manifest import SCHEMA_VERSION
 from flinknet.trace.ranged_files import RANGE_BYTES, RemoteFile, open_ranged
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
@@ -251,7 +238,7 @@ def test_damage_in_the_middle_costs_one_block_even_without_a_trailer(trace: Path
 def test_a_length_beyond_the_end_is_not_believed(trace: Path) -> None:
     with TraceReader(trace) as reader:
         entry = reader.blocks()[-1]
-    trace.write_bytes(trace.read_bytes()[: entry.offset + BLOCK_HEADER_BYTES + 1])
+    trace.write_bytes(trace.read_bytes()[: entry.offset + format.BLOCK_HEADER_BYTES + 1])
     with TraceReader(trace) as reader:
         assert reader.blocks()[-1].offset < entry.offset
 
@@ -262,7 +249,7 @@ def test_a_length_beyond_the_end_is_not_believed(trace: Path) -> None:
         (b"", "the file is empty"),
         (b"PAR1" + bytes(100), "not a flinknet trace"),
         (b"\x89P", "not a flinknet trace"),
-        (MAGIC + (FORMAT_VERSION + 1).to_bytes(4, "little") + bytes(8), "version 3"),
+        (format.MAGIC + (format.FORMAT_VERSION + 1).to_bytes(4, "little") + bytes(8), "version 3"),
     ],
 )
 def test_what_is_no_trace_of_ours_is_named(tmp_path: Path, content: bytes, says: str) -> None:
@@ -289,17 +276,17 @@ COUNTS = st.sampled_from([0, 1, 2, 17, 255])
 
 
 @given(
-    st.sampled_from(BlockType),
+    st.sampled_from(format.BlockType),
     st.binary(max_size=200),
     st.binary(max_size=200),
     COUNTS,
-    st.sampled_from([0, 1, 50, MAX_BLOCK_EVENTS, (1 << 32) - 1]),
+    st.sampled_from([0, 1, 50, format.MAX_BLOCK_EVENTS, (1 << 32) - 1]),
     COUNTS,
     st.booleans(),
 )
 def test_checked_bytes_that_contradict_each_other_are_an_error_of_ours(
     tmp_path_factory: pytest.TempPathFactory,
-    block_type: BlockType,
+    block_type: format.BlockType,
     directory: bytes,
     data: bytes,
     columns: int,
@@ -308,14 +295,18 @@ def test_checked_bytes_that_contradict_each_other_are_an_error_of_ours(
     is_closed: bool,
 ) -> None:
     path = tmp_path_factory.mktemp("crafted") / "tm-0.fnt"
-    header = encode_file_header(PROCESS.to_dict())
-    block = encode_block(
+    header = format.encode_file_header(PROCESS.to_dict())
+    block = format.encode_block(
         block_type, directory, [data], columns=columns, count=count, channels=channels
     )
-    entry = BlockEntry(
-        len(header), len(block), block_type, count, 0, 0, np.zeros(channels, CHANNEL_ENTRY)
+    entry = format.BlockEntry(
+        len(header), len(block), block_type, count, 0, 0, np.zeros(channels, format.CHANNEL_ENTRY)
     )
-    end = encode_end(Trailer(count, 0, (entry,)), len(header) + len(block)) if is_closed else b""
+    end = (
+        format.encode_end(format.Trailer(count, 0, (entry,)), len(header) + len(block))
+        if is_closed
+        else b""
+    )
     path.write_bytes(header + block + end)
     with contextlib.suppress(TraceError):
         verify_run(open_run(path))
@@ -378,7 +369,7 @@ def test_a_hole_of_any_size_is_no_work(tmp_path: Path) -> None:
 
 def test_a_header_of_impossible_length_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "tm-0.fnt"
-    path.write_bytes(MAGIC + FORMAT_VERSION.to_bytes(4, "little") + b"\xff" * 4)
+    path.write_bytes(format.MAGIC + format.FORMAT_VERSION.to_bytes(4, "little") + b"\xff" * 4)
     os.truncate(path, 1 << 40)
     with pytest.raises(TraceFormatError, match="the length in its file header is damaged"):
         TraceReader(path)
@@ -395,7 +386,7 @@ def test_a_committed_sample_still_says_what_it_said(sample: Path) -> None:
 
 def test_every_format_version_has_a_sample() -> None:
     assert {sample.parent.name for sample in SAMPLES} >= {
-        f"v{version}" for version in range(1, max(FORMAT_VERSION, SCHEMA_VERSION) + 1)
+        f"v{version}" for version in range(1, max(format.FORMAT_VERSION, SCHEMA_VERSION) + 1)
     }
 
 

@@ -16,17 +16,7 @@ from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.errors import TraceFormatError
-from flinknet.trace import RunManifest, TraceReader
-from flinknet.trace.share import (
-    CLOSING,
-    KEPT,
-    OPENING,
-    Pseudonyms,
-    copy_run,
-    texts_in,
-    unpack,
-    with_recording,
-)
+from flinknet.trace import RunManifest, TraceReader, share
 
 RECORDINGS = Path(__file__).parents[2] / "traces/recordings"
 TAPPED = RECORDINGS / "tap-slow-sink"
@@ -52,14 +42,14 @@ def texts_of(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", ["tap-slow-sink", "slow-last-stage", "paced"])
 def test_no_name_and_no_id_of_the_recording_is_in_its_copy(name: str, tmp_path: Path) -> None:
-    copy_run(RECORDINGS / name, tmp_path / "copy", Pseudonyms(KEY))
+    share.copy_run(RECORDINGS / name, tmp_path / "copy", share.Pseudonyms(KEY))
     original = json.loads((RECORDINGS / name / "manifest.json").read_text())
     del original["flink_keys"], original["files"], original["seal"]
     original["scenario"].pop("network", None)
     names = {
         text
         for field, text in texts_of(original)
-        if field not in KEPT and len(text) > 3 and ("(" in text or len(text) >= 32)
+        if field not in share.KEPT and len(text) > 3 and ("(" in text or len(text) >= 32)
     }
     job = original["scenario"].get("job", {})
     names |= {job["name"]} if job.get("name") else set()
@@ -70,7 +60,7 @@ def test_no_name_and_no_id_of_the_recording_is_in_its_copy(name: str, tmp_path: 
 
 
 def test_text_in_a_field_that_nobody_knows_is_hidden() -> None:
-    hidden = Pseudonyms(KEY).document({"new_field": "orders.internal", "Orders EU": {"n": 3}})
+    hidden = share.Pseudonyms(KEY).document({"new_field": "orders.internal", "Orders EU": {"n": 3}})
     assert "orders" not in json.dumps(hidden).lower()
     assert list(hidden.values())[1] == {"n": 3}
 
@@ -91,14 +81,14 @@ def test_text_in_a_field_that_nobody_knows_is_hidden() -> None:
     ],
 )
 def test_no_name_hides_among_what_is_kept(document: dict[str, Any]) -> None:
-    hidden = json.dumps(Pseudonyms(KEY).document(document))
+    hidden = json.dumps(share.Pseudonyms(KEY).document(document))
     for each in ("192.0.2.7", "acme", "ACME", "tap-1", "worker", "user", "f126", "484b"):
         assert each not in hidden, hidden
 
 
 def test_settings_keep_their_values_and_a_task_its_one_name() -> None:
     settings = {"execution.buffer-timeout.interval": "20 ms", "x": "true", "y": "EXACTLY_ONCE"}
-    hidden = Pseudonyms(KEY).document(
+    hidden = share.Pseudonyms(KEY).document(
         {
             "flink_keys": settings,
             "settings_from": {"x": "JobManager"},
@@ -117,7 +107,7 @@ def test_a_warning_says_its_code_and_no_process_of_the_host(tmp_path: Path) -> N
     brief = "other processes: pip used 0.71 cores"
     warning = {"code": "disturbed", "brief": brief, "text": f"{brief}; end them"}
     (tmp_path / "run/result.json").write_text(json.dumps({"warnings": [warning]}))
-    copy_run(tmp_path / "run", tmp_path / "copy", Pseudonyms(KEY))
+    share.copy_run(tmp_path / "run", tmp_path / "copy", share.Pseudonyms(KEY))
     result = json.loads((tmp_path / "copy/result.json").read_text())
     assert result == {"warnings": [{"code": "disturbed", "text": "disturbed"}]}
 
@@ -130,7 +120,7 @@ def test_a_cut_file_stays_cut_and_a_damaged_block_is_named(tmp_path: Path) -> No
         second = reader.blocks()[1]
     cut = whole[: -(len(whole) // 3)]
     file.write_bytes(cut)
-    assert copy_run(tmp_path / "run", tmp_path / "cut", Pseudonyms(KEY)) == []
+    assert share.copy_run(tmp_path / "run", tmp_path / "cut", share.Pseudonyms(KEY)) == []
     [copied] = (tmp_path / "cut").glob("*.fnt")
     with TraceReader(copied) as reader, TraceReader(file) as before:
         assert not reader.is_whole
@@ -138,14 +128,16 @@ def test_a_cut_file_stays_cut_and_a_damaged_block_is_named(tmp_path: Path) -> No
     damaged = bytearray(whole)
     damaged[second.offset + second.length_bytes - 5] ^= 1
     file.write_bytes(damaged)
-    [line] = copy_run(tmp_path / "run", tmp_path / "left", Pseudonyms(KEY))
+    [line] = share.copy_run(tmp_path / "run", tmp_path / "left", share.Pseudonyms(KEY))
     assert "block 2 is left out" in line
     assert RunManifest.load(tmp_path / "left").files == {}
 
 
 def test_one_key_gives_a_name_one_pseudonym_and_another_key_another() -> None:
     [first, same, other] = (
-        Pseudonyms(key).document({"vertices": [{"name": "Orders"}], "tasks": ["Orders (1/2)"]})
+        share.Pseudonyms(key).document(
+            {"vertices": [{"name": "Orders"}], "tasks": ["Orders (1/2)"]}
+        )
         for key in (KEY, KEY, KEY[::-1])
     )
     assert first == same != other
@@ -154,7 +146,7 @@ def test_one_key_gives_a_name_one_pseudonym_and_another_key_another() -> None:
 
 
 def test_events_and_the_ids_within_ids_are_as_they_were(tmp_path: Path) -> None:
-    copy_run(TAPPED, tmp_path, Pseudonyms(KEY))
+    share.copy_run(TAPPED, tmp_path, share.Pseudonyms(KEY))
     before, after = RunManifest.load(TAPPED), RunManifest.load(tmp_path)
     for old, new in zip(before.processes, after.processes, strict=True):
         with TraceReader(TAPPED / old.file) as a, TraceReader(tmp_path / new.file) as b:
@@ -195,15 +187,17 @@ def page_of(**files: bytes) -> str:
     with zipfile.ZipFile(packed, "w") as archive:
         for name, data in files.items():
             archive.writestr(name, data)
-    return f"<body>{OPENING}{base64.b64encode(packed.getvalue()).decode()}{CLOSING}</body>"
+    return (
+        f"<body>{share.OPENING}{base64.b64encode(packed.getvalue()).decode()}{share.CLOSING}</body>"
+    )
 
 
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
         ("<html></html>", "holds no recording"),
-        (f"{OPENING}AAAA{CLOSING}", "is damaged"),
-        (page_of(**{"manifest.json": b"{}"}).replace(CLOSING, ""), "holds no recording"),
+        (f"{share.OPENING}AAAA{share.CLOSING}", "is damaged"),
+        (page_of(**{"manifest.json": b"{}"}).replace(share.CLOSING, ""), "holds no recording"),
         (page_of(**{"../manifest.json": b"{}"}), "no part of a run"),
         (page_of(**{"/etc/manifest.json": b"{}"}), "no part of a run"),
         (page_of(**{"run/evil.py": b""}), "no part of a run"),
@@ -215,15 +209,17 @@ def test_a_page_with_anything_else_is_refused_and_writes_nothing(
     path, out = tmp_path / "page.html", tmp_path / "out"
     path.write_text(page)
     with pytest.raises(TraceFormatError, match=expected):
-        unpack(path, out)
+        share.unpack(path, out)
     assert not out.exists()
 
 
 def test_the_recording_stands_before_the_end_of_the_page(tmp_path: Path) -> None:
-    copy_run(TAPPED, tmp_path / "run", None)
+    share.copy_run(TAPPED, tmp_path / "run", None)
     path = tmp_path / "page.html"
-    path.write_text(with_recording("<html><body><p>answer</p></body></html>", tmp_path / "run"))
+    path.write_text(
+        share.with_recording("<html><body><p>answer</p></body></html>", tmp_path / "run")
+    )
     text = path.read_text()
     assert text.startswith("<html><body><p>answer</p>")
     assert text.endswith("</body></html>")
-    assert {file for file, _, _ in texts_in(path)} >= {"manifest.json", "metrics.jsonl"}
+    assert {file for file, _, _ in share.texts_in(path)} >= {"manifest.json", "metrics.jsonl"}

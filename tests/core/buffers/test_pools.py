@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    consumes,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-)
 
 from flinknet.core.buffers import (
     UNLIMITED_BUFFERS,
@@ -407,7 +398,7 @@ TOTAL = 12
 CHANNELS = 2
 
 
-class PoolsMachine(RuleBasedStateMachine):
+class PoolsMachine(stateful.RuleBasedStateMachine):
     """Pools against counters: created, destroyed, asked and paid back in any order."""
 
     def __init__(self) -> None:
@@ -420,13 +411,13 @@ class PoolsMachine(RuleBasedStateMachine):
         self.promised: dict[ExclusiveReservation, int] = {}
         self.required = 0
 
-    buffers = Bundle("buffers")
+    buffers = stateful.Bundle("buffers")
 
-    @initialize()
+    @stateful.initialize()
     def start(self) -> None:
         """Hypothesis wants the bundle to exist."""
 
-    @rule(
+    @stateful.rule(
         required=st.integers(1, 4),
         extra=st.integers(0, 8),
         quota=st.integers(1, 4),
@@ -450,26 +441,26 @@ class PoolsMachine(RuleBasedStateMachine):
         self.all.append(pool)
         self.out[pool] = [0] * CHANNELS
 
-    @rule(target=buffers, data=st.data(), channel=st.integers(0, CHANNELS - 1))
+    @stateful.rule(target=buffers, data=st.data(), channel=st.integers(0, CHANNELS - 1))
     def request(self, data: st.DataObject, channel: int):  # type: ignore[no-untyped-def]
         if not self.alive:
-            return multiple()
+            return stateful.multiple()
         pool = data.draw(st.sampled_from(self.alive))
         was_available = pool.is_available
         buffer = pool.try_request(channel)
         assert buffer is not None or not was_available
         if buffer is None:
-            return multiple()
+            return stateful.multiple()
         self.out[pool][channel] += 1
         return pool, channel, buffer
 
-    @rule(taken=consumes(buffers))
+    @stateful.rule(taken=stateful.consumes(buffers))
     def recycle(self, taken: tuple[LocalBufferPool, int, NetworkBuffer]) -> None:
         pool, channel, buffer = taken
         self.out[pool][channel] -= 1
         buffer.recycle()
 
-    @rule(count=st.integers(1, 4))
+    @stateful.rule(count=st.integers(1, 4))
     def take_exclusive(self, count: int) -> None:
         if count > TOTAL - self.required:
             with pytest.raises(InsufficientBuffersError):
@@ -481,13 +472,13 @@ class PoolsMachine(RuleBasedStateMachine):
             return  # promised, but still out at a pool that must shrink
         self.required += count
 
-    @rule(count=st.integers(1, 4))
+    @stateful.rule(count=st.integers(1, 4))
     def reserve_exclusive(self, count: int) -> None:
         if count <= TOTAL - self.required:
             self.promised[self.network.reserve_exclusive_segments(count)] = count
             self.required += count
 
-    @rule(is_cancelled=st.booleans())
+    @stateful.rule(is_cancelled=st.booleans())
     def collect_exclusive(self, is_cancelled: bool) -> None:
         for each, count in list(self.promised.items()):
             if each.collect():
@@ -498,13 +489,13 @@ class PoolsMachine(RuleBasedStateMachine):
                 self.required -= count
                 del self.promised[each]
 
-    @rule()
+    @stateful.rule()
     def return_exclusive(self) -> None:
         self.network.recycle_exclusive_segments(self.exclusive)
         self.required -= len(self.exclusive)
         self.exclusive = []
 
-    @rule(data=st.data())
+    @stateful.rule(data=st.data())
     def destroy(self, data: st.DataObject) -> None:
         if self.alive:
             pool = data.draw(st.sampled_from(self.alive))
@@ -512,7 +503,7 @@ class PoolsMachine(RuleBasedStateMachine):
             self.alive.remove(pool)
             self.required -= pool.required_buffers
 
-    @invariant()
+    @stateful.invariant()
     def no_segment_is_lost_or_doubled(self) -> None:
         held = sum(pool.requested_buffers for pool in self.all)
         collected = sum(len(each.segments) for each in self.promised)
@@ -521,14 +512,14 @@ class PoolsMachine(RuleBasedStateMachine):
             assert pool.used_buffers == sum(self.out[pool])
             assert pool.requested_buffers >= pool.used_buffers
 
-    @invariant()
+    @stateful.invariant()
     def sizes_and_exclusive_buffers_fit_the_total(self) -> None:
         exclusive = len(self.exclusive) + sum(self.promised.values())
         assert sum(sizes(self.alive)) + exclusive <= TOTAL
         for pool in self.alive:
             assert pool.required_buffers <= pool.size_buffers <= pool.max_buffers
 
-    @invariant()
+    @stateful.invariant()
     def availability_is_what_it_is_defined_to_be(self) -> None:
         for pool in self.alive:
             is_below_quota = all(count < pool.max_buffers_per_channel for count in self.out[pool])
@@ -538,7 +529,7 @@ class PoolsMachine(RuleBasedStateMachine):
             )
             assert pool.is_available == (is_below_quota and (has_free or may_take))
 
-    @invariant()
+    @stateful.invariant()
     def no_pool_keeps_more_than_its_size(self) -> None:
         for pool in self.alive:
             free = pool.requested_buffers - pool.used_buffers

@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.core.consumer.checkpoint_barriers import (
-    CHECKPOINTS_TRACKED_MAX,
-    AbortReason,
-    Alignment,
-    CheckpointBarrierTracker,
-    SingleCheckpointBarrierHandler,
-)
+from flinknet.core.consumer import checkpoint_barriers
 from flinknet.core.wire.checkpoint_barrier import (
     NO_ALIGNMENT_TIMEOUT_MS,
     AlignmentType,
@@ -48,7 +42,7 @@ class Decisions:
 
     def __init__(self) -> None:
         self.made: list[str] = []
-        self.alignments: list[Alignment] = []
+        self.alignments: list[checkpoint_barriers.Alignment] = []
 
     def taken(self) -> list[str]:
         made, self.made = self.made, []
@@ -71,19 +65,21 @@ class Decisions:
         how = "unaligned " if barrier.is_unaligned else ""
         self.made.append(f"trigger {how}{barrier.checkpoint_id}")
 
-    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
+    def abort_checkpoint(
+        self, checkpoint_id: int, reason: checkpoint_barriers.AbortReason, *, now_ns: int
+    ) -> None:
         self.made.append(f"abort {checkpoint_id} {reason.name}")
 
-    def complete_alignment(self, alignment: Alignment) -> None:
+    def complete_alignment(self, alignment: checkpoint_barriers.Alignment) -> None:
         self.alignments.append(alignment)
         self.made.append(f"complete {alignment.checkpoint_id}")
 
 
 def handler_of(
     channels: int = 3, *, can_be_unaligned: bool = False, counts_ended_channels: bool = True
-) -> tuple[SingleCheckpointBarrierHandler, Decisions]:
+) -> tuple[checkpoint_barriers.SingleCheckpointBarrierHandler, Decisions]:
     decisions = Decisions()
-    handler = SingleCheckpointBarrierHandler(
+    handler = checkpoint_barriers.SingleCheckpointBarrierHandler(
         channels,
         decisions,
         can_be_unaligned=can_be_unaligned,
@@ -101,7 +97,7 @@ def test_aligned_each_channel_waits_for_the_last_barrier(order: tuple[int, ...])
     handler.receive_barrier(aligned(1), order[-1], now_ns=7 * MS)
     resumed = [f"resume {channel}" for channel in order]
     assert decisions.taken() == ["trigger 1", *resumed, "complete 1"]
-    assert decisions.alignments == [Alignment(1, 1 * MS, 1 * MS, 7 * MS, False)]
+    assert decisions.alignments == [checkpoint_barriers.Alignment(1, 1 * MS, 1 * MS, 7 * MS, False)]
     assert decisions.alignments[0].duration_ns == 6 * MS
 
 
@@ -109,12 +105,12 @@ def test_with_one_channel_the_alignment_takes_no_time() -> None:
     handler, decisions = handler_of(1)
     handler.receive_barrier(aligned(1, 2), 0, now_ns=5 * MS)
     assert decisions.taken() == ["trigger 1", "resume 0", "complete 1"]
-    assert decisions.alignments == [Alignment(1, 3 * MS, 5 * MS, 5 * MS, False)]
+    assert decisions.alignments == [checkpoint_barriers.Alignment(1, 3 * MS, 5 * MS, 5 * MS, False)]
 
 
 def test_the_start_delay_counts_from_the_timestamp_on_the_clock_of_the_run() -> None:
     decisions = Decisions()
-    handler = SingleCheckpointBarrierHandler(1, decisions, epoch_ns=-7 * MS)
+    handler = checkpoint_barriers.SingleCheckpointBarrierHandler(1, decisions, epoch_ns=-7 * MS)
     handler.receive_barrier(aligned(1, 10), 0, now_ns=5 * MS)
     assert decisions.alignments[0].start_delay_ns == 2 * MS
     handler.receive_barrier(aligned(2, 13), 0, now_ns=5 * MS)
@@ -206,7 +202,7 @@ def test_unaligned_the_first_barrier_starts_the_checkpoint() -> None:
     assert decisions.taken() == []
     handler.receive_barrier(unaligned(1), 2, now_ns=5 * MS)
     assert decisions.taken() == ["stopped 1", "complete 1"]
-    assert decisions.alignments == [Alignment(1, 2 * MS, 2 * MS, 5 * MS, True)]
+    assert decisions.alignments == [checkpoint_barriers.Alignment(1, 2 * MS, 2 * MS, 5 * MS, True)]
 
 
 def test_an_aligned_barrier_among_unaligned_ones_is_let_go_on_at_the_end() -> None:
@@ -313,9 +309,9 @@ def test_a_savepoint_keeps_its_alignment_whatever_it_takes() -> None:
 
 def tracker_of(
     channels: int = 2, *, counts_ended_channels: bool = True
-) -> tuple[CheckpointBarrierTracker, Decisions]:
+) -> tuple[checkpoint_barriers.CheckpointBarrierTracker, Decisions]:
     decisions = Decisions()
-    tracker = CheckpointBarrierTracker(
+    tracker = checkpoint_barriers.CheckpointBarrierTracker(
         channels, decisions, counts_ended_channels=counts_ended_channels
     )
     return tracker, decisions
@@ -328,7 +324,7 @@ def test_at_least_once_counts_and_nobody_waits() -> None:
     assert decisions.taken() == []
     tracker.receive_barrier(at_least_once(1), 1, now_ns=8)
     assert decisions.taken() == ["trigger 1", "complete 1"]
-    assert decisions.alignments == [Alignment(1, 3, 3, 8, False)]
+    assert decisions.alignments == [checkpoint_barriers.Alignment(1, 3, 3, 8, False)]
     tracker.receive_barrier(at_least_once(2), 1, now_ns=9)
     assert decisions.taken() == ["trigger 2", "complete 2"]
     assert not tracker.is_pending
@@ -336,9 +332,9 @@ def test_at_least_once_counts_and_nobody_waits() -> None:
 
 def test_at_least_once_the_start_delay_counts_from_the_timestamp_on_the_clock_of_the_run() -> None:
     decisions = Decisions()
-    tracker = CheckpointBarrierTracker(1, decisions, epoch_ns=-7 * MS)
+    tracker = checkpoint_barriers.CheckpointBarrierTracker(1, decisions, epoch_ns=-7 * MS)
     tracker.receive_barrier(replace(at_least_once(1), timestamp_ms=10), 0, now_ns=5 * MS)
-    assert decisions.alignments == [Alignment(1, 2 * MS, 5 * MS, 5 * MS, False)]
+    assert decisions.alignments == [checkpoint_barriers.Alignment(1, 2 * MS, 5 * MS, 5 * MS, False)]
 
 
 def test_at_least_once_a_complete_checkpoint_makes_the_older_ones_forgotten() -> None:
@@ -354,7 +350,7 @@ def test_at_least_once_a_complete_checkpoint_makes_the_older_ones_forgotten() ->
 
 def test_at_least_once_fifty_checkpoints_are_tracked() -> None:
     tracker, decisions = tracker_of()
-    for checkpoint_id in range(CHECKPOINTS_TRACKED_MAX + 1):
+    for checkpoint_id in range(checkpoint_barriers.CHECKPOINTS_TRACKED_MAX + 1):
         tracker.receive_barrier(at_least_once(checkpoint_id), 0, now_ns=0)
     tracker.receive_barrier(at_least_once(0), 1, now_ns=0)
     assert decisions.taken() == []
@@ -406,7 +402,7 @@ class Streams(Decisions):
         self.read: list[list[int]] = [[] for _ in streams]
         self.now_ns = 0
         self.barrier = barrier
-        self.handler = SingleCheckpointBarrierHandler(
+        self.handler = checkpoint_barriers.SingleCheckpointBarrierHandler(
             len(streams), self, can_be_unaligned=barrier != aligned(0)
         )
 

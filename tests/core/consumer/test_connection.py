@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flinknet import errors
 from flinknet.core.buffers import DataType
 from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.wire.ids import InputChannelID
@@ -21,15 +22,6 @@ from flinknet.core.wire.messages import (
     CancelPartitionRequest,
     ErrorResponse,
     PartitionRequest,
-)
-from flinknet.errors import (
-    BufferReorderingError,
-    FlinknetError,
-    FrameCorruptedError,
-    PartitionNotFoundError,
-    ProducerFailedError,
-    RemoteProtocolError,
-    RemoteTransportError,
 )
 from tests.pair import OTHER_RECEIVER, Consumer
 
@@ -57,7 +49,7 @@ def consumer_of(channels: int = 1, *, exclusive_buffers: int = 2) -> Consumer:
     return consumer
 
 
-def failure(consumer: Consumer, channel: int = 0) -> FlinknetError:
+def failure(consumer: Consumer, channel: int = 0) -> errors.FlinknetError:
     error = consumer.channels[channel].error
     assert error is not None
     return error
@@ -136,11 +128,11 @@ def test_a_gap_in_the_sequence_fails_the_channel_and_recycles_the_buffer() -> No
     (channel,) = consumer.channels
     consumer.receive(*(response(channel.receiver_id, number) for number in (0, 1, 3)))
     error = failure(consumer)
-    assert isinstance(error, BufferReorderingError)
+    assert isinstance(error, errors.BufferReorderingError)
     assert (error.expected, error.actual) == (2, 3)
     taken = [consumer.gate.poll() for _ in range(2)]
     assert all(taken)
-    with pytest.raises(BufferReorderingError):
+    with pytest.raises(errors.BufferReorderingError):
         consumer.gate.poll()
     for polled in taken:
         assert polled is not None
@@ -263,7 +255,9 @@ def test_pieces_in_one_message_cost_one_credit_and_a_sequence_number_each() -> N
 def test_a_payload_larger_than_a_segment_breaks_the_connection_and_loses_no_buffer() -> None:
     consumer = consumer_of()
     free = consumer.channels[0].buffers.available_buffers
-    with pytest.raises(FrameCorruptedError, match="101 bytes does not fit a buffer of 100 bytes"):
+    with pytest.raises(
+        errors.FrameCorruptedError, match="101 bytes does not fit a buffer of 100 bytes"
+    ):
         consumer.receive(response(consumer.channels[0].receiver_id, payload=b"x" * 101))
     assert consumer.channels[0].buffers.available_buffers == free
     consumer.close()
@@ -274,13 +268,13 @@ def test_a_payload_larger_than_a_segment_breaks_the_connection_and_loses_no_buff
 def test_a_lost_connection_fails_every_channel_and_refuses_new_ones() -> None:
     consumer = consumer_of(2)
     consumer.connection.receive_eof(now_ns=0)
-    assert all(isinstance(failure(consumer, i), RemoteTransportError) for i in range(2))
+    assert all(isinstance(failure(consumer, i), errors.RemoteTransportError) for i in range(2))
     assert "the producer" in str(failure(consumer))
     late = Consumer()
     consumer.connection.request_subpartition(late.channels[0], now_ns=0)
     assert late.channels[0].error is consumer.connection.error
     assert consumer.sent() == []
-    with pytest.raises(RemoteTransportError):
+    with pytest.raises(errors.RemoteTransportError):
         consumer.consume()
 
 
@@ -303,8 +297,8 @@ def test_an_error_for_a_receiver_fails_that_channel_alone() -> None:
         response(failed.receiver_id),
         response(well.receiver_id, payload=b"ok"),
     )
-    assert isinstance(failure(consumer, 0), PartitionNotFoundError)
-    assert isinstance(failure(consumer, 1), ProducerFailedError)
+    assert isinstance(failure(consumer, 0), errors.PartitionNotFoundError)
+    assert isinstance(failure(consumer, 1), errors.ProducerFailedError)
     assert well.error is None
     assert consumer.connection.error is None
     assert not failed.received
@@ -315,7 +309,7 @@ def test_an_error_for_a_receiver_fails_that_channel_alone() -> None:
 def test_a_frame_too_large_to_be_believed_breaks_the_connection() -> None:
     consumer = consumer_of()
     header = (1 << 30).to_bytes(4, "big") + b"\xba\xdc\x0f\xfe\x01"
-    with pytest.raises(FrameCorruptedError, match="1073741824 bytes"):
+    with pytest.raises(errors.FrameCorruptedError, match="1073741824 bytes"):
         consumer.connection.receive_data(memoryview(header + bytes(50)), now_ns=0)
 
 
@@ -324,7 +318,7 @@ def test_an_event_too_large_to_be_believed_breaks_the_connection() -> None:
     (channel,) = consumer.channels
     event = DataType.EVENT_BUFFER
     header = encode_buffer_response_header(channel.receiver_id, 0, 0, 0, event, 0, 1 << 30)
-    with pytest.raises(FrameCorruptedError, match="an event of 1073741824 bytes"):
+    with pytest.raises(errors.FrameCorruptedError, match="an event of 1073741824 bytes"):
         consumer.connection.receive_data(memoryview(header), now_ns=0)
 
 
@@ -348,10 +342,10 @@ def test_a_channel_is_cancelled_once() -> None:
 
 def test_garbage_fails_every_channel_and_the_first_error_stays() -> None:
     consumer = consumer_of(2)
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(errors.RemoteProtocolError):
         consumer.connection.receive_data(memoryview(b"garbage garbage"), now_ns=0)
     first = consumer.connection.error
-    assert isinstance(first, RemoteProtocolError)
+    assert isinstance(first, errors.RemoteProtocolError)
     consumer.connection.receive_eof(now_ns=0)
     assert consumer.connection.error is first
     assert failure(consumer, 1) is first

@@ -14,13 +14,7 @@ from flinknet.core.buffers import (
     free_memory,
 )
 from flinknet.core.consumer import BufferManager, RemoteInputChannel
-from flinknet.core.wire.messages import (
-    AddCredit,
-    BacklogAnnouncement,
-    BufferResponse,
-    PartitionRequest,
-    ResumeConsumption,
-)
+from flinknet.core.wire import messages
 from tests.pair import Consumer
 
 
@@ -30,7 +24,7 @@ class Conversation(Consumer):
     def data(self, channel: int, backlog: int, data_type: DataType = DataType.DATA_BUFFER) -> None:
         target = self.channels[channel]
         self.receive(
-            BufferResponse(
+            messages.BufferResponse(
                 target.receiver_id,
                 channel,
                 target.expected_sequence_number,
@@ -54,7 +48,9 @@ class Conversation(Consumer):
         )
 
     def credits(self) -> list[int]:
-        return [message.credit for message in self.sent() if isinstance(message, AddCredit)]
+        return [
+            message.credit for message in self.sent() if isinstance(message, messages.AddCredit)
+        ]
 
     @property
     def pool_used(self) -> int:
@@ -66,7 +62,7 @@ def test_trace_of_one_channel_with_two_exclusive_and_eight_floating_buffers() ->
     consumer = Conversation()
     assert consumer.state() == "a2 r0 u0"
     (request,) = consumer.sent()
-    assert isinstance(request, PartitionRequest)
+    assert isinstance(request, messages.PartitionRequest)
     assert request.credit == 2
     consumer.data(0, 4)
     assert consumer.state() == "a6 r6 u5"
@@ -113,9 +109,9 @@ def test_trace_of_two_channels_that_share_three_floating_buffers() -> None:
 def test_trace_of_a_channel_without_exclusive_buffers() -> None:
     consumer = Conversation(exclusive_buffers=0)
     (request,) = consumer.sent()
-    assert isinstance(request, PartitionRequest)
+    assert isinstance(request, messages.PartitionRequest)
     assert request.credit == 0
-    consumer.receive(BacklogAnnouncement(3, consumer.channels[0].receiver_id))
+    consumer.receive(messages.BacklogAnnouncement(3, consumer.channels[0].receiver_id))
     assert consumer.state() == "a3 r3 u3"
     assert consumer.credits() == [3]
     for backlog in (2, 1, 0):
@@ -130,7 +126,7 @@ def test_trace_of_a_channel_without_exclusive_buffers() -> None:
 def test_a_backlog_of_five_with_two_free_floating_buffers_gives_a_credit_of_two() -> None:
     consumer = Conversation(exclusive_buffers=0, floating_buffers=2)
     consumer.sent()
-    consumer.receive(BacklogAnnouncement(5, consumer.channels[0].receiver_id))
+    consumer.receive(messages.BacklogAnnouncement(5, consumer.channels[0].receiver_id))
     assert consumer.credits() == [2]
 
 
@@ -259,7 +255,7 @@ def test_channels_with_credit_are_announced_in_order_and_released_ones_are_skipp
     for index in range(3):
         consumer.data(index, 1)
     consumer.channels[1].release()
-    announced = [m for m in consumer.sent() if isinstance(m, AddCredit)]
+    announced = [m for m in consumer.sent() if isinstance(m, messages.AddCredit)]
     assert [m.receiver_id for m in announced] == [
         consumer.channels[0].receiver_id,
         consumer.channels[2].receiver_id,
@@ -270,13 +266,13 @@ def test_a_blocking_event_takes_the_floating_buffers_of_a_channel_without_exclus
     consumer = Conversation(exclusive_buffers=0)
     (channel,) = consumer.channels
     consumer.sent()
-    consumer.receive(BacklogAnnouncement(3, channel.receiver_id))
+    consumer.receive(messages.BacklogAnnouncement(3, channel.receiver_id))
     consumer.data(0, 0, DataType.ALIGNED_CHECKPOINT_BARRIER)
     assert consumer.pool_used == 0
     assert channel.unannounced_credit == 3
     channel.resume_consumption()
-    assert consumer.sent() == [ResumeConsumption(channel.receiver_id)]
-    consumer.receive(BacklogAnnouncement(2, channel.receiver_id))
+    assert consumer.sent() == [messages.ResumeConsumption(channel.receiver_id)]
+    consumer.receive(messages.BacklogAnnouncement(2, channel.receiver_id))
     assert consumer.credits() == [2]
 
 
@@ -384,7 +380,7 @@ def test_a_channel_without_exclusive_buffers_goes_on_when_the_global_pool_recove
     consumer = Conversation(exclusive_buffers=0, floating_buffers=2, buffers=2)
     held = [consumer.memory.try_request_segment() for _ in range(2)]
     consumer.sent()
-    consumer.receive(BacklogAnnouncement(3, consumer.channels[0].receiver_id))
+    consumer.receive(messages.BacklogAnnouncement(3, consumer.channels[0].receiver_id))
     assert consumer.state() == "a0 r3 u0"
     assert consumer.credits() == []
     for segment in held:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from flinknet import errors
 from flinknet.core.buffers import DataType, NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
 from flinknet.core.consumer.input_gate import RECOVERED
@@ -20,12 +21,6 @@ from flinknet.core.wire.events import (
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import BufferResponse, PartitionRequest
-from flinknet.errors import (
-    GateClosedError,
-    LocalTransportError,
-    PartitionConnectionError,
-    PartitionNotFoundError,
-)
 from tests.invariants import check_invariants
 from tests.pair import Consumer, partition_id, receiver_ids, sent_bytes
 
@@ -39,7 +34,7 @@ class Clients:
 
     def connect(self, task_manager: int) -> ConsumerConnection:
         if task_manager in self._refused:
-            raise LocalTransportError(f"tm-{task_manager}: connection refused")
+            raise errors.LocalTransportError(f"tm-{task_manager}: connection refused")
         return self.opened.setdefault(
             task_manager, ConsumerConnection(f"tm-{task_manager}", NullProbe())
         )
@@ -117,7 +112,7 @@ def test_a_closed_gate_requests_nothing_and_tells_who_reads_it() -> None:
     gate.close()
     with pytest.raises(RuntimeError, match="Already released"):
         gate.request_partitions(now_ns=0)
-    with pytest.raises(GateClosedError):
+    with pytest.raises(errors.GateClosedError):
         gate.poll()
     gate.close()
 
@@ -138,7 +133,7 @@ def test_the_first_channel_that_cannot_has_the_error_and_those_behind_it_send_no
     gate.request_partitions(now_ns=0)
     assert [request.receiver_id for request in clients.requests()] == receiver_ids(1)
     assert [channel.error is None for channel in gate.channels] == [True, False, True, True]
-    with pytest.raises(PartitionConnectionError):
+    with pytest.raises(errors.PartitionConnectionError):
         gate.poll()
 
 
@@ -173,7 +168,7 @@ def test_a_gate_that_is_closed_before_its_state_was_read_requests_nothing() -> N
     gate = gate_of(clients, [0])
     gate.finish_read_recovered_state()
     gate.close()
-    with pytest.raises(GateClosedError):
+    with pytest.raises(errors.GateClosedError):
         gate.poll()
     assert not clients.opened
 
@@ -195,7 +190,7 @@ def test_a_client_is_created_where_there_is_none_and_the_second_call_sends_nothi
 @pytest.mark.row("S046")
 def test_a_connection_that_is_refused_is_an_error_that_names_the_partition() -> None:
     gate = gate_of(Clients(refused=(7,)), [7])
-    with pytest.raises(PartitionConnectionError, match=re.escape(str(partition_id(0)))):
+    with pytest.raises(errors.PartitionConnectionError, match=re.escape(str(partition_id(0)))):
         gate.channels[0].request_subpartition(now_ns=0)
 
 
@@ -339,17 +334,17 @@ def test_what_had_arrived_before_an_error_is_read_before_it() -> None:
     consumer = Consumer()
     deliver(consumer, 0)
     deliver(consumer, 0)
-    consumer.channels[0].fail(PartitionNotFoundError("gone"))
+    consumer.channels[0].fail(errors.PartitionNotFoundError("gone"))
     for _ in range(2):
         assert consumer.gate.poll() is not None
-    with pytest.raises(PartitionNotFoundError, match="gone"):
+    with pytest.raises(errors.PartitionNotFoundError, match="gone"):
         consumer.gate.poll()
 
 
 def test_an_error_of_one_channel_leaves_the_others_readable() -> None:
     consumer = Consumer(channels=2)
-    consumer.channels[0].fail(PartitionNotFoundError("gone"))
+    consumer.channels[0].fail(errors.PartitionNotFoundError("gone"))
     deliver(consumer, 1)
-    with pytest.raises(PartitionNotFoundError, match="gone"):
+    with pytest.raises(errors.PartitionNotFoundError, match="gone"):
         consumer.gate.poll()
     assert [channel for channel, _, _ in consumer.consume()] == [1]

@@ -9,17 +9,7 @@ from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
 from flinknet.core.consumer.partition_requests import RequestBackoff, RequestBackoffPolicy
 from flinknet.core.wire.messages import Message, PartitionRequest
 from flinknet.errors import PartitionNotFoundError
-from tests.pair import (
-    OTHER_RECEIVER,
-    RECEIVER,
-    REQUEST_TIMEOUT_NS,
-    Consumer,
-    partition_id,
-    partition_of,
-    producer_of,
-    records_of,
-    sent_bytes,
-)
+from tests import pair
 
 MS = 1_000_000
 
@@ -62,10 +52,10 @@ class Asking:
     """A consumer whose producer has none of the partitions that it asks for."""
 
     def __init__(self, policy: RequestBackoffPolicy, timeout_ns: int, *, channels: int = 2) -> None:
-        self.input = Consumer(channels=channels)
+        self.input = pair.Consumer(channels=channels)
         self.connection = self.input.connection
         self.connection.requests.policy = policy
-        self.producer, self.manager = producer_of(partition_request_timeout_ns=timeout_ns)
+        self.producer, self.manager = pair.producer_of(partition_request_timeout_ns=timeout_ns)
         self.now_ns = 0
 
     def exchange(self) -> list[object]:
@@ -75,7 +65,7 @@ class Asking:
             self.producer.receive_data(memoryview(message.encode()), now_ns=self.now_ns)
         if self.producer.next_deadline_ns() is not None:
             self.producer.handle_deadline(now_ns=self.now_ns)
-        answers = sent_bytes(self.producer)
+        answers = pair.sent_bytes(self.producer)
         if answers:
             self.connection.receive_data(memoryview(answers), now_ns=self.now_ns)
         return [type(message) for message in said]
@@ -102,24 +92,24 @@ def test_a_missing_partition_is_asked_for_again_and_again_then_its_channels_fail
 
 @pytest.mark.row("S037")
 def test_exactly_the_channel_that_asked_for_it_fails_and_the_others_go_on() -> None:
-    asking = Asking(RequestBackoffPolicy(0, 0, 0), timeout_ns=REQUEST_TIMEOUT_NS, channels=1)
+    asking = Asking(RequestBackoffPolicy(0, 0, 0), timeout_ns=pair.REQUEST_TIMEOUT_NS, channels=1)
     consumer, (missing,) = asking.input, asking.input.channels
-    there, _ = partition_of(identity=partition_id(1))
+    there, _ = pair.partition_of(identity=pair.partition_id(1))
     asking.manager.register(there)
     reading = RemoteInputChannel(
-        *(1, OTHER_RECEIVER, partition_id(1), 0),
+        *(1, pair.OTHER_RECEIVER, pair.partition_id(1), 0),
         *(consumer.gate.queue_channel, 1, consumer.memory, consumer.pool, 2),
     )
     consumer.gate.set_channels([missing, reading])
     asking.connection.request_subpartition(reading, now_ns=0)
-    there.emit(0, records_of([100]))
+    there.emit(0, pair.records_of([100]))
     there.flush_all()
     asking.exchange()
-    asking.now_ns = REQUEST_TIMEOUT_NS
+    asking.now_ns = pair.REQUEST_TIMEOUT_NS
     asking.exchange()
     assert isinstance(missing.error, PartitionNotFoundError)
     assert asking.connection.error is None
-    there.emit(0, records_of([50], 1))
+    there.emit(0, pair.records_of([50], 1))
     there.flush_all()
     asking.exchange()
     assert [buffer.size_bytes for buffer, _ in reading.received] == [100, 50]
@@ -129,7 +119,7 @@ def test_exactly_the_channel_that_asked_for_it_fails_and_the_others_go_on() -> N
 def test_a_partition_that_comes_in_between_is_read_by_the_next_request() -> None:
     asking = Asking(RequestBackoffPolicy(listener_timeout_ns=0), timeout_ns=0)
     asking.exchange()
-    partition, _ = partition_of(2)
+    partition, _ = pair.partition_of(2)
     asking.manager.register(partition)
     partition.finish()
     asking.now_ns = 100 * MS
@@ -180,8 +170,8 @@ def test_a_channel_is_added_first_and_removed_last() -> None:
     client = RecordingClient()
     channel = RemoteInputChannel(
         0,
-        RECEIVER,
-        partition_id(),
+        pair.RECEIVER,
+        pair.partition_id(),
         0,
         SingleInputGate(),
         0,

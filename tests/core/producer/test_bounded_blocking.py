@@ -8,14 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.core import producer
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.probe import NullProbe
-from flinknet.core.producer import (
-    BROADCAST,
-    BoundedBlockingResultPartition,
-    MemoryBoundedData,
-    ProducerConnection,
-)
 from flinknet.core.wire.buffer_response import decode_stored_header, encode_stored_header
 from flinknet.core.wire.compression import CompressionCodec, decompress
 from flinknet.core.wire.events import EndOfData, EndOfPartitionEvent, encode_pipelined
@@ -30,17 +25,7 @@ from flinknet.core.wire.messages import (
     PartitionRequest,
 )
 from flinknet.errors import FrameCorruptedError, LocalTransportError
-from tests.pair import (
-    OTHER_RECEIVER,
-    RECEIVER,
-    REQUEST_TIMEOUT_NS,
-    partition_id,
-    partition_of,
-    producer_of,
-    receiver_ids,
-    records_of,
-    sent_bytes,
-)
+from tests import pair
 from tests.probes import polled_by_hand
 
 
@@ -54,9 +39,9 @@ class Blocking:
         buffers: int = 50,
     ) -> None:
         self.memory = NetworkBufferPool(buffers, 100)
-        self.data = [MemoryBoundedData() for _ in range(subpartitions)]
-        self.partition = BoundedBlockingResultPartition(
-            partition_id(),
+        self.data = [producer.MemoryBoundedData() for _ in range(subpartitions)]
+        self.partition = producer.BoundedBlockingResultPartition(
+            pair.partition_id(),
             self.data,
             lambda: self.memory.create_buffer_pool(
                 subpartitions + 1, buffers, channels=subpartitions
@@ -85,7 +70,7 @@ def read(view) -> list[tuple[int, int, int, int, bytes]]:  # type: ignore[no-unt
 def test_a_reader_before_the_end_fails_and_afterwards_all_data_comes() -> None:
     blocking = Blocking()
     partition, subpartition = blocking.partition, blocking.partition.subpartitions[0]
-    partition.emit(0, records_of([250]))
+    partition.emit(0, pair.records_of([250]))
     with pytest.raises(RuntimeError, match="not finished"):
         subpartition.create_read_view(polled_by_hand)
     partition.broadcast_event(EndOfData())
@@ -104,7 +89,7 @@ def test_a_reader_before_the_end_fails_and_afterwards_all_data_comes() -> None:
 def test_readers_are_independent_and_may_come_again() -> None:
     blocking = Blocking()
     partition = blocking.partition
-    partition.emit(0, records_of([100] * 3))
+    partition.emit(0, pair.records_of([100] * 3))
     partition.finish()
     first, second = (partition.subpartitions[0].create_read_view(polled_by_hand) for _ in range(2))
     assert (first.backlog(), first.queued_elements) == (3, 4)
@@ -119,7 +104,7 @@ def test_readers_are_independent_and_may_come_again() -> None:
 
 def test_the_end_comes_without_credit_but_data_does_not() -> None:
     blocking = Blocking()
-    blocking.partition.emit(0, records_of([10]))
+    blocking.partition.emit(0, pair.records_of([10]))
     blocking.partition.finish()
     view = blocking.partition.subpartitions[0].create_read_view(polled_by_hand)
     assert (view.is_data_available, view.is_event_available) == (True, False)
@@ -135,7 +120,7 @@ def test_writing_needs_no_more_memory_than_one_open_buffer_for_each_channel() ->
     blocking = Blocking(2, buffers=3)
     for _ in range(20):
         for channel in range(2):
-            position, batch = 0, records_of([70] * 9)
+            position, batch = 0, pair.records_of([70] * 9)
             while position < 630:
                 reached = blocking.partition.emit(channel, batch, position)
                 assert reached > position  # it never has to wait for anybody
@@ -148,8 +133,8 @@ def test_writing_needs_no_more_memory_than_one_open_buffer_for_each_channel() ->
 
 def test_a_flush_ends_the_open_buffer() -> None:
     blocking = Blocking(2)
-    blocking.partition.emit(0, records_of([10]))
-    blocking.partition.emit(1, records_of([10]))
+    blocking.partition.emit(0, pair.records_of([10]))
+    blocking.partition.emit(1, pair.records_of([10]))
     blocking.partition.flush(0)
     assert [each.data_buffers for each in blocking.partition.subpartitions] == [1, 0]
     blocking.partition.flush_all()
@@ -159,7 +144,7 @@ def test_a_flush_ends_the_open_buffer() -> None:
 
 def test_a_broadcast_is_stored_in_every_subpartition() -> None:
     blocking = Blocking(3)
-    blocking.partition.emit(BROADCAST, records_of([70] * 5))
+    blocking.partition.emit(producer.BROADCAST, pair.records_of([70] * 5))
     blocking.partition.finish()
     views = [each.create_read_view(polled_by_hand) for each in blocking.partition.subpartitions]
     first, *others = [read(view) for view in views]
@@ -174,8 +159,8 @@ def test_a_buffer_is_stored_compressed_only_if_that_makes_it_smaller(
 ) -> None:
     noise = bytes((i * 167 + i * i * 59 + (i >> 3) * 31) % 251 for i in range(100))
     blocking = Blocking(codec=codec)
-    blocking.partition.emit(0, records_of([100]))
-    blocking.partition.emit(0, records_of([100], data=noise))
+    blocking.partition.emit(0, pair.records_of([100]))
+    blocking.partition.emit(0, pair.records_of([100], data=noise))
     blocking.partition.finish()
     view = blocking.partition.subpartitions[0].create_read_view(polled_by_hand)
     small, same, event = view.poll(), view.poll(), view.poll()
@@ -191,7 +176,7 @@ def test_a_buffer_is_stored_compressed_only_if_that_makes_it_smaller(
 @given(st.lists(st.integers(1, 330), min_size=1, max_size=12))
 def test_what_is_read_is_what_was_written(lengths: list[int]) -> None:
     blocking = Blocking(codec=CompressionCodec.LZ4)
-    records = records_of(lengths)
+    records = pair.records_of(lengths)
     blocking.partition.emit(0, records)
     blocking.partition.finish()
     view = blocking.partition.subpartitions[0].create_read_view(polled_by_hand)
@@ -210,7 +195,7 @@ def test_what_is_read_is_what_was_written(lengths: list[int]) -> None:
 def test_its_bytes_are_gone_when_it_is_released_and_nobody_reads() -> None:
     blocking = Blocking(2)
     partition, (first, second) = blocking.partition, blocking.data
-    partition.emit(0, records_of([100] * 2))
+    partition.emit(0, pair.records_of([100] * 2))
     partition.finish()
     view = partition.subpartitions[0].create_read_view(polled_by_hand)
     partition.release()
@@ -224,8 +209,8 @@ def test_its_bytes_are_gone_when_it_is_released_and_nobody_reads() -> None:
 
 def test_giving_it_up_in_the_middle_gives_all_memory_back() -> None:
     blocking = Blocking(2)
-    blocking.partition.emit(0, records_of([130]))
-    blocking.partition.emit(BROADCAST, records_of([30], 1))
+    blocking.partition.emit(0, pair.records_of([130]))
+    blocking.partition.emit(producer.BROADCAST, pair.records_of([30], 1))
     blocking.partition.release()
     assert blocking.memory.available_buffers == 50
     assert all(each.is_released for each in blocking.data)
@@ -235,19 +220,19 @@ def test_giving_it_up_in_the_middle_gives_all_memory_back() -> None:
 def test_reading_does_not_release_it_but_its_scheduler_does() -> None:
     blocking = Blocking()
     partition = blocking.partition
-    connection, manager = producer_of(partition)
-    partition.emit(0, records_of([100] * 3))
+    connection, manager = pair.producer_of(partition)
+    partition.emit(0, pair.records_of([100] * 3))
     partition.finish()
     assert not partition.is_consumed
-    for receiver_id in (RECEIVER, OTHER_RECEIVER):
+    for receiver_id in (pair.RECEIVER, pair.OTHER_RECEIVER):
         indices = ResultSubpartitionIndexSet(0, 0)
-        request = PartitionRequest(partition_id(), indices, receiver_id, 2)
+        request = PartitionRequest(pair.partition_id(), indices, receiver_id, 2)
         connection.receive_data(memoryview(request.encode()), now_ns=0)
         decoder = FrameDecoder(Direction.PRODUCER_TO_CONSUMER)
-        messages = decoder.feed(sent_bytes(connection))
+        messages = decoder.feed(pair.sent_bytes(connection))
         assert [m.backlog for m in messages if isinstance(m, BufferResponse)] == [2, 1]
         connection.receive_data(memoryview(AddCredit(1, receiver_id).encode()), now_ns=0)
-        messages = decoder.feed(sent_bytes(connection))
+        messages = decoder.feed(pair.sent_bytes(connection))
         assert [m.data_type for m in messages if isinstance(m, BufferResponse)] == [1, 2]
         assert not partition.is_consumed
         cancel = CancelPartitionRequest(receiver_id)
@@ -262,15 +247,17 @@ def test_reading_does_not_release_it_but_its_scheduler_does() -> None:
 @pytest.mark.row("S017")
 def test_a_request_before_the_end_is_answered_with_an_error() -> None:
     blocking = Blocking()
-    connection, _ = producer_of(blocking.partition)
-    request = PartitionRequest(partition_id(), ResultSubpartitionIndexSet(0, 0), RECEIVER, 2)
+    connection, _ = pair.producer_of(blocking.partition)
+    request = PartitionRequest(
+        pair.partition_id(), ResultSubpartitionIndexSet(0, 0), pair.RECEIVER, 2
+    )
     connection.receive_data(memoryview(request.encode()), now_ns=0)
-    (error,) = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(connection))
+    (error,) = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(pair.sent_bytes(connection))
     assert isinstance(error, ErrorResponse)
     assert "not finished" in (error.cause.message or "")
 
 
-class Cut(MemoryBoundedData):
+class Cut(producer.MemoryBoundedData):
     """A file that somebody shortened to a number of bytes."""
 
     def __init__(self, left_bytes: int) -> None:
@@ -282,17 +269,17 @@ class Cut(MemoryBoundedData):
         return min(super().read(offset, into), self._left_bytes - offset)
 
 
-def cut_partition(left_bytes: int) -> BoundedBlockingResultPartition:
+def cut_partition(left_bytes: int) -> producer.BoundedBlockingResultPartition:
     """A complete partition of two buffers of 108 bytes and the end, in a file that was cut."""
     memory = NetworkBufferPool(5, 100)
-    partition = BoundedBlockingResultPartition(
-        partition_id(),
+    partition = producer.BoundedBlockingResultPartition(
+        pair.partition_id(),
         [Cut(left_bytes)],
         lambda: memory.create_buffer_pool(2, 5, channels=1),
         codec=CompressionCodec.NONE,
     )
     partition.setup()
-    partition.emit(0, records_of([100, 100]))
+    partition.emit(0, pair.records_of([100, 100]))
     partition.finish()
     return partition
 
@@ -302,7 +289,7 @@ def test_a_file_that_was_changed_is_told() -> None:
     with pytest.raises(LocalTransportError, match="107 bytes at 0 of a spill file where 108 were"):
         subpartition.create_read_view(polled_by_hand)
     whole = Blocking()
-    whole.partition.emit(0, records_of([100]))
+    whole.partition.emit(0, pair.records_of([100]))
     whole.partition.finish()
     with pytest.raises(LocalTransportError, match="no stored buffer"):
         whole.partition.subpartitions[0].read(1, 0)
@@ -314,16 +301,16 @@ def test_a_file_that_cannot_be_read_fails_the_connection_that_reads_it_and_no_ot
     when: str,
 ) -> None:
     partition = cut_partition(108 if when == "read" else 50)
-    reading, manager = producer_of(*([] if when == "registered" else [partition]))
-    living, living_memory = partition_of(2, identity=partition_id(1))
+    reading, manager = pair.producer_of(*([] if when == "registered" else [partition]))
+    living, living_memory = pair.partition_of(2, identity=pair.partition_id(1))
     manager.register(living)
-    receivers = {receiver: index for index, receiver in enumerate(receiver_ids(3))}
+    receivers = {receiver: index for index, receiver in enumerate(pair.receiver_ids(3))}
     bad, neighbour, stranger = receivers
-    other = ProducerConnection(
-        manager, NullProbe(), receivers, partition_request_timeout_ns=REQUEST_TIMEOUT_NS
+    other = producer.ProducerConnection(
+        manager, NullProbe(), receivers, partition_request_timeout_ns=pair.REQUEST_TIMEOUT_NS
     )
-    living.emit(0, records_of([100]))
-    living.emit(1, records_of([100]))
+    living.emit(0, pair.records_of([100]))
+    living.emit(1, pair.records_of([100]))
     living.flush_all()
     for connection, receiver, of, index in (
         (reading, neighbour, 1, 0),
@@ -331,11 +318,11 @@ def test_a_file_that_cannot_be_read_fails_the_connection_that_reads_it_and_no_ot
         (other, stranger, 1, 1),
     ):
         indices = ResultSubpartitionIndexSet(index, index)
-        request = PartitionRequest(partition_id(of), indices, receiver, 9).encode()
+        request = PartitionRequest(pair.partition_id(of), indices, receiver, 9).encode()
         connection.receive_data(memoryview(request), now_ns=0)
     if when == "registered":
         manager.register(partition)
-    *_, error = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(reading))
+    *_, error = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(pair.sent_bytes(reading))
     assert isinstance(error, ErrorResponse)
     assert error.receiver_id is None
     assert "of a spill file where" in (error.cause.message or "")
@@ -345,8 +332,8 @@ def test_a_file_that_cannot_be_read_fails_the_connection_that_reads_it_and_no_ot
     assert "spill file" in str(reading.loss)
     late = AddCredit(1, InputChannelID(neighbour)).encode()
     reading.receive_data(memoryview(late), now_ns=0)
-    assert sent_bytes(reading) == b""
-    (data_buffer,) = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(other))
+    assert pair.sent_bytes(reading) == b""
+    (data_buffer,) = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(pair.sent_bytes(other))
     assert isinstance(data_buffer, BufferResponse)
     assert not other.is_closing
     for connection in (reading, other):

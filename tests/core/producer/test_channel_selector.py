@@ -7,17 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.core.producer import (
-    BROADCAST,
-    BroadcastSelector,
-    CustomSelector,
-    ForwardSelector,
-    GlobalSelector,
-    KeyGroupSelector,
-    RebalanceSelector,
-    RescaleSelector,
-    ShuffleSelector,
-)
+from flinknet.core import producer
 from flinknet.core.producer.channel_selector import (
     Indices,
     default_max_parallelism,
@@ -109,7 +99,7 @@ def test_the_key_group_of_a_string_is_flinks(key: str, key_group: int) -> None:
 @pytest.mark.row("S023")
 def test_keys_go_to_the_channel_that_owns_their_key_group() -> None:
     keys = np.array([java_string_hash(key) for key in CHANNEL_OF_FOUR])
-    split = KeyGroupSelector(4).split(len(keys), keys)
+    split = producer.KeyGroupSelector(4).split(len(keys), keys)
     assert channels_of(split, len(keys)) == list(CHANNEL_OF_FOUR.values())
 
 
@@ -122,7 +112,7 @@ def test_key_groups_are_cut_in_the_ranges_of_flink(channels: int, last_of_each: 
         int(group): key for key, group in enumerate(key_groups(np.arange(4000), 128).tolist())
     }
     keys = np.array([hash_of[group] for group in range(128)])
-    assert channels_of(KeyGroupSelector(channels).split(128, keys), 128) == channel_of
+    assert channels_of(producer.KeyGroupSelector(channels).split(128, keys), 128) == channel_of
     assert [max(g for g in range(128) if channel_of[g] == c) for c in range(channels)] == (
         last_of_each
     )
@@ -130,7 +120,7 @@ def test_key_groups_are_cut_in_the_ranges_of_flink(channels: int, last_of_each: 
 
 def test_hash_partitioning_needs_keys() -> None:
     with pytest.raises(ValueError, match="keys"):
-        KeyGroupSelector(2).split(1, None)
+        producer.KeyGroupSelector(2).split(1, None)
 
 
 @pytest.mark.row("S023")
@@ -140,7 +130,7 @@ def test_hash_partitioning_needs_keys() -> None:
 )
 def test_rebalance_is_cyclic_over_any_batches(start: tuple[int, int], batches: list[int]) -> None:
     channels, last = start
-    selector = RebalanceSelector(channels, last)
+    selector = producer.RebalanceSelector(channels, last)
     found = [
         channel for count in batches for channel in channels_of(selector.split(count, None), count)
     ]
@@ -149,13 +139,13 @@ def test_rebalance_is_cyclic_over_any_batches(start: tuple[int, int], batches: l
 
 @pytest.mark.row("S023")
 def test_forward_and_global_are_always_channel_0_and_broadcast_all() -> None:
-    assert channels_of(ForwardSelector().split(3, None), 3) == [0, 0, 0]
-    assert channels_of(GlobalSelector().split(3, None), 3) == [0, 0, 0]
-    assert channels_of(BroadcastSelector().split(3, None), 3) == [BROADCAST] * 3
+    assert channels_of(producer.ForwardSelector().split(3, None), 3) == [0, 0, 0]
+    assert channels_of(producer.GlobalSelector().split(3, None), 3) == [0, 0, 0]
+    assert channels_of(producer.BroadcastSelector().split(3, None), 3) == [producer.BROADCAST] * 3
 
 
 def test_rescale_is_cyclic_from_channel_0_on() -> None:
-    selector = RescaleSelector(3)
+    selector = producer.RescaleSelector(3)
     found = [c for count in (4, 1, 2) for c in channels_of(selector.split(count, None), count)]
     assert found == [0, 1, 2, 0, 1, 2, 0]
 
@@ -163,7 +153,7 @@ def test_rescale_is_cyclic_from_channel_0_on() -> None:
 @pytest.mark.row("S023")
 def test_shuffle_goes_where_it_is_drawn() -> None:
     drawn = iter([np.array([2, 0, 2]), np.array([1])])
-    selector = ShuffleSelector(3, lambda records: next(drawn))
+    selector = producer.ShuffleSelector(3, lambda records: next(drawn))
     assert channels_of(selector.split(3, None), 3) == [2, 0, 2]
     assert channels_of(selector.split(1, None), 1) == [1]
 
@@ -176,13 +166,13 @@ def test_a_custom_partitioner_chooses_by_key_and_number_of_channels() -> None:
         return key % 2
 
     keys = np.array([7, 4, 9])
-    assert channels_of(CustomSelector(3, partition).split(3, keys), 3) == [1, 0, 1]
+    assert channels_of(producer.CustomSelector(3, partition).split(3, keys), 3) == [1, 0, 1]
     assert asked == [(7, 3), (4, 3), (9, 3)]
 
 
 @pytest.mark.parametrize("chosen", [-1, 3, None, 1.0])
 def test_a_custom_partitioner_must_choose_a_channel_that_exists(chosen: object) -> None:
-    selector = CustomSelector(3, lambda key, channels: chosen)  # type: ignore[arg-type, return-value]
+    selector = producer.CustomSelector(3, lambda key, channels: chosen)  # type: ignore[arg-type, return-value]
     with pytest.raises(ConfigError, match=r"chose channel .*; it must return one of 0 to 2"):
         selector.split(1, np.array([5]))
 

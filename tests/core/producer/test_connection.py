@@ -8,14 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from flinknet.core import producer
 from flinknet.core.buffers import BufferConsumer, DataType
 from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.probe import NullProbe, TracePoint
-from flinknet.core.producer import (
-    PipelinedResultPartition,
-    ProducerConnection,
-    ResultPartitionManager,
-)
 from flinknet.core.producer.view_reader import (
     CreditBasedSequenceNumberingViewReader,
     PartitionRequestQueue,
@@ -26,14 +22,8 @@ from flinknet.core.producer.view_requests import (
     STRANGE_REQUESTS_MAX,
     UNSENT_ERRORS_BYTES_MAX,
 )
+from flinknet.core.wire import events
 from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
-from flinknet.core.wire.events import (
-    CancelCheckpointMarker,
-    EndOfData,
-    EndOfOutputChannelStateEvent,
-    EndOfPartitionEvent,
-    OtherEvent,
-)
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from flinknet.core.wire.layout import Direction
@@ -66,16 +56,16 @@ from tests.pair import (
 )
 from tests.probes import ListProbe
 
-EVENT = CancelCheckpointMarker(1)
+EVENT = events.CancelCheckpointMarker(1)
 DATA, EVENT_TYPE = DataType.DATA_BUFFER, DataType.EVENT_BUFFER
 
 
-def receive(connection: ProducerConnection, *messages: Message, now_ns: int = 0) -> None:
+def receive(connection: producer.ProducerConnection, *messages: Message, now_ns: int = 0) -> None:
     data = b"".join(message.encode() for message in messages)
     connection.receive_data(memoryview(data), now_ns=now_ns)
 
 
-def sent(connection: ProducerConnection, now_ns: int = 0) -> list[Message]:
+def sent(connection: producer.ProducerConnection, now_ns: int = 0) -> list[Message]:
     return FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(connection, now_ns))
 
 
@@ -105,7 +95,7 @@ def types(messages: list[Message]) -> str:
     )
 
 
-def fill(partition: PipelinedResultPartition, kinds: str, channel: int = 0) -> None:
+def fill(partition: producer.PipelinedResultPartition, kinds: str, channel: int = 0) -> None:
     """Queue full data buffers (d) and events (e)."""
     for kind in kinds:
         if kind == "d":
@@ -298,7 +288,7 @@ def test_the_announced_backlog_is_the_number_of_buffers_that_wait() -> None:
 def test_resuming_without_exclusive_buffers_starts_again_at_credit_0() -> None:
     partition, _ = partition_of(exclusive_buffers=0)
     connection, _ = producer_of(partition)
-    partition.broadcast_event(EndOfOutputChannelStateEvent())
+    partition.broadcast_event(events.EndOfOutputChannelStateEvent())
     receive(connection, request(credit=0), AddCredit(3, RECEIVER))
     assert types(sent(connection)) == "e"
     receive(connection, ResumeConsumption(RECEIVER))
@@ -308,7 +298,7 @@ def test_resuming_without_exclusive_buffers_starts_again_at_credit_0() -> None:
 def test_a_second_priority_event_waits_until_a_blocked_channel_may_go_on() -> None:
     partition, _ = partition_of(exclusive_buffers=0)
     connection, _ = producer_of(partition)
-    partition.broadcast_event(EndOfOutputChannelStateEvent())
+    partition.broadcast_event(events.EndOfOutputChannelStateEvent())
     receive(connection, request(credit=0))
     assert types(sent(connection)) == "e"
     for checkpoint_id in (1, 2):
@@ -333,12 +323,12 @@ def test_every_message_has_its_effect() -> None:
     assert subpartition.buffer_size_bytes == 40
     receive(connection, AckAllUserRecordsProcessed(RECEIVER))
     assert partition.is_all_acknowledged
-    partition.broadcast_event(EndOfOutputChannelStateEvent())
+    partition.broadcast_event(events.EndOfOutputChannelStateEvent())
     assert types(sent(connection)) == "e"
     assert subpartition.is_blocked
     receive(connection, ResumeConsumption(RECEIVER))
     assert not subpartition.is_blocked
-    receive(connection, TaskEventRequest(EndOfPartitionEvent(), partition_id(), RECEIVER))
+    receive(connection, TaskEventRequest(events.EndOfPartitionEvent(), partition_id(), RECEIVER))
     (error,) = sent(connection)
     assert isinstance(error, ErrorResponse)
     assert error.receiver_id == RECEIVER
@@ -351,12 +341,12 @@ def test_every_message_has_its_effect() -> None:
 def test_a_task_event_reaches_who_listens_to_its_class_at_its_partition() -> None:
     partition, _ = partition_of()
     connection, manager = producer_of(partition)
-    event = OtherEvent("org.example.Terminate", b"body")
-    heard: list[OtherEvent] = []
+    event = events.OtherEvent("org.example.Terminate", b"body")
+    heard: list[events.OtherEvent] = []
     partition.task_events.subscribe(event.class_name, heard.append)
     partition.task_events.register()
     receive(connection, request(), TaskEventRequest(event, partition_id(), RECEIVER))
-    unheard = OtherEvent("org.example.Other")
+    unheard = events.OtherEvent("org.example.Other")
     receive(connection, TaskEventRequest(unheard, partition_id(), RECEIVER))
     assert heard == [event]
     assert sent(connection) == []
@@ -473,7 +463,7 @@ def test_a_range_goes_on_after_each_blocking_event_of_its_subpartitions() -> Non
     partition, _ = partition_of(2)
     connection, _ = producer_of(partition)
     receive(connection, range_request(0, 1, 9))
-    partition.broadcast_event(EndOfOutputChannelStateEvent())
+    partition.broadcast_event(events.EndOfOutputChannelStateEvent())
     fill(partition, "d", 0)
     assert types(sent(connection)) == "ee"
     receive(connection, ResumeConsumption(RECEIVER))
@@ -709,7 +699,7 @@ def test_the_probe_sees_every_message_with_credit_and_backlog() -> None:
     connection, _ = producer_of(partition, probe=probe)
     receive(connection, request(credit=1), now_ns=10)
     partition.emit(0, records_of([60, 90], 1000))
-    partition.broadcast_event(EndOfData())
+    partition.broadcast_event(events.EndOfData())
     sent(connection, now_ns=20)
     receive(connection, AddCredit(4, RECEIVER), now_ns=30)
     sent(connection, now_ns=40)
@@ -865,8 +855,8 @@ def test_a_request_that_is_refused_is_noted_without_credit() -> None:
 @pytest.mark.row("S014")
 def test_a_connection_that_outlives_many_channels_forgets_the_oldest() -> None:
     ids = [InputChannelID(number.to_bytes(16, "big")) for number in range(3 * ENDED_READERS_KEPT)]
-    manager = ResultPartitionManager()
-    connection = ProducerConnection(
+    manager = producer.ResultPartitionManager()
+    connection = producer.ProducerConnection(
         manager, NullProbe(), dict.fromkeys(ids, 0), partition_request_timeout_ns=1
     )
     for number, receiver_id in enumerate(ids):

@@ -10,6 +10,7 @@ import pytest
 from flinknet.core.buffers import BufferConsumer, DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.producer import PipelinedResultPartition
+from flinknet.core.wire import messages
 from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier, SnapshotType
 from flinknet.core.wire.events import (
     CancelCheckpointMarker,
@@ -24,14 +25,6 @@ from flinknet.core.wire.events import (
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from flinknet.core.wire.layout import Direction
-from flinknet.core.wire.messages import (
-    AddCredit,
-    BufferResponse,
-    ErrorResponse,
-    Message,
-    PartitionRequest,
-    ResumeConsumption,
-)
 from flinknet.core.wire.records import (
     Record,
     decode_element,
@@ -174,7 +167,7 @@ def requested_partition() -> ResultPartitionID:
         if step["direction"] == "consumer->producer":
             decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
             request = decoder.feed(bytes.fromhex(step["hex"]))[0]
-            assert isinstance(request, PartitionRequest)
+            assert isinstance(request, messages.PartitionRequest)
             return request.partition_id
     raise LookupError("no request")
 
@@ -182,7 +175,7 @@ def requested_partition() -> ResultPartitionID:
 def describe_errors(frame: bytes) -> Any:
     """The frame, or of an error what does not depend on the program that made it."""
     message = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(frame)[0]
-    if isinstance(message, ErrorResponse):
+    if isinstance(message, messages.ErrorResponse):
         return ("error", message.receiver_id)
     return frame
 
@@ -249,12 +242,12 @@ def test_records_lie_in_buffers_as_a_real_writer_laid_them(release: str, vector:
     receiver_id = InputChannelID(bytes.fromhex(fields["receiver_id"]))
     has_little_credit = name.startswith("22-")
 
-    def receive(message: Message) -> bytes:
+    def receive(message: messages.Message) -> bytes:
         connection.receive_data(memoryview(message.encode()), now_ns=0)
         return sent_bytes(connection)
 
     sent = receive(
-        PartitionRequest(
+        messages.PartitionRequest(
             partition.partition_id,
             ResultSubpartitionIndexSet(0, 0),
             receiver_id,
@@ -262,17 +255,17 @@ def test_records_lie_in_buffers_as_a_real_writer_laid_them(release: str, vector:
         )
     )
     stream = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(bytes.fromhex(vector["hex"]))
-    payloads = [each.buffer for each in stream if isinstance(each, BufferResponse)]
+    payloads = [each.buffer for each in stream if isinstance(each, messages.BufferResponse)]
     data = b"".join(
         payload
         for payload, each in zip(payloads, stream, strict=True)
-        if isinstance(each, BufferResponse) and each.data_type.is_buffer
+        if isinstance(each, messages.BufferResponse) and each.data_type.is_buffer
     )
     encoded = iter(RecordStreamDecoder().feed(data))
     events = iter(
         decode_event(each.buffer)
         for each in stream
-        if isinstance(each, BufferResponse) and not each.data_type.is_buffer
+        if isinstance(each, messages.BufferResponse) and not each.data_type.is_buffer
     )
     for element in fields["elements"]:
         if element["element"] == "event":
@@ -280,7 +273,7 @@ def test_records_lie_in_buffers_as_a_real_writer_laid_them(release: str, vector:
             partition.broadcast_event(event, is_last=isinstance(event, EndOfPartitionEvent))
             sent += sent_bytes(connection)
             if data_type_of(event) in IS_BLOCKING_UPSTREAM:
-                sent += receive(ResumeConsumption(receiver_id))
+                sent += receive(messages.ResumeConsumption(receiver_id))
             continue
         write(partition, [encode_record(decode_element(next(encoded)))])
         if name.startswith("15-"):
@@ -289,6 +282,6 @@ def test_records_lie_in_buffers_as_a_real_writer_laid_them(release: str, vector:
     partition.flush_all()
     sent += sent_bytes(connection)
     if has_little_credit:
-        sent += receive(AddCredit(1, receiver_id))
-        sent += receive(AddCredit(5, receiver_id))
+        sent += receive(messages.AddCredit(1, receiver_id))
+        sent += receive(messages.AddCredit(5, receiver_id))
     assert sent == bytes.fromhex(vector["hex"])

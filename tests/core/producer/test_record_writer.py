@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.core.producer import (
-    BROADCAST,
-    OutputFlusher,
-    RebalanceSelector,
-    RecordWriter,
-    SerializedRecords,
-)
+from flinknet.core import producer
 from flinknet.core.producer.data_buffer import HashBasedDataBuffer, SortBasedDataBuffer
 from tests.pair import partition_of, record_bytes, records_of
 
@@ -31,7 +25,7 @@ def test_a_batch_knows_where_its_records_begin_and_end(lengths: list[int]) -> No
     if len(set(lengths)) == 1:
         # the same batch told by its ends
         ends = np.cumsum(lengths).tolist()
-        batches.append(SerializedRecords(batches[0].data, batches[0]._instants, ends=ends))
+        batches.append(producer.SerializedRecords(batches[0].data, batches[0]._instants, ends=ends))
     record_of = [index for index, length in enumerate(lengths) for _ in range(length)]
     starts = [sum(lengths[:index]) for index in range(len(lengths))]
     for batch in batches:
@@ -46,11 +40,11 @@ def test_a_batch_knows_where_its_records_begin_and_end(lengths: list[int]) -> No
 
 
 def test_one_instant_may_stand_for_all_records() -> None:
-    batch = SerializedRecords(memoryview(bytes(20)), 77, record_bytes=5)
+    batch = producer.SerializedRecords(memoryview(bytes(20)), 77, record_bytes=5)
     assert batch.ended_between(0, 12) == (2, 77, 77)
 
 
-def read(subpartition_index: int, writer: RecordWriter) -> bytes:
+def read(subpartition_index: int, writer: producer.RecordWriter) -> bytes:
     data = bytearray()
     while (piece := writer.partition.subpartitions[subpartition_index].poll()) is not None:
         data += piece.view
@@ -64,12 +58,14 @@ def test_timeout_0_makes_what_was_written_readable_at_once(
     timeout_ns: int, is_visible: bool
 ) -> None:
     partition, _ = partition_of(2)
-    writer = RecordWriter(partition, RebalanceSelector(2, 1), buffer_timeout_ns=timeout_ns)
+    writer = producer.RecordWriter(
+        partition, producer.RebalanceSelector(2, 1), buffer_timeout_ns=timeout_ns
+    )
     writer.emit(1, records_of([10]))
     touched, untouched = partition.subpartitions[1], partition.subpartitions[0]
     assert touched.is_data_available == is_visible
     assert not untouched.is_data_available
-    writer.emit(BROADCAST, records_of([10]))
+    writer.emit(producer.BROADCAST, records_of([10]))
     assert untouched.is_data_available == is_visible
 
 
@@ -78,7 +74,7 @@ def test_each_channel_gets_the_bytes_written_to_it_in_order(
     written: list[tuple[int, int]],
 ) -> None:
     partition, memory = partition_of(3)
-    writer = RecordWriter(partition, RebalanceSelector(3, 0), buffer_timeout_ns=0)
+    writer = producer.RecordWriter(partition, producer.RebalanceSelector(3, 0), buffer_timeout_ns=0)
     expected = [bytearray() for _ in range(3)]
     for number, (channel, length) in enumerate(written):
         batch = records_of([length], number)
@@ -91,7 +87,7 @@ def test_each_channel_gets_the_bytes_written_to_it_in_order(
 
 def test_records_wait_in_order_while_the_pool_is_exhausted() -> None:
     partition, _ = partition_of(2, buffers=3, pool_buffers=3)
-    writer = RecordWriter(partition, RebalanceSelector(2, 0), buffer_timeout_ns=0)
+    writer = producer.RecordWriter(partition, producer.RebalanceSelector(2, 0), buffer_timeout_ns=0)
     assert writer.is_available
     writer.emit(0, records_of([100] * 5))
     assert writer.is_waiting
@@ -116,7 +112,7 @@ def test_records_wait_in_order_while_the_pool_is_exhausted() -> None:
 
 @pytest.mark.row("S028")
 def test_the_flusher_beats_a_timeout_after_the_end_of_its_round() -> None:
-    flusher = OutputFlusher(100, start_ns=1000, overhead_ns=20)
+    flusher = producer.OutputFlusher(100, start_ns=1000, overhead_ns=20)
     assert flusher.next_deadline_ns() == 1100
     assert not flusher.is_due(now_ns=1099)
     assert flusher.is_due(now_ns=1100)
@@ -133,7 +129,7 @@ def test_the_flusher_beats_a_timeout_after_the_end_of_its_round() -> None:
 
 @pytest.mark.parametrize("timeout_ns", [0, -1])
 def test_timeouts_0_and_minus_1_have_no_beat(timeout_ns: int) -> None:
-    flusher = OutputFlusher(timeout_ns, start_ns=0)
+    flusher = producer.OutputFlusher(timeout_ns, start_ns=0)
     assert flusher.next_deadline_ns() is None
     assert not flusher.is_due(now_ns=2**60)
 

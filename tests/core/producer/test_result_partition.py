@@ -11,34 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.core import producer
 from flinknet.core.buffers import BufferConsumer, DataType
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.producer import (
-    BROADCAST,
-    PipelinedResultPartition,
-    PipelinedSubpartition,
-    ResultPartitionManager,
-)
 from flinknet.core.producer.result_partition import PartitionRequestListener
 from flinknet.core.wire.events import CancelCheckpointMarker
-from tests.pair import (
-    OTHER_RECEIVER,
-    RECEIVER,
-    partition_id,
-    partition_of,
-    record_bytes,
-    records_of,
-)
+from tests import pair
 from tests.probes import polled_by_hand
 
 EVENT = CancelCheckpointMarker(1)
 
 
-def queue_of(subpartition: PipelinedSubpartition) -> list[BufferConsumer]:
+def queue_of(subpartition: producer.PipelinedSubpartition) -> list[BufferConsumer]:
     return list(subpartition._queue)
 
 
-def polled(subpartition: PipelinedSubpartition) -> list[bytes]:
+def polled(subpartition: producer.PipelinedSubpartition) -> list[bytes]:
     """Everything that can be polled, data buffers only, recycled."""
     data = []
     while (piece := subpartition.poll()) is not None:
@@ -48,7 +36,7 @@ def polled(subpartition: PipelinedSubpartition) -> list[bytes]:
     return data
 
 
-def written_bytes(partition: PipelinedResultPartition, channel: int = 0) -> list[int]:
+def written_bytes(partition: producer.PipelinedResultPartition, channel: int = 0) -> list[int]:
     """Bytes in each queued buffer."""
     sizes = []
     for consumer in queue_of(partition.subpartitions[channel]):
@@ -59,8 +47,8 @@ def written_bytes(partition: PipelinedResultPartition, channel: int = 0) -> list
 
 @pytest.mark.row("S025")
 def test_a_record_of_five_and_a_half_segments_fills_five_and_leaves_one_open() -> None:
-    partition, _ = partition_of()
-    partition.emit(0, records_of([550]))
+    partition, _ = pair.partition_of()
+    partition.emit(0, pair.records_of([550]))
     assert written_bytes(partition) == [100] * 5 + [50]
     assert [each.is_finished for each in queue_of(partition.subpartitions[0])] == [True] * 5 + [
         False
@@ -69,42 +57,42 @@ def test_a_record_of_five_and_a_half_segments_fills_five_and_leaves_one_open() -
 
 @pytest.mark.row("S025")
 def test_two_records_that_fit_share_a_buffer() -> None:
-    partition, _ = partition_of()
-    partition.emit(0, records_of([30]))
-    partition.emit(0, records_of([30], 1))
+    partition, _ = pair.partition_of()
+    partition.emit(0, pair.records_of([30]))
+    partition.emit(0, pair.records_of([30], 1))
     assert written_bytes(partition) == [60]
 
 
 @pytest.mark.row("S025")
 def test_a_record_that_fits_exactly_closes_its_buffer() -> None:
-    partition, _ = partition_of()
-    partition.emit(0, records_of([100]))
-    partition.emit(0, records_of([1]))
+    partition, _ = pair.partition_of()
+    partition.emit(0, pair.records_of([100]))
+    partition.emit(0, pair.records_of([1]))
     assert written_bytes(partition) == [100, 1]
 
 
 @pytest.mark.row("S026")
 @pytest.mark.parametrize("tail", [[], [20, 20]])
 def test_each_buffer_knows_how_many_bytes_continue_an_earlier_record(tail: list[int]) -> None:
-    partition, _ = partition_of()
-    partition.emit(0, records_of([250, *tail]))
+    partition, _ = pair.partition_of()
+    partition.emit(0, pair.records_of([250, *tail]))
     queue = queue_of(partition.subpartitions[0])
     assert [each.partial_record_length for each in queue] == [0, 100, 50]
 
 
 @pytest.mark.row("S026")
 def test_a_new_record_is_queued_before_its_bytes_and_a_continuation_after_them() -> None:
-    partition, _ = partition_of()
-    partition.emit(0, records_of([250]))
+    partition, _ = pair.partition_of()
+    partition.emit(0, pair.records_of([250]))
     assert [each.visible_bytes for each in queue_of(partition.subpartitions[0])] == [0, 100, 50]
 
 
 @pytest.mark.row("S027")
 def test_buffers_have_the_desired_size_but_a_new_record_gets_room_for_itself() -> None:
-    partition, _ = partition_of()
+    partition, _ = pair.partition_of()
     partition.subpartitions[0].buffer_size_bytes = 40
     for length in (10, 10, 10, 10, 70, 130):
-        partition.emit(0, records_of([length]))
+        partition.emit(0, pair.records_of([length]))
     assert written_bytes(partition) == [40, 70, 100, 30]
 
 
@@ -119,26 +107,26 @@ def test_buffers_have_the_desired_size_but_a_new_record_gets_room_for_itself() -
 def test_without_buffers_to_be_had_a_trimmed_one_grows_again(
     pool_buffers: int, sizes: list[int]
 ) -> None:
-    partition, _ = partition_of(buffers=4, pool_buffers=pool_buffers)
+    partition, _ = pair.partition_of(buffers=4, pool_buffers=pool_buffers)
     subpartition = partition.subpartitions[0]
     subpartition.buffer_size_bytes = 40
-    partition.emit(0, records_of([70]))
+    partition.emit(0, pair.records_of([70]))
     finished = [
         consumer.visible_bytes
         for consumer in queue_of(subpartition)
         if consumer.look() is None and consumer.is_finished
     ]
     assert finished == sizes
-    assert polled(subpartition) == [record_bytes([70])]
+    assert polled(subpartition) == [pair.record_bytes([70])]
 
 
 @pytest.mark.row("S027")
 def test_a_record_that_is_longer_than_a_trimmed_buffer_fills_its_segment_first() -> None:
-    partition, _ = partition_of(buffers=3, pool_buffers=1, max_overdraft_buffers=2)
+    partition, _ = pair.partition_of(buffers=3, pool_buffers=1, max_overdraft_buffers=2)
     subpartition = partition.subpartitions[0]
     subpartition.buffer_size_bytes = 40
     # the only buffer goes to the first 100 bytes, overdraft to the rest, trimmed to no less
-    partition.emit(0, records_of([130]))
+    partition.emit(0, pair.records_of([130]))
     partition.flush_all()
     assert [len(each) for each in polled(subpartition)] == [100, 30]
 
@@ -148,39 +136,39 @@ def test_a_record_that_is_longer_than_a_trimmed_buffer_fills_its_segment_first()
 def test_a_broadcast_record_lies_in_one_segment_that_returns_after_the_last_reader(
     length: int,
 ) -> None:
-    partition, memory = partition_of(4)
-    partition.emit(BROADCAST, records_of([length]))
+    partition, memory = pair.partition_of(4)
+    partition.emit(producer.BROADCAST, pair.records_of([length]))
     assert partition.pool.used_buffers == 1
     partition.broadcast_event(EVENT)
     for index, subpartition in enumerate(partition.subpartitions):
         assert partition.pool.used_buffers == 1
-        assert polled(subpartition) == [record_bytes([length])]
+        assert polled(subpartition) == [pair.record_bytes([length])]
         assert partition.pool.used_buffers == (1 if index < 3 else 0)
     partition.release()
     assert memory.available_buffers == memory.total_buffers
 
 
 def test_a_broadcast_buffer_has_the_smallest_of_the_desired_sizes() -> None:
-    partition, _ = partition_of(3)
+    partition, _ = pair.partition_of(3)
     partition.subpartitions[1].buffer_size_bytes = 40
-    partition.emit(BROADCAST, records_of([10] * 6))
+    partition.emit(producer.BROADCAST, pair.records_of([10] * 6))
     assert written_bytes(partition, 0) == [40, 20]
 
 
 def test_a_broadcast_is_charged_to_the_first_channel() -> None:
-    partition, _ = partition_of(2, max_buffers_per_channel=2)
-    partition.emit(BROADCAST, records_of([100]))
+    partition, _ = pair.partition_of(2, max_buffers_per_channel=2)
+    partition.emit(producer.BROADCAST, pair.records_of([100]))
     assert partition.pool.is_available
-    partition.emit(BROADCAST, records_of([100]))
+    partition.emit(producer.BROADCAST, pair.records_of([100]))
     assert not partition.pool.is_available
 
 
 def test_going_from_one_channel_to_all_and_back_closes_the_open_buffers() -> None:
-    partition, _ = partition_of(2)
-    partition.emit(0, records_of([10]))
-    partition.emit(1, records_of([10]))
-    partition.emit(BROADCAST, records_of([20]))
-    partition.emit(0, records_of([30]))
+    partition, _ = pair.partition_of(2)
+    partition.emit(0, pair.records_of([10]))
+    partition.emit(1, pair.records_of([10]))
+    partition.emit(producer.BROADCAST, pair.records_of([20]))
+    partition.emit(0, pair.records_of([30]))
     partition.flush_all()
     assert [len(each) for each in polled(partition.subpartitions[0])] == [10, 20, 30]
     assert [len(each) for each in polled(partition.subpartitions[1])] == [10, 20]
@@ -188,17 +176,17 @@ def test_going_from_one_channel_to_all_and_back_closes_the_open_buffers() -> Non
 
 
 def test_a_channels_own_buffer_stays_open_while_others_are_written() -> None:
-    partition, _ = partition_of(2)
+    partition, _ = pair.partition_of(2)
     for channel in (0, 1, 0, 1):
-        partition.emit(channel, records_of([10]))
+        partition.emit(channel, pair.records_of([10]))
     assert (written_bytes(partition, 0), written_bytes(partition, 1)) == ([20], [20])
 
 
 def test_an_event_closes_open_buffers_and_stands_behind_them_in_every_queue() -> None:
-    partition, _ = partition_of(2)
-    partition.emit(0, records_of([10]))
+    partition, _ = pair.partition_of(2)
+    partition.emit(0, pair.records_of([10]))
     partition.broadcast_event(EVENT)
-    partition.emit(0, records_of([10]))
+    partition.emit(0, pair.records_of([10]))
     types = [
         [each.data_type for each in queue_of(subpartition)]
         for subpartition in partition.subpartitions
@@ -208,16 +196,16 @@ def test_an_event_closes_open_buffers_and_stands_behind_them_in_every_queue() ->
 
 
 def test_nothing_is_emitted_behind_the_end() -> None:
-    partition, _ = partition_of()
+    partition, _ = pair.partition_of()
     partition.finish()
     with pytest.raises(RuntimeError, match="finished"):
-        partition.emit(0, records_of([1]))
+        partition.emit(0, pair.records_of([1]))
 
 
 def test_a_released_partition_gives_back_open_buffers_too() -> None:
-    partition, memory = partition_of(2)
-    partition.emit(0, records_of([150]))
-    partition.emit(BROADCAST, records_of([10]))
+    partition, memory = pair.partition_of(2)
+    partition.emit(0, pair.records_of([150]))
+    partition.emit(producer.BROADCAST, pair.records_of([10]))
     partition.release()
     partition.release()
     assert memory.available_buffers == memory.total_buffers
@@ -226,8 +214,8 @@ def test_a_released_partition_gives_back_open_buffers_too() -> None:
 
 @pytest.mark.row("S004")
 def test_an_exhausted_pool_stops_the_writer_after_its_size_and_room_lets_it_go_on() -> None:
-    partition, _ = partition_of(buffers=3, pool_buffers=3)
-    batch = records_of([100] * 7)
+    partition, _ = pair.partition_of(buffers=3, pool_buffers=3)
+    batch = pair.records_of([100] * 7)
     subpartition = partition.subpartitions[0]
     position = partition.emit(0, batch)
     assert position == 300
@@ -243,20 +231,20 @@ def test_an_exhausted_pool_stops_the_writer_after_its_size_and_room_lets_it_go_o
 
 
 def test_overdraft_buffers_only_finish_the_record_that_was_begun() -> None:
-    partition, _ = partition_of(buffers=9, pool_buffers=2, max_overdraft_buffers=3)
-    batch = records_of([150, 150, 150])
+    partition, _ = pair.partition_of(buffers=9, pool_buffers=2, max_overdraft_buffers=3)
+    batch = pair.records_of([150, 150, 150])
     assert partition.emit(0, batch) == 150  # the pool is empty: the rest of the segment stays free
     polled(partition.subpartitions[0])
     assert partition.emit(0, batch, 150) == 300
     polled(partition.subpartitions[0])
-    long = records_of([350, 50])
+    long = pair.records_of([350, 50])
     assert partition.emit(0, long) == 350  # two buffers of the pool, then two of overdraft
     assert partition.pool.used_buffers == 4
 
 
 def test_a_record_longer_than_pool_and_overdraft_waits_in_its_middle() -> None:
-    partition, _ = partition_of(buffers=9, pool_buffers=2, max_overdraft_buffers=1)
-    batch = records_of([550, 20])
+    partition, _ = pair.partition_of(buffers=9, pool_buffers=2, max_overdraft_buffers=1)
+    batch = pair.records_of([550, 20])
     assert partition.emit(0, batch) == 300
     data = polled(partition.subpartitions[0])
     position = partition.emit(0, batch, 300)
@@ -269,8 +257,8 @@ def test_a_record_longer_than_pool_and_overdraft_waits_in_its_middle() -> None:
 
 
 def test_the_marks_of_the_slices_name_every_record_where_it_ends() -> None:
-    partition, _ = partition_of()
-    partition.emit(0, records_of([60, 60, 10, 130, 5], 1000))
+    partition, _ = pair.partition_of()
+    partition.emit(0, pair.records_of([60, 60, 10, 130, 5], 1000))
     partition.flush_all()
     told = []
     while (piece := partition.subpartitions[0].poll()) is not None:
@@ -297,7 +285,7 @@ def buffers_written(
     Whenever the writer has to wait the reader drains; it also drains behind the records whose
     number stands in `drain`.
     """
-    partition, memory = partition_of(
+    partition, memory = pair.partition_of(
         2,
         segment_size_bytes=32,
         buffers=40,
@@ -325,7 +313,7 @@ def buffers_written(
                 open_bytes, open_records = bytearray(), 0
             elif piece is None:
                 break
-        if channel == BROADCAST:
+        if channel == producer.BROADCAST:
             while (copy := partition.subpartitions[1].poll()) is not None:
                 copy.recycle()
 
@@ -333,7 +321,7 @@ def buffers_written(
     for start, end in itertools.pairwise(edges):
         if start == end:
             continue
-        batch = records_of(lengths[start:end], start)
+        batch = pair.records_of(lengths[start:end], start)
         position = 0
         for _ in range(10_000):
             position = partition.emit(channel, batch, position)
@@ -356,20 +344,20 @@ EVENT_BYTES = b"\0\0\0\4" + bytes(7) + b"\1"
 
 @pytest.mark.row("S013")
 def test_a_reader_gets_what_is_there_of_a_buffer_that_is_still_being_filled() -> None:
-    partition, _ = partition_of()
+    partition, _ = pair.partition_of()
     (subpartition, *_) = partition.subpartitions
     read = []
     for length in (30, 45):
-        partition.emit(0, records_of([length]))
+        partition.emit(0, pair.records_of([length]))
         partition.flush_all()
         read.append(polled(subpartition))
         assert partition.pool.used_buffers == 1  # the writer still fills it
-    partition.emit(0, records_of([25]))
+    partition.emit(0, pair.records_of([25]))
     assert partition.pool.used_buffers == 1  # and the reader has not seen its end
     read.append(polled(subpartition))
     assert [sum(map(len, each)) for each in read] == [30, 45, 25]
     assert b"".join(b"".join(each) for each in read) == b"".join(
-        record_bytes([length]) for length in (30, 45, 25)
+        pair.record_bytes([length]) for length in (30, 45, 25)
     )
     assert partition.pool.used_buffers == 0
 
@@ -388,13 +376,13 @@ def test_any_split_into_batches_fills_the_same_buffers_as_record_by_record(
         "pool_buffers": data.draw(st.sampled_from([40, 3, 4]), label="pool"),
         "overdraft": data.draw(st.sampled_from([0, 2]), label="overdraft"),
         "desired_bytes": data.draw(st.sampled_from([1000, 20, 5]), label="desired"),
-        "channel": data.draw(st.sampled_from([0, BROADCAST]), label="channel"),
+        "channel": data.draw(st.sampled_from([0, producer.BROADCAST]), label="channel"),
     }
     drains_at = data.draw(st.sets(st.integers(0, count)), label="drains")
     drain = [index in drains_at and index in cuts for index in range(count + 1)]
     in_batches = buffers_written(lengths, cuts, drain=drain, **settings)
     one_by_one = buffers_written(lengths, range(1, count), drain=drain, **settings)
-    assert b"".join(each[0] for each in in_batches) == record_bytes(lengths)
+    assert b"".join(each[0] for each in in_batches) == pair.record_bytes(lengths)
     assert sum(each[2] for each in in_batches) == count
     assert in_batches == one_by_one
 
@@ -403,7 +391,7 @@ class Request:
     """A request that notes what it is told."""
 
     def __init__(self) -> None:
-        self.found: list[PipelinedResultPartition] = []
+        self.found: list[producer.PipelinedResultPartition] = []
         self.refusals = 0
         self.listener = PartitionRequestListener(self.found.append, self._refuse)
 
@@ -412,8 +400,8 @@ class Request:
 
 
 def test_a_partition_is_registered_once() -> None:
-    manager = ResultPartitionManager()
-    partition, _ = partition_of()
+    manager = producer.ResultPartitionManager()
+    partition, _ = pair.partition_of()
     manager.register(partition)
     with pytest.raises(RuntimeError, match="already registered"):
         manager.register(partition)
@@ -423,12 +411,12 @@ def test_a_partition_is_registered_once() -> None:
 
 @pytest.mark.row("S038")
 def test_every_request_that_waits_is_served_once_at_registration() -> None:
-    manager = ResultPartitionManager()
+    manager = producer.ResultPartitionManager()
     early, other, elsewhere = Request(), Request(), Request()
-    manager.wait_for(partition_id(), RECEIVER, early.listener)
-    manager.wait_for(partition_id(), OTHER_RECEIVER, other.listener)
-    manager.wait_for(partition_id(1), RECEIVER, elsewhere.listener)
-    partition, _ = partition_of()
+    manager.wait_for(pair.partition_id(), pair.RECEIVER, early.listener)
+    manager.wait_for(pair.partition_id(), pair.OTHER_RECEIVER, other.listener)
+    manager.wait_for(pair.partition_id(1), pair.RECEIVER, elsewhere.listener)
+    partition, _ = pair.partition_of()
     manager.register(partition)
     assert (early.found, other.found, elsewhere.found) == ([partition], [partition], [])
     manager.release(partition)
@@ -436,34 +424,34 @@ def test_every_request_that_waits_is_served_once_at_registration() -> None:
 
 
 def test_a_receiver_waits_once() -> None:
-    manager = ResultPartitionManager()
-    manager.wait_for(partition_id(), RECEIVER, Request().listener)
+    manager = producer.ResultPartitionManager()
+    manager.wait_for(pair.partition_id(), pair.RECEIVER, Request().listener)
     with pytest.raises(RuntimeError, match=r"waits for .* already"):
-        manager.wait_for(partition_id(), RECEIVER, Request().listener)
-    assert manager.stop_waiting(partition_id(), RECEIVER)
-    assert not manager.stop_waiting(partition_id(), RECEIVER)
-    manager.wait_for(partition_id(), RECEIVER, Request().listener)
+        manager.wait_for(pair.partition_id(), pair.RECEIVER, Request().listener)
+    assert manager.stop_waiting(pair.partition_id(), pair.RECEIVER)
+    assert not manager.stop_waiting(pair.partition_id(), pair.RECEIVER)
+    manager.wait_for(pair.partition_id(), pair.RECEIVER, Request().listener)
 
 
 def test_shutting_down_releases_everything_and_refuses_who_waits() -> None:
-    manager = ResultPartitionManager()
-    partition, memory = partition_of()
+    manager = producer.ResultPartitionManager()
+    partition, memory = pair.partition_of()
     manager.register(partition)
     request = Request()
-    manager.wait_for(partition_id(1), RECEIVER, request.listener)
+    manager.wait_for(pair.partition_id(1), pair.RECEIVER, request.listener)
     manager.shut_down()
     assert partition.is_released
     assert memory.available_buffers == memory.total_buffers
     assert request.refusals == 1
-    late, _ = partition_of(identity=partition_id(2))
+    late, _ = pair.partition_of(identity=pair.partition_id(2))
     with pytest.raises(RuntimeError, match="shut down"):
         manager.register(late)
 
 
 @pytest.mark.parametrize("closes_first", [True, False])
 def test_a_pipelined_partition_goes_with_its_last_user(closes_first: bool) -> None:
-    manager = ResultPartitionManager()
-    partition, memory = partition_of(2)
+    manager = producer.ResultPartitionManager()
+    partition, memory = pair.partition_of(2)
     manager.register(partition)
     views = [each.create_read_view(polled_by_hand) for each in partition.subpartitions]
     assert partition.users == 3
@@ -481,9 +469,9 @@ def test_a_pipelined_partition_goes_with_its_last_user(closes_first: bool) -> No
 
 
 def test_data_outlives_the_producer_until_it_is_read() -> None:
-    partition, memory = partition_of()
-    ResultPartitionManager().register(partition)
-    partition.emit(0, records_of([100] * 3))
+    partition, memory = pair.partition_of()
+    producer.ResultPartitionManager().register(partition)
+    partition.emit(0, pair.records_of([100] * 3))
     partition.finish()
     assert memory.pools == ()
     assert memory.available_buffers == memory.total_buffers - 3
@@ -497,15 +485,15 @@ def test_data_outlives_the_producer_until_it_is_read() -> None:
 
 
 def test_fewer_than_no_users_is_an_error() -> None:
-    partition, _ = partition_of()
+    partition, _ = pair.partition_of()
     partition.users = 0
     with pytest.raises(RuntimeError, match="fewer than no users"):
         partition.close()
 
 
 def test_a_consumed_partition_that_somebody_waits_for_is_an_error() -> None:
-    manager = ResultPartitionManager()
-    partition, _ = partition_of()
-    manager.wait_for(partition.partition_id, RECEIVER, Request().listener)
+    manager = producer.ResultPartitionManager()
+    partition, _ = pair.partition_of()
+    manager.wait_for(partition.partition_id, pair.RECEIVER, Request().listener)
     with pytest.raises(RuntimeError, match="a request waits for it"):
         manager.handle_consumed(partition)

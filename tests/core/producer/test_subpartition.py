@@ -13,15 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from flinknet.core.buffers import BufferConsumer, BufferSlice, DataType, NetworkBufferPool
 from flinknet.core.probe import FlushReason
 from flinknet.core.producer import PipelinedResultPartition, PipelinedSubpartition
+from flinknet.core.wire import events
 from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier, SnapshotType
-from flinknet.core.wire.events import (
-    CancelCheckpointMarker,
-    EndOfData,
-    Event,
-    data_type_of,
-    decode_event,
-    encode_pipelined,
-)
 from tests.pair import partition_of, records_of
 
 NEVER_MS = 2**63 - 1
@@ -31,7 +24,7 @@ ALIGNED_BARRIER = CheckpointBarrier(
 UNALIGNED_BARRIER = CheckpointBarrier(
     1, 1_700_000_000_000, SnapshotType.CHECKPOINT, AlignmentType.UNALIGNED, NEVER_MS, None, None
 )
-EVENT = CancelCheckpointMarker(7)
+EVENT = events.CancelCheckpointMarker(7)
 
 
 class Reader:
@@ -53,12 +46,14 @@ class Reader:
     def flush(self) -> None:
         self.partition.flush_all()
 
-    def event(self, event: Event = EVENT) -> None:
+    def event(self, event: events.Event = EVENT) -> None:
         self.partition.broadcast_event(event)
 
-    def priority_event(self, event: Event) -> None:
+    def priority_event(self, event: events.Event) -> None:
         self.subpartition.add(
-            BufferConsumer.of_event(encode_pipelined(event), DataType.PRIORITIZED_EVENT_BUFFER)
+            BufferConsumer.of_event(
+                events.encode_pipelined(event), DataType.PRIORITIZED_EVENT_BUFFER
+            )
         )
 
     def poll(self) -> tuple[int, int, int, DataType] | None:
@@ -197,7 +192,7 @@ def test_a_priority_event_goes_behind_those_that_are_there() -> None:
     for _ in range(3):
         piece = reader.subpartition.poll()
         assert piece is not None
-        barrier = decode_event(piece.view)
+        barrier = events.decode_event(piece.view)
         assert isinstance(barrier, CheckpointBarrier)
         numbers.append(barrier.checkpoint_id)
         piece.recycle()
@@ -209,7 +204,7 @@ def test_a_priority_event_goes_behind_those_that_are_there() -> None:
 def test_trace_of_the_end() -> None:
     reader = Reader()
     reader.emit(10)
-    reader.event(EndOfData())
+    reader.event(events.EndOfData())
     assert reader.state == "1 2 1 yes/no"
     reader.partition.finish()
     assert reader.state == "2 3 1 yes/no"
@@ -320,7 +315,7 @@ def test_each_slice_tells_why_it_left() -> None:
     poll()
     poll()
     reader.emit(10)
-    reader.event(EndOfData())
+    reader.event(events.EndOfData())
     poll()
     assert reasons == [
         FlushReason.FULL,
@@ -451,7 +446,7 @@ class SubpartitionMachine(RuleBasedStateMachine):
         self.subpartition = self.partition.subpartitions[0]
         self.notifications = 0
         self.subpartition.create_read_view(self.notify_data_available)
-        self.written: deque[bytes | Event] = deque()
+        self.written: deque[bytes | events.Event] = deque()
         self.data = bytearray()
         self.sequence_number = 0
         self.number = 0
@@ -476,7 +471,7 @@ class SubpartitionMachine(RuleBasedStateMachine):
         self.partition.flush(0)
 
     @rule(event=st.sampled_from([EVENT, ALIGNED_BARRIER]))
-    def event(self, event: Event) -> None:
+    def event(self, event: events.Event) -> None:
         self.partition.broadcast_event(event)
         self.written.append(event)
 
@@ -496,7 +491,7 @@ class SubpartitionMachine(RuleBasedStateMachine):
             assert bytes(piece.view) == head[: piece.size_bytes]
             self.written[0] = head[piece.size_bytes :]
         else:
-            assert piece.data_type == data_type_of(head)
+            assert piece.data_type == events.data_type_of(head)
             self.written.popleft()
 
     @rule()
@@ -566,7 +561,7 @@ def test_a_barrier_that_times_out_carries_no_timeout_any_more() -> None:
     piece = reader.subpartition.poll()
     assert piece is not None
     assert piece.data_type == DataType.PRIORITIZED_EVENT_BUFFER
-    barrier = decode_event(piece.view)
+    barrier = events.decode_event(piece.view)
     assert isinstance(barrier, CheckpointBarrier)
     assert barrier == replace(
         TIMEOUTABLE_BARRIER, alignment=AlignmentType.UNALIGNED, aligned_timeout_ms=NEVER_MS
@@ -601,7 +596,7 @@ def test_a_priority_event_tells_how_much_data_it_has_overtaken() -> None:
 
 def test_a_barrier_may_still_time_out_when_the_partition_is_finished() -> None:
     reader = Reader()
-    reader.event(EndOfData())
+    reader.event(events.EndOfData())
     reader.emit(10)
     reader.event(TIMEOUTABLE_BARRIER)
     reader.partition.finish()

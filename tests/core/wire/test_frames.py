@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from flinknet import errors
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.frames import FrameDecoder
@@ -21,21 +22,9 @@ from flinknet.core.wire.messages import (
     CloseRequest,
     Message,
 )
-from flinknet.errors import (
-    FrameCorruptedError,
-    LocalProtocolError,
-    RemoteProtocolError,
-    UnknownMessageError,
-)
+from tests import strategies
 from tests.comparisons import compares, compares_in
 from tests.golden_vectors import LAYOUT_OF_RELEASE, Vector, golden
-from tests.strategies import (
-    buffer_responses,
-    chunkings,
-    consumer_messages,
-    messages,
-    producer_messages,
-)
 
 RECEIVER = InputChannelID(bytes(range(1, 17)))
 TO_CONSUMER = Direction.PRODUCER_TO_CONSUMER
@@ -55,13 +44,13 @@ def test_every_message_kind_has_its_id() -> None:
     assert {kind: cls.ID for kind, cls in MESSAGE_CLASSES.items()} == {n: n for n in range(12)}
 
 
-@given(messages())
+@given(strategies.messages())
 def test_encoding_a_message_yields_a_frame_that_decodes_to_it(message: Message) -> None:
     assert FrameDecoder(message.DIRECTION).feed(message.encode()) == [message]
 
 
 @compares_in(0.5)
-@given(buffer_responses())
+@given(strategies.buffer_responses())
 def test_layout_1_20_carries_everything_but_partial_sizes(message: BufferResponse) -> None:
     assume(compares(message.data_type <= LAYOUTS["1.20"].data_type_max))
     (decoded,) = FrameDecoder(TO_CONSUMER, "1.20").feed(message.encode("1.20"))
@@ -74,11 +63,12 @@ def test_layout_1_20_carries_everything_but_partial_sizes(message: BufferRespons
 @given(st.data())
 def test_a_stream_cut_anywhere_gives_the_same_messages(data: st.DataObject) -> None:
     sent = data.draw(
-        st.lists(producer_messages(), max_size=5) | st.lists(consumer_messages(), max_size=5)
+        st.lists(strategies.producer_messages(), max_size=5)
+        | st.lists(strategies.consumer_messages(), max_size=5)
     )
     stream = b"".join(message.encode() for message in sent)
     decoder = FrameDecoder(sent[0].DIRECTION if sent else TO_CONSUMER)
-    assert feed_all(decoder, data.draw(chunkings(stream))) == sent
+    assert feed_all(decoder, data.draw(strategies.chunkings(stream))) == sent
     assert decoder.pending_bytes == 0
 
 
@@ -119,27 +109,27 @@ def test_random_bytes_raise_nothing_but_remote_protocol_errors(data: st.DataObje
     message_id = data.draw(st.integers(0, 13))
     claimed_length = data.draw(st.none() | st.integers(0, 300))
     garbage = data.draw(st.sampled_from([body, frame(message_id, body, length=claimed_length)]))
-    with suppress(RemoteProtocolError):
-        for chunk in data.draw(chunkings(garbage)):
+    with suppress(errors.RemoteProtocolError):
+        for chunk in data.draw(strategies.chunkings(garbage)):
             decoder.feed(chunk)
             assert decoder.pending_bytes <= len(garbage)
 
 
-@given(messages(), st.data())
+@given(strategies.messages(), st.data())
 def test_a_damaged_body_raises_nothing_but_remote_protocol_errors(
     message: Message, data: st.DataObject
 ) -> None:
     body = message.encode()[9:]
     start, replacement = data.draw(st.integers(0, len(body))), data.draw(st.binary(max_size=4))
     damaged = body[:start] + replacement + body[start + len(replacement) :]
-    with suppress(RemoteProtocolError):
+    with suppress(errors.RemoteProtocolError):
         FrameDecoder(message.DIRECTION).feed(frame(message.ID, damaged))
 
 
 def test_messages_before_a_corrupt_frame_can_be_had() -> None:
     stream = FrameDecoder(TO_PRODUCER).messages(CloseRequest().encode() + frame(6, b"", length=-1))
     assert next(stream) == CloseRequest()
-    with pytest.raises(FrameCorruptedError):
+    with pytest.raises(errors.FrameCorruptedError):
         next(stream)
 
 
@@ -177,7 +167,7 @@ def buffer_frame(payload: bytes, sizes: tuple[int, ...] = ()) -> bytes:
 def test_a_header_that_cannot_be_is_rejected_before_its_body(
     direction: Direction, data: bytes, match: str
 ) -> None:
-    with pytest.raises(FrameCorruptedError, match=match):
+    with pytest.raises(errors.FrameCorruptedError, match=match):
         FrameDecoder(direction, frame_bytes_max=1000).feed(data)
 
 
@@ -185,7 +175,7 @@ def test_a_header_that_cannot_be_is_rejected_before_its_body(
 @pytest.mark.parametrize("direction", Direction)
 def test_a_length_below_the_frame_header_is_rejected(direction: Direction, length: int) -> None:
     message_id = CloseRequest.ID if direction is TO_PRODUCER else BacklogAnnouncement.ID
-    with pytest.raises(FrameCorruptedError):
+    with pytest.raises(errors.FrameCorruptedError):
         FrameDecoder(direction).feed(frame(message_id, length=length))
 
 
@@ -196,22 +186,22 @@ def test_only_ids_of_the_direction_are_known(direction: Direction) -> None:
         from_producer = message_id in (0, 1, 9)
         known = message_id <= 11 and from_producer == (direction is TO_CONSUMER)
         if known:
-            with suppress(FrameCorruptedError):
+            with suppress(errors.FrameCorruptedError):
                 FrameDecoder(direction).feed(data)
         else:
-            with pytest.raises(UnknownMessageError) as caught:
+            with pytest.raises(errors.UnknownMessageError) as caught:
                 FrameDecoder(direction).feed(data)
             assert caught.value.message_id == message_id
             assert caught.value.direction == direction.value
 
 
 def test_an_unknown_layout_is_our_own_error() -> None:
-    with pytest.raises(LocalProtocolError, match=r"1\.15"):
+    with pytest.raises(errors.LocalProtocolError, match=r"1\.15"):
         FrameDecoder(TO_CONSUMER, "1.15")
 
 
 @compares_in(0.5)
-@given(buffer_responses(), st.sampled_from(sorted(LAYOUTS)))
+@given(strategies.buffer_responses(), st.sampled_from(sorted(LAYOUTS)))
 def test_the_layout_of_any_buffer_response_is_detected(
     message: BufferResponse, layout: str
 ) -> None:

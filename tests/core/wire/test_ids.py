@@ -7,41 +7,32 @@ import struct
 import pytest
 from hypothesis import given
 
-from flinknet.core.wire.ids import (
-    ExecutionAttemptID,
-    ExecutionGraphID,
-    ExecutionVertexID,
-    IntermediateDataSetID,
-    IntermediateResultPartitionID,
-    JobVertexID,
-    ResultPartitionID,
-    ResultSubpartitionIndexSet,
-)
+from flinknet.core.wire import ids
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
 from tests.comparisons import compares, compares_in
 from tests.strategies import partition_ids, subpartition_ranges
 
 COUNTING = bytes(range(16))
-PARTITION = ResultPartitionID(
-    IntermediateResultPartitionID(IntermediateDataSetID(COUNTING), 16909060),
-    ExecutionAttemptID(
-        ExecutionGraphID(bytes(range(16, 32))),
-        ExecutionVertexID(JobVertexID(bytes(range(32, 48))), 2147483647),
+PARTITION = ids.ResultPartitionID(
+    ids.IntermediateResultPartitionID(ids.IntermediateDataSetID(COUNTING), 16909060),
+    ids.ExecutionAttemptID(
+        ids.ExecutionGraphID(bytes(range(16, 32))),
+        ids.ExecutionVertexID(ids.JobVertexID(bytes(range(32, 48))), 2147483647),
         66051,
     ),
 )
 
 
 @given(partition_ids)
-def test_a_partition_id_decodes_from_its_60_bytes(partition_id: ResultPartitionID) -> None:
+def test_a_partition_id_decodes_from_its_60_bytes(partition_id: ids.ResultPartitionID) -> None:
     encoded = partition_id.encode()
-    assert len(encoded) == ResultPartitionID.BYTES == 60
-    assert ResultPartitionID.decode(memoryview(encoded)) == partition_id
+    assert len(encoded) == ids.ResultPartitionID.BYTES == 60
+    assert ids.ResultPartitionID.decode(memoryview(encoded)) == partition_id
 
 
 @given(subpartition_ranges)
-def test_a_range_decodes_from_its_8_bytes(subpartitions: ResultSubpartitionIndexSet) -> None:
-    assert ResultSubpartitionIndexSet.decode(subpartitions.encode()) == subpartitions
+def test_a_range_decodes_from_its_8_bytes(subpartitions: ids.ResultSubpartitionIndexSet) -> None:
+    assert ids.ResultSubpartitionIndexSet.decode(subpartitions.encode()) == subpartitions
 
 
 def test_a_partition_id_is_printed_as_flink_prints_it() -> None:
@@ -52,34 +43,34 @@ def test_a_partition_id_is_printed_as_flink_prints_it() -> None:
 
 
 def test_a_range_counts_its_subpartitions_both_ends_included() -> None:
-    assert len(ResultSubpartitionIndexSet(3, 3)) == 1
-    assert len(ResultSubpartitionIndexSet(0, 127)) == 128
+    assert len(ids.ResultSubpartitionIndexSet(3, 3)) == 1
+    assert len(ids.ResultSubpartitionIndexSet(0, 127)) == 128
 
 
 def test_ids_of_different_kinds_are_never_equal() -> None:
-    assert IntermediateDataSetID(COUNTING) != JobVertexID(COUNTING)
-    assert IntermediateDataSetID(COUNTING) == IntermediateDataSetID.decode(COUNTING)
-    assert IntermediateDataSetID(COUNTING).encode() == COUNTING
+    assert ids.IntermediateDataSetID(COUNTING) != ids.JobVertexID(COUNTING)
+    assert ids.IntermediateDataSetID(COUNTING) == ids.IntermediateDataSetID.decode(COUNTING)
+    assert ids.IntermediateDataSetID(COUNTING).encode() == COUNTING
 
 
 @pytest.mark.parametrize("length", [0, 15, 17])
 def test_an_id_of_other_than_16_bytes_is_our_own_error(length: int) -> None:
     with pytest.raises(LocalProtocolError):
-        JobVertexID(bytes(length))
+        ids.JobVertexID(bytes(length))
 
 
 @pytest.mark.parametrize(
     "kind",
     [
-        IntermediateDataSetID,
-        IntermediateResultPartitionID,
-        ExecutionVertexID,
-        ExecutionAttemptID,
-        ResultPartitionID,
-        ResultSubpartitionIndexSet,
+        ids.IntermediateDataSetID,
+        ids.IntermediateResultPartitionID,
+        ids.ExecutionVertexID,
+        ids.ExecutionAttemptID,
+        ids.ResultPartitionID,
+        ids.ResultSubpartitionIndexSet,
     ],
 )
-def test_an_id_of_the_wrong_length_is_corrupt(kind: type[ResultPartitionID]) -> None:
+def test_an_id_of_the_wrong_length_is_corrupt(kind: type[ids.ResultPartitionID]) -> None:
     for length in (kind.BYTES - 1, kind.BYTES + 1):
         with pytest.raises(FrameCorruptedError, match=kind.__name__):
             kind.decode(bytes(length))
@@ -87,22 +78,22 @@ def test_an_id_of_the_wrong_length_is_corrupt(kind: type[ResultPartitionID]) -> 
 
 def test_negative_subtasks_and_attempts_are_corrupt() -> None:
     with pytest.raises(FrameCorruptedError, match="subtask"):
-        ExecutionVertexID.decode(COUNTING + struct.pack(">i", -1))
+        ids.ExecutionVertexID.decode(COUNTING + struct.pack(">i", -1))
     with pytest.raises(FrameCorruptedError, match="attempt"):
-        ExecutionAttemptID.decode(bytes(36) + struct.pack(">i", -1))
+        ids.ExecutionAttemptID.decode(bytes(36) + struct.pack(">i", -1))
 
 
 def test_a_range_that_is_none_is_our_own_error() -> None:
     with pytest.raises(LocalProtocolError):
-        ResultSubpartitionIndexSet(2, 1)
+        ids.ResultSubpartitionIndexSet(2, 1)
 
 
 @compares_in(0.3)
 @given(partition_ids)
-def test_a_printed_partition_id_is_read_back(partition_id: ResultPartitionID) -> None:
+def test_a_printed_partition_id_is_read_back(partition_id: ids.ResultPartitionID) -> None:
     if compares(partition_id.partition_id.partition_number >= 0):
-        assert ResultPartitionID.parse(str(partition_id)) == partition_id
-    assert ResultPartitionID.parse(f" {partition_id.encode().hex().upper()} ") == partition_id
+        assert ids.ResultPartitionID.parse(str(partition_id)) == partition_id
+    assert ids.ResultPartitionID.parse(f" {partition_id.encode().hex().upper()} ") == partition_id
 
 
 @pytest.mark.parametrize(
@@ -120,4 +111,4 @@ def test_a_printed_partition_id_is_read_back(partition_id: ResultPartitionID) ->
 )
 def test_what_is_no_partition_id_is_refused_with_what_would_do(text: str) -> None:
     with pytest.raises(LocalProtocolError, match=r"is not a result partition"):
-        ResultPartitionID.parse(text)
+        ids.ResultPartitionID.parse(text)

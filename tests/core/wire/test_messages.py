@@ -9,17 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
+from flinknet.core.wire import layout
 from flinknet.core.wire import layout as fields
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import JavaThrowable
-from flinknet.core.wire.layout import (
-    ADD_CREDIT_BYTES,
-    BUFFER_RESPONSE_HEADER_BYTES,
-    decode_buffer_response_header,
-    encode_add_credit,
-    encode_buffer_response_header,
-    next_sequence_number,
-)
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
     AddCredit,
@@ -52,8 +45,8 @@ def test_fast_header_is_that_of_the_message(
     payload: bytes,
 ) -> None:
     values = (receiver_id, subpartition_id, sequence_number, backlog, data_type, is_compressed)
-    header = encode_buffer_response_header(*values, len(payload))
-    assert len(header) == BUFFER_RESPONSE_HEADER_BYTES == 47
+    header = layout.encode_buffer_response_header(*values, len(payload))
+    assert len(header) == layout.BUFFER_RESPONSE_HEADER_BYTES == 47
     message = BufferResponse(
         receiver_id,
         subpartition_id,
@@ -64,7 +57,7 @@ def test_fast_header_is_that_of_the_message(
         payload,
     )
     assert header + payload == message.encode()
-    assert decode_buffer_response_header(b"??" + header, 2)[fields.RECEIVER :] == (
+    assert layout.decode_buffer_response_header(b"??" + header, 2)[fields.RECEIVER :] == (
         *(receiver_id, subpartition_id, 0, sequence_number, backlog),
         *(data_type, is_compressed, len(payload)),
     )
@@ -82,7 +75,10 @@ def test_fast_header_is_that_of_the_message(
 def test_a_buffer_response_lies_on_the_wire_as_the_table_says(
     data_type: DataType, payload: bytes
 ) -> None:
-    frame = encode_buffer_response_header(RECEIVER, 3, 7, 2, data_type, 0, len(payload)) + payload
+    frame = (
+        layout.encode_buffer_response_header(RECEIVER, 3, 7, 2, data_type, 0, len(payload))
+        + payload
+    )
     assert struct.unpack_from(">iIB", frame) == (len(frame), 0xBADC0FFE, 0)
     assert frame[9:25] == RECEIVER
     assert struct.unpack_from(">iiiibBi", frame, 25) == (3, 0, 7, 2, data_type, 0, len(payload))
@@ -95,7 +91,7 @@ def test_a_buffer_response_lies_on_the_wire_as_the_table_says(
 
 @given(buffer_responses())
 def test_fast_header_tells_partial_buffers(message: BufferResponse) -> None:
-    header = decode_buffer_response_header(message.encode(), 0)
+    header = layout.decode_buffer_response_header(message.encode(), 0)
     assert header[fields.PARTIAL_BUFFERS] == len(message.partial_buffer_sizes)
     assert header[fields.SIZE] == message.buffer_size
 
@@ -115,23 +111,23 @@ def test_fast_header_tells_partial_buffers(message: BufferResponse) -> None:
     ],
 )
 def test_fast_header_rejects_what_flink_does_not_decode(offset: int, damage: bytes) -> None:
-    header = bytearray(encode_buffer_response_header(RECEIVER, 0, 1, 2, 1, 0, 5))
+    header = bytearray(layout.encode_buffer_response_header(RECEIVER, 0, 1, 2, 1, 0, 5))
     header[offset : offset + len(damage)] = damage
     with pytest.raises(FrameCorruptedError):
-        decode_buffer_response_header(header, 0)
+        layout.decode_buffer_response_header(header, 0)
 
 
 @pytest.mark.parametrize("data_type", [1, 8])
 def test_fast_header_takes_empty_data(data_type: int) -> None:
-    header = encode_buffer_response_header(RECEIVER, 0, 1, 0, data_type, 0, 0)
-    assert decode_buffer_response_header(header, 0)[fields.SIZE] == 0
+    header = layout.encode_buffer_response_header(RECEIVER, 0, 1, 0, data_type, 0, 0)
+    assert layout.decode_buffer_response_header(header, 0)[fields.SIZE] == 0
 
 
 @pytest.mark.row("S098")
 @given(receiver_ids, positive_i32)
 def test_fast_credit_is_that_of_the_message(receiver_id: InputChannelID, credit: int) -> None:
-    data = encode_add_credit(receiver_id, credit)
-    assert len(data) == ADD_CREDIT_BYTES == 29
+    data = layout.encode_add_credit(receiver_id, credit)
+    assert len(data) == layout.ADD_CREDIT_BYTES == 29
     assert AddCredit.decode(data[9:]) == AddCredit(credit, receiver_id)
 
 
@@ -229,7 +225,7 @@ def test_messages_of_a_receiver_alone_differ_only_in_their_id(
 def test_sequence_numbers_wrap_as_in_java(
     sequence_number: int, buffers: int, expected: int
 ) -> None:
-    assert next_sequence_number(sequence_number, buffers) == expected
+    assert layout.next_sequence_number(sequence_number, buffers) == expected
 
 
 def test_pieces_of_a_message_are_its_partial_buffers() -> None:
