@@ -46,7 +46,8 @@ def show_running_plan(values: Mapping[str, Any], settings: Mapping[str, str]) ->
     """
     from flinknet.capture.rest import jobs as ask
     from flinknet.capture.rest.answers import PLAN, SavedJob
-    from flinknet.graph.planning import other_plan, running_plan
+    from flinknet.graph import execution_graph_of, physical_plan_of
+    from flinknet.graph.planning import job_graph_of_running, running_plan
 
     from .replay_options import answers_of
 
@@ -78,8 +79,10 @@ def show_running_plan(values: Mapping[str, Any], settings: Mapping[str, str]) ->
             notes.insert(0, f"placed anew, not as it runs: {why}")
     if now is None or parallelism is not None or task_managers or slots:
         slots_now = max((each.slots for each in managers), default=config.task_slots)
-        planned = other_plan(
-            wanted, config, task_managers=task_managers, slots_per_task_manager=slots or slots_now
+        planned = physical_plan_of(
+            execution_graph_of(job_graph_of_running(wanted, config)),
+            task_managers=task_managers,
+            slots_per_task_manager=slots or slots_now,
         )
     report = _Report(chosen, managers, now, planned, tuple(notes))
     if values["form"] == "json":

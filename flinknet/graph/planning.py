@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from flinknet.core.producer.partition_type import ResultPartitionType, refusal_of
 from flinknet.core.wire.ids import ExecutionVertexID, IntermediateDataSetID, JobVertexID
 from flinknet.errors import ConfigError
+from flinknet.units import counted
 
 from .execution_graph import ExecutionGraph, execution_graph_of
 from .job_config import ANY, JobConfig
@@ -21,7 +22,7 @@ from .slots import (
     SharedSlot,
     check_resources,
     pipelined_regions,
-    place_slots,
+    place_in,
     share_slots,
     slots_needed,
 )
@@ -45,7 +46,14 @@ def physical_plan_of(
     count = task_managers or -(-slots_needed(shared) // slots_each)
     if count < 1:
         raise ConfigError("the job has no tasks")
-    placed = place_slots(shared, count, slots_each, config.load_balance_mode)
+    needed, there = slots_needed(shared), count * slots_each
+    if needed > there:
+        raise ConfigError(
+            f"the job needs {counted(needed, 'slot')}; available: {there}"
+            f" ({counted(count, 'TaskManager')} with {slots_each} each); give more TaskManagers,"
+            " more slots (taskmanager.numberOfTaskSlots), or a lower parallelism"
+        )
+    placed = place_in(shared, [range(slots_each)] * count, slots_each, config.load_balance_mode)
     return placed_plan_of(graph, placed, count, slots_each)
 
 
@@ -209,19 +217,6 @@ def running_plan(
             used[task_manager] += 1
     slots_each = max((each.slots for each in task_managers), default=1)
     return placed_plan_of(execution_graph_of(graph), placed, len(task_managers), slots_each)
-
-
-def other_plan(
-    job: RunningJob, config: JobConfig, *, task_managers: int | None, slots_per_task_manager: int
-) -> PhysicalPlan:
-    """The plan of a job that is placed anew, by default on as many TaskManagers as needed. Raises:
-    ConfigError if there are too few slots.
-    """
-    return physical_plan_of(
-        execution_graph_of(job_graph_of_running(job, config)),
-        task_managers=task_managers,
-        slots_per_task_manager=slots_per_task_manager,
-    )
 
 
 def _partition_type(

@@ -13,7 +13,6 @@ from heapq import heapify, heappop, heappush
 
 from flinknet.core.wire.ids import ExecutionVertexID, JobVertexID
 from flinknet.errors import ConfigError
-from flinknet.units import counted
 
 from .execution_graph import ExecutionGraph, ExecutionJobVertex, ExecutionVertex
 from .job_config import JobConfig
@@ -194,37 +193,18 @@ def slots_needed(shared: Iterable[SharedSlot]) -> int:
     return max(Counter(each.stage for each in shared).values(), default=0)
 
 
-def place_slots(
-    shared: Sequence[SharedSlot], task_managers: int, slots_each: int, mode: str = "NONE"
-) -> list[PlacedSlot]:
-    """Place every shared slot; stages run one after the other and reuse the slots.
-
-    Args:
-        mode: taskmanager.load-balance.mode. NONE and MIN_RESOURCES fill one TaskManager after the
-            other; SLOTS prefers the one with most free slots; TASKS prefers the one with fewest
-            tasks, and places the fullest slots first.
-
-    Raises: ConfigError if there are too few slots.
-    """
-    needed, there = slots_needed(shared), task_managers * slots_each
-    if needed > there:
-        raise ConfigError(
-            f"the job needs {counted(needed, 'slot')}; available: {there}"
-            f" ({counted(task_managers, 'TaskManager')} with {slots_each} each); give more"
-            " TaskManagers, more slots (taskmanager.numberOfTaskSlots), or a lower parallelism"
-        )
-    return place_in(shared, [range(slots_each)] * task_managers, slots_each, mode)
-
-
 def place_in(
     shared: Sequence[SharedSlot], free: Sequence[Sequence[int]], slots_each: int, mode: str = "NONE"
 ) -> list[PlacedSlot]:
-    """Place slots where other jobs may already occupy some.
+    """Place every shared slot, where other jobs may already occupy some; stages run one after the
+    other and reuse the slots.
 
     Args:
         free: free slots of each TaskManager; enough for all.
-        mode: see `place_slots`. With SLOTS, occupied slots count as load of a TaskManager. With
-            TASKS they do not, since their tasks are unknown.
+        mode: taskmanager.load-balance.mode. NONE and MIN_RESOURCES fill one TaskManager after the
+            other; SLOTS prefers the one with most free slots, so occupied slots count as load;
+            TASKS prefers the one with fewest tasks, not counting those of other jobs, and places
+            the fullest slots first.
     """
     load_before = [slots_each - len(each) if mode == "SLOTS" else 0 for each in free]
     placed: dict[int, PlacedSlot] = {}

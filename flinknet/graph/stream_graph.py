@@ -172,12 +172,6 @@ class StreamGraph:
     def has_checkpoints(self) -> bool:
         return self.config.checkpoint_interval_ns is not None and not self.is_batch
 
-    def add_node(self, node: StreamNode) -> None:
-        """Add an operator. Raises: ConfigError if its id exists."""
-        if node.id in self.nodes:
-            raise ConfigError(f"there are two nodes with the id {node.id}")
-        self.nodes[node.id] = node
-
     def add_virtual(
         self, original_id: int, made: PartitionTransformation | SideOutputTransformation
     ) -> int:

@@ -58,12 +58,26 @@ class StreamGraphGenerator:
     ) -> None:
         self._transformations = transformations
         self._config = config
-        is_batch = self._is_batch()
+        mode = config.runtime_mode
+        sources = (each for each in transformations if isinstance(each, SourceTransformation))
+        unbounded = [each.name for each in sources if not each.is_bounded]
+        if mode == "BATCH" and unbounded:
+            raise ConfigError(
+                f"{unbounded[0]} never ends, so it cannot run in batch mode; set"
+                " execution.runtime-mode to STREAMING or AUTOMATIC, or take a source that ends"
+            )
+        is_batch = mode == "BATCH" or (mode == "AUTOMATIC" and not unbounded)
         default_name = DEFAULT_BATCH_JOB_NAME if is_batch else DEFAULT_STREAMING_JOB_NAME
         self.graph = StreamGraph(job_name or default_name, self._config, is_batch=is_batch)
         self.graph.artifacts = dict(artifacts)
         if is_batch:
-            self.graph.exchange_mode = self._batch_exchange_mode()
+            shuffle = config.batch_shuffle_mode
+            if shuffle not in _EXCHANGE_MODES:
+                raise ConfigError(
+                    f"execution.batch-shuffle-mode: flinknet has no {shuffle}, for its tiers"
+                    f" (memory, disk, remote) are out of scope; use {' or '.join(_EXCHANGE_MODES)}"
+                )
+            self.graph.exchange_mode = _EXCHANGE_MODES[shuffle]
         elif config.has_approximate_local_recovery:
             if config.has_unaligned_checkpoints:
                 raise ConfigError(
@@ -84,29 +98,6 @@ class StreamGraphGenerator:
                 for edge in node.in_edges:
                     edge.supports_unaligned_checkpoints = False
         return self.graph
-
-    def _is_batch(self) -> bool:
-        mode = self._config.runtime_mode
-        unbounded = [
-            each
-            for each in self._transformations
-            if isinstance(each, SourceTransformation) and not each.is_bounded
-        ]
-        if mode == "BATCH" and unbounded:
-            raise ConfigError(
-                f"{unbounded[0].name} never ends, so it cannot run in batch mode; set"
-                " execution.runtime-mode to STREAMING or AUTOMATIC, or take a source that ends"
-            )
-        return mode == "BATCH" or (mode == "AUTOMATIC" and not unbounded)
-
-    def _batch_exchange_mode(self) -> GlobalStreamExchangeMode:
-        mode = self._config.batch_shuffle_mode
-        if mode not in _EXCHANGE_MODES:
-            raise ConfigError(
-                f"execution.batch-shuffle-mode: flinknet has no {mode}, for its tiers (memory,"
-                f" disk, remote) are out of scope; use {' or '.join(_EXCHANGE_MODES)}"
-            )
-        return _EXCHANGE_MODES[mode]
 
     def _transform(self, transformation: Transformation) -> tuple[int, ...]:
         """Translate a transformation, its inputs first. Returns: its node ids."""
@@ -157,7 +148,7 @@ class StreamGraphGenerator:
             has_own_time=transformation.assigns_own_time,
             **{each: getattr(transformation, each) for each in _KEPT},
         )
-        self.graph.add_node(node)
+        self.graph.nodes[node.id] = node
         if isinstance(transformation, SourceTransformation):
             self.graph.source_ids.append(node.id)
         if is_sink:

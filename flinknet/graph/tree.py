@@ -11,7 +11,7 @@ from .execution_graph import ConnectedEdge, ExecutionGraph
 from .job_graph import JobGraph
 from .physical_plan import PhysicalPlan
 from .placements import buffers_in_words, placement_bounds, verdict
-from .stream_graph import StreamEdge, StreamGraph
+from .stream_graph import StreamGraph
 from .transformations import UNKNOWN
 
 LINES_MAX = 16
@@ -35,7 +35,11 @@ def stream_tree(graph: StreamGraph) -> str:
             f" sharing group {node.slot_sharing_group}, buffer timeout"
             f" {format_duration_ns(node.buffer_timeout_ns)}"
         )
-        lines += [f"    -> {_stream_edge(edge)}" for edge in node.out_edges]
+        for edge in node.out_edges:
+            number = f", input {edge.type_number}" if edge.type_number else ""
+            side = f", side output {edge.output_tag}" if edge.output_tag else ""
+            target = f"{edge.target_id} {edge.target.operator_name}"
+            lines.append(f"    -> {target}  {edge.partitioner}{number}{side}")
     return "\n".join(lines)
 
 
@@ -148,12 +152,6 @@ _BUFFER_LEGEND = (
     "exclusive: for remote channels; required by pools: minimum to start; spare: the rest;",
     "pools at maximum: spare buffers that pools can use; overdraft: extra, to complete a record",
 )
-
-
-def _stream_edge(edge: StreamEdge) -> str:
-    side = f", side output {edge.output_tag}" if edge.output_tag else ""
-    number = f", input {edge.type_number}" if edge.type_number else ""
-    return f"{edge.target_id} {edge.target.operator_name}  {edge.partitioner}{number}{side}"
 
 
 def _reads(edge: ConnectedEdge, consumer: int) -> str:

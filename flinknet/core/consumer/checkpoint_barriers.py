@@ -216,20 +216,16 @@ class SingleCheckpointBarrierHandler:
         if not barrier.is_unaligned:
             self._blocked.append(channel)
         if not self._is_unaligned:
-            if not self._can_be_unaligned or not self._is_too_late(barrier, now_ns):
+            # a barrier may end the alignment although others are missing
+            is_timed_out = barrier.is_timeoutable and now_ns > self._timeout_ns(barrier)
+            is_too_late = barrier.is_unaligned or (is_timed_out and not self._is_complete)
+            if not self._can_be_unaligned or not is_too_late:
                 if self._is_complete:
                     self._trigger(barrier, now_ns)
                 return
             self._time_out(barrier, now_ns)
         if not self._is_triggered:
             self._start_unaligned(barrier, now_ns)
-
-    def _is_too_late(self, barrier: CheckpointBarrier, now_ns: int) -> bool:
-        """Whether this barrier ends the alignment although others are missing."""
-        if barrier.is_unaligned:
-            return True
-        is_timed_out = barrier.is_timeoutable and now_ns > self._timeout_ns(barrier)
-        return is_timed_out and not self._is_complete
 
     def _time_out(self, barrier: CheckpointBarrier, now_ns: int) -> None:
         """Continue unaligned: barriers that have arrived overtake the data before them."""

@@ -128,7 +128,9 @@ class LayoutDetectingDecoder:
     def __init__(self, sink: ResponseSink) -> None:
         self._sink = sink
         self._rest = bytearray()
-        self._frames = _frame_decoder(LAYOUT_2_X.name)
+        self._frames = FrameDecoder(
+            Direction.PRODUCER_TO_CONSUMER, frame_bytes_max=LARGEST_FRAME_BYTES
+        )
         self._hot: ResponseDecoder | None = None
         self.layout: str | None = None
         self._has_layout = False
@@ -148,7 +150,15 @@ class LayoutDetectingDecoder:
         self._rest += data
         while not self._has_layout and (frame := self._take_frame()) is not None:
             if frame[FRAME_HEADER_BYTES - 1] == BUFFER_RESPONSE_ID:
-                self._choose(frame)
+                layout = detect_layout(frame)
+                if layout is None:
+                    known, header = ", ".join(LAYOUTS), frame[: LAYOUT_2_X.header_bytes].hex()
+                    raise FrameCorruptedError(
+                        f"a BufferResponse of no layout that flinknet knows ({known}): {header}"
+                    )
+                self.layout, self._has_layout, self._frames.layout = layout.name, True, layout
+                if layout is LAYOUT_2_X:
+                    self._hot = ResponseDecoder(self._sink)
             self._decode(memoryview(frame))
         if self._has_layout and self._rest:
             rest, self._rest = self._rest, bytearray()
@@ -169,55 +179,35 @@ class LayoutDetectingDecoder:
         frame, self._rest = rest[:frame_bytes], rest[frame_bytes:]
         return frame
 
-    def _choose(self, frame: bytearray) -> None:
-        layout = detect_layout(frame)
-        if layout is None:
-            known, header = ", ".join(LAYOUTS), frame[: LAYOUT_2_X.header_bytes].hex()
-            raise FrameCorruptedError(
-                f"a BufferResponse of no layout that flinknet knows ({known}): {header}"
-            )
-        self.layout, self._has_layout = layout.name, True
-        if layout is LAYOUT_2_X:
-            self._hot = ResponseDecoder(self._sink)
-        else:
-            self._frames = _frame_decoder(layout.name)
-
     def _decode(self, data: memoryview) -> None:
         if self._hot is not None:
             self._hot.receive(data)
             return
         for message in self._frames.messages(data):
-            if isinstance(message, BufferResponse) and not message.partial_buffer_sizes:
-                self._hand_on(message)
-            else:
+            if not isinstance(message, BufferResponse) or message.partial_buffer_sizes:
                 self._sink.receive_message(message)
-
-    def _hand_on(self, message: BufferResponse) -> None:
-        size = message.buffer_size
-        header = (
-            self._frames.layout.header_bytes + size,
-            BUFFER_RESPONSE_START,
-            message.receiver_id,
-            message.subpartition_id,
-            0,
-            message.sequence_number,
-            message.backlog,
-            int(message.data_type),
-            int(message.is_compressed),
-            size,
-        )
-        target = self._sink.take_buffer(header)
-        if target is not None:
-            if len(target) < size:
-                raise FrameCorruptedError(
-                    f"a payload of {size} bytes does not fit a buffer of {len(target)} bytes"
-                )
-            target[:size] = message.buffer
-        self._sink.receive_payload(header)
-
-
-def _frame_decoder(layout: str) -> FrameDecoder:
-    return FrameDecoder(Direction.PRODUCER_TO_CONSUMER, layout, frame_bytes_max=LARGEST_FRAME_BYTES)
+                continue
+            size = message.buffer_size
+            header = (
+                self._frames.layout.header_bytes + size,
+                BUFFER_RESPONSE_START,
+                message.receiver_id,
+                message.subpartition_id,
+                0,
+                message.sequence_number,
+                message.backlog,
+                int(message.data_type),
+                int(message.is_compressed),
+                size,
+            )
+            target = self._sink.take_buffer(header)
+            if target is not None:
+                if len(target) < size:
+                    raise FrameCorruptedError(
+                        f"a payload of {size} bytes does not fit a buffer of {len(target)} bytes"
+                    )
+                target[:size] = message.buffer
+            self._sink.receive_payload(header)
 
 
 MAGIC_OFFSET: Final = 4
