@@ -248,6 +248,18 @@ class PhysicalPlan:
             inputs = self.inputs_of(vertex.index)
             for subtask, execution in enumerate(vertex.vertex.task_vertices):
                 task_manager = vertex.task_managers[subtask]
+                partitions = []
+                for result in vertex.vertex.results:
+                    kind, partition = result.partition_type, result.partitions[subtask]
+                    partitions.append(
+                        PlannedPartition(
+                            partition.result_partition_id,
+                            kind,
+                            partition.subpartitions,
+                            self.partition_pool(kind, partition.subpartitions),
+                            self.network.max_overdraft_buffers if kind.has_overdraft else 0,
+                        )
+                    )
                 yield PlannedTask(
                     vertex.index,
                     subtask,
@@ -255,7 +267,7 @@ class PhysicalPlan:
                     execution.current.attempt_id,
                     task_manager,
                     vertex.slots[subtask],
-                    self._partitions(vertex, subtask),
+                    tuple(partitions),
                     tuple(
                         self._gate(edge, subtask, task_manager, producers_on[edge.index])
                         for edge in inputs
@@ -304,22 +316,6 @@ class PhysicalPlan:
             required_max=self.network.required_buffers_per_gate_max,
             must_be_pipelined=kind.must_be_pipelined_consumed,
         )
-
-    def _partitions(self, vertex: PlannedVertex, subtask: int) -> tuple[PlannedPartition, ...]:
-        made = []
-        for result in vertex.vertex.results:
-            partition = result.partitions[subtask]
-            has_overdraft = result.partition_type.has_overdraft
-            made.append(
-                PlannedPartition(
-                    partition.result_partition_id,
-                    result.partition_type,
-                    partition.subpartitions,
-                    self.partition_pool(result.partition_type, partition.subpartitions),
-                    self.network.max_overdraft_buffers if has_overdraft else 0,
-                )
-            )
-        return tuple(made)
 
     def _gate(
         self, edge: PlannedEdge, subtask: int, task_manager: int, producers_on: Counter[int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -130,8 +130,11 @@ class TraceReader:
             if entry.offset != position:
                 found.setdefault(number, 0)
             position = entry.offset + entry.length_bytes
-            if missing := self._missing_events(entry):
-                found[number] = found.get(number, 0) + missing
+            if format.may_be_gap(entry):
+                with suppress(TraceFormatError):  # as `meta` reports
+                    missing = format.missing_events(self._read_directory(entry)[1])
+                    if missing:
+                        found[number] = found.get(number, 0) + missing
             number += entry.type is format.BlockType.EVENTS
         return found
 
@@ -369,15 +372,6 @@ class TraceReader:
         undamaged = whole if undamaged is None else undamaged
         self.truncation = Truncation(whole, lost_bytes, gap_bytes, undamaged)
         return tuple(entries)
-
-    def _missing_events(self, entry: format.BlockEntry) -> int:
-        """How many events a block says are missing before it."""
-        if not format.may_be_gap(entry):
-            return 0
-        try:
-            return format.missing_events(self._read_directory(entry)[1])
-        except TraceFormatError:  # as `meta` reports
-            return 0
 
     def _whole_block(self, offset: int) -> format.BlockEntry | None:
         """The block at `offset` if it is complete and all checksums are right."""

@@ -105,9 +105,6 @@ class SortShuffle:
     min_buffers: int = 512
     min_parallelism: int = 1
 
-    def is_used_by(self, subpartitions: int, *, is_blocking: bool) -> bool:
-        return is_blocking and subpartitions >= self.min_parallelism
-
     def pool_size(self, subpartitions: int) -> PoolSize:
         """Pool size of a sorting partition (Flink: SortMergeResultPartition).
 
@@ -135,7 +132,7 @@ def partition_pool_size(
 
     Raises: ConfigError.
     """
-    if sort_shuffle.is_used_by(subpartitions, is_blocking=is_blocking):
+    if is_blocking and subpartitions >= sort_shuffle.min_parallelism:
         return sort_shuffle.pool_size(subpartitions)
     return output_pool_size(
         subpartitions, exclusive_buffers, floating_buffers, is_bounded=is_bounded

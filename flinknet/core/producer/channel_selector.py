@@ -92,11 +92,8 @@ class ForwardSelector(ChannelSelector):
 
 
 @dataclass(slots=True)
-class GlobalSelector(ChannelSelector):
+class GlobalSelector(ForwardSelector):
     """Sends all records to the first channel (Flink: GlobalPartitioner)."""
-
-    def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        return [(0, slice(0, records))]
 
 
 @dataclass(slots=True)

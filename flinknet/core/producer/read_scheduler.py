@@ -276,7 +276,17 @@ class SortMergeResultPartitionReadScheduler:
             self._is_reading = True
             self.requested_buffers += len(segments)
             while segments and self._readers:
-                self._read_first(segments)
+                first = self._readers[0]  # its data comes first in the file
+                for each in self._readers:
+                    if each.next_offset < first.next_offset:
+                        first = each
+                try:
+                    has_more = first.read(segments, self.recycle)
+                except LocalTransportError as error:
+                    first.fail(str(error))
+                    continue
+                if not has_more:
+                    self.remove(first)
             self._is_reading = False
             self.requested_buffers -= len(segments)
             if segments:
@@ -302,17 +312,3 @@ class SortMergeResultPartitionReadScheduler:
         for reader in list(self._readers):
             reader.fail("Result partition has been already released.")
         self._file.release()
-
-    def _read_first(self, segments: list[MemorySegment]) -> None:
-        """Read for the reader whose data comes first in the file."""
-        first = self._readers[0]
-        for each in self._readers:
-            if each.next_offset < first.next_offset:
-                first = each
-        try:
-            has_more = first.read(segments, self.recycle)
-        except LocalTransportError as error:
-            first.fail(str(error))
-            return
-        if not has_more:
-            self.remove(first)

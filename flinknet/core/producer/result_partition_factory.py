@@ -124,7 +124,7 @@ class ResultPartitionFactory:
 
         create_data = self.storage.create_data
         partition: ResultPartition
-        if self.sort_shuffle.is_used_by(subpartitions, is_blocking=is_blocking):
+        if is_blocking and subpartitions >= self.sort_shuffle.min_parallelism:
             data, index = (create_data(partition_id, name) for name in ("data", "index"))
             partition = SortMergeResultPartition(
                 partition_id,

@@ -37,16 +37,6 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
 
     credit_per_buffer: ClassVar[int] = 0
 
-    def __init__(
-        self,
-        receiver_id: bytes,
-        channel: int,
-        initial_credit: int,
-        notify: Callable[[CreditBasedSequenceNumberingViewReader], None],
-    ) -> None:
-        super().__init__(receiver_id, channel, initial_credit, notify)
-        self.credits_available = UNCOUNTED
-
     @property
     def is_available(self) -> bool:
         return self.subpartition is not None and self.subpartition.is_data_available
@@ -216,7 +206,9 @@ class PartitionRequestServerHandler:
             return CreditBasedSequenceNumberingViewReader(
                 receiver_id, channel, initial_credit, self._notify
             )
-        return SequenceNumberingViewReader(receiver_id, channel, initial_credit, self._notify)
+        reader = SequenceNumberingViewReader(receiver_id, channel, initial_credit, self._notify)
+        reader.credits_available = UNCOUNTED
+        return reader
 
     def _notify(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         self.notified.append(reader)

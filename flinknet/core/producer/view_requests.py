@@ -215,23 +215,18 @@ class ViewRequests:
             return ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION, str(error)
         self._queue.add(reader)
         self.opened_readers.append(reader)
-        if len(self.opened_readers) - len(self._queue.readers) > 2 * ENDED_READERS_KEPT:
-            self._forget_ended_readers()
-        self._peer.admit()
-        return None
-
-    def _forget_ended_readers(self) -> None:
-        """Keep only the latest ended readers: a connection may outlive any number of attempts."""
         readers = self._queue.readers
         surplus = len(self.opened_readers) - len(readers) - ENDED_READERS_KEPT
-        kept = []
-        for each in self.opened_readers:
-            is_open = readers.get(each.receiver_id) is each
-            if is_open or surplus <= 0:
-                kept.append(each)
-            else:
-                surplus -= 1
-        self.opened_readers[:] = kept
+        if surplus > ENDED_READERS_KEPT:  # a connection may outlive any number of attempts
+            kept = []
+            for each in self.opened_readers:
+                if readers.get(each.receiver_id) is each or surplus <= 0:
+                    kept.append(each)
+                else:
+                    surplus -= 1
+            self.opened_readers[:] = kept
+        self._peer.admit()
+        return None
 
     def _serve(
         self,

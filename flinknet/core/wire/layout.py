@@ -211,11 +211,6 @@ def alike(header: Header) -> tuple[bytes, bytes]:
     return whole[:_NUMBER_START], whole[_BACKLOG_END:]
 
 
-def is_alike(begun: bytes, common: tuple[bytes, bytes]) -> bool:
-    """Whether these bytes may begin a header of the run."""
-    return common[0].startswith(begun[: len(common[0])])
-
-
 def decode_backlogs(
     headers: memoryview, common: tuple[bytes, bytes], sequence_number: int
 ) -> list[int]:

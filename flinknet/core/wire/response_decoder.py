@@ -38,7 +38,6 @@ from .layout import (
     alike,
     decode_backlogs,
     decode_buffer_response_header,
-    is_alike,
 )
 from .messages import MESSAGE_CLASSES, Message
 
@@ -154,7 +153,8 @@ class ResponseDecoder:
         begun = b""
         if headers == whole and count:
             begun = bytes(self._header_views[whole][:count])
-        if len(backlogs) < headers or not is_alike(begun, self._common):
+        start = self._common[0]
+        if len(backlogs) < headers or not start.startswith(begun[: len(start)]):
             self._move(whole, count)
             return
         if headers:
@@ -206,9 +206,16 @@ class ResponseDecoder:
                         raise _does_not_fit(header, target) from None
                 receive_payload(header)
                 position = stop
-        self._run = header if before and header and _is_run(before, header) else None
-        if self._run is not None:
-            self._common = alike(self._run)
+        self._run = None
+        if (  # two plain buffers are consecutive
+            before is not None
+            and header is not None
+            and header == _later(before, 1, header[BACKLOG])
+            and before[DATA_TYPE] == _DATA_BUFFER
+            and not before[IS_COMPRESSED]
+        ):
+            self._run = header
+            self._common = alike(header)
 
     def _begin(self, header: Header) -> None:
         """Take a header whose payload is still missing."""
@@ -269,22 +276,17 @@ class ResponseDecoder:
             return position
         frame, self._rest = self._rest, bytearray()
         self._whole_frame_bytes = 0
-        self._sink.receive_message(_decode_frame(frame))
+        message_id = frame[8]
+        kind = MESSAGE_CLASSES.get(message_id)
+        if kind is None or kind.DIRECTION is not Direction.PRODUCER_TO_CONSUMER:
+            raise UnknownMessageError(message_id, Direction.PRODUCER_TO_CONSUMER.value)
+        self._sink.receive_message(kind.decode(memoryview(frame)[FRAME_HEADER_BYTES:]))
         return position
 
     def _want_whole(self, frame_bytes: int) -> None:
         if not FRAME_HEADER_BYTES <= frame_bytes <= LARGEST_FRAME_BYTES:
             raise FrameCorruptedError(f"a frame of {frame_bytes} bytes")
         self._whole_frame_bytes = frame_bytes
-
-
-def _is_run(header: Header, following: Header) -> bool:
-    """Whether two plain buffers are consecutive."""
-    return (
-        following == _later(header, 1, following[BACKLOG])
-        and header[DATA_TYPE] == _DATA_BUFFER
-        and not header[IS_COMPRESSED]
-    )
 
 
 def _later(header: Header, buffers: int, backlog: int) -> Header:
@@ -300,11 +302,3 @@ def _does_not_fit(header: Header, target: memoryview) -> FrameCorruptedError:
     return FrameCorruptedError(
         f"a payload of {header[SIZE]} bytes does not fit a buffer of {len(target)} bytes"
     )
-
-
-def _decode_frame(frame: bytearray) -> Message:
-    message_id = frame[8]
-    kind = MESSAGE_CLASSES.get(message_id)
-    if kind is None or kind.DIRECTION is not Direction.PRODUCER_TO_CONSUMER:
-        raise UnknownMessageError(message_id, Direction.PRODUCER_TO_CONSUMER.value)
-    return kind.decode(memoryview(frame)[FRAME_HEADER_BYTES:])
