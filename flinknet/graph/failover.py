@@ -138,7 +138,7 @@ def _joined(graph: execution_graph.ExecutionGraph) -> list[list[execution_graph.
             continue
         producers, consumers = edge.result.producer.task_vertices, edge.target.task_vertices
         wiring = edge.wiring
-        joined = ((producer, consumer) for producer, consumer, _ in wiring)
+        joined: Iterable[tuple[int, int]] = ((one, other) for one, other, _ in wiring)
         if wiring.is_all_to_all:  # these channels suffice
             joined = chain(
                 ((0, consumer) for consumer in range(wiring.consumers)),

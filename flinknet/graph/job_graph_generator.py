@@ -1,18 +1,4 @@
-"""From a StreamGraph to a JobGraph (Flink: StreamingJobGraphGenerator).
-
-The steps, in order:
-
-    validate          reject combinations that checkpoints do not support
-    schedule mode     decide what is deployed together
-    hashes            compute ids of operators, and those of older programs
-    chaining          chain operators into vertices, depth first from the sources
-    physical edges    connect the vertices, in order
-    slot sharing      assign slot sharing and co-location groups
-    managed memory    divide it by weight, per slot
-    checkpoints       set their configuration
-    artifacts         add the files of the job
-    configuration     set task-wide settings and the names of vertices
-"""
+"""From a StreamGraph to a JobGraph (Flink: StreamingJobGraphGenerator), in steps."""
 
 from __future__ import annotations
 
