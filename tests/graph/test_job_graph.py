@@ -97,7 +97,6 @@ def test_each_step_shows_in_the_dump() -> None:
     assert (edge["source"], edge["target"]) == (source["id"], chain["id"])
     assert {each["slot_sharing_group"] for each in dump["vertices"]} == {"default"}  # slot sharing
     config = job.sorted_vertices()[1].config  # managed memory
-    assert config is not None
     light_config = next(c for c in config.chained.values() if c.operator_name == "Light")
     assert (config.managed_memory_fraction, light_config.managed_memory_fraction) == (0.75, 0.25)
     assert dump["checkpoints"] == {  # checkpoints
@@ -268,7 +267,6 @@ def test_a_fork_on_two_levels() -> None:
     head, *others = job.sorted_vertices()
     assert head.name == "Source: S -> M -> (L -> Sink: 1, R)"
     assert [vertex.name for vertex in others] == ["T -> Sink: 2", "Sink: U"]
-    assert head.config is not None
     members = [head.config, *head.config.chained.values()]
     actual = {each.operator_name: each.chain_index for each in members}
     assert actual == {
@@ -321,7 +319,6 @@ def test_names_of_chained_sources() -> None:
     job = job_graph_of(env.execute())
     (vertex,) = job.vertices.values()
     assert vertex.name == "Join [Source: A, Source: B] -> Sink: Print to Std. Out"
-    assert vertex.config is not None
     indices = {
         each.operator_name: each.chain_index
         for each in (vertex.config, *vertex.config.chained.values())
@@ -420,7 +417,6 @@ def test_inputs_of_a_vertex_are_in_the_order_of_what_writes_them() -> None:
     assert [edge.source.producer.name for edge in sink.inputs] == [
         *("Source: A", "Source: B", "Source: C")
     ]
-    assert sink.config is not None
     assert [each.data_set_id for each in sink.config.inputs] == [
         str(edge.source.id) for edge in sink.inputs
     ]
@@ -475,7 +471,6 @@ def test_what_is_reported_only_at_the_end_is_a_blocking_result_without_timeout()
     sorted_.rebalance().print()
     (edge,) = job_graph_of(env.execute()).edges
     assert edge.source.partition_type is ResultPartitionType.BLOCKING
-    assert edge.source.producer.config is not None
     assert edge.source.producer.config.outputs[0].buffer_timeout_ns == -1
 
 
@@ -485,7 +480,6 @@ def test_timeouts_of_tasks_replace_those_that_the_program_sets() -> None:
     made.map(same).set_buffer_timeout("20ms").rebalance().print()
     found = {}
     for edge in job_graph_of(env.execute()).edges:
-        assert edge.source.producer.config is not None
         (output,) = edge.source.producer.config.outputs
         found[edge.source.producer.name] = output.buffer_timeout_ns
     assert found == {"Source: Sequence Source": 5_000_000, "Map": 3_000_000}
@@ -526,7 +520,6 @@ def test_vertices_of_a_group_share_one_object() -> None:
     assert source.slot_sharing_group is red.slot_sharing_group
     assert blue.slot_sharing_group is sink.slot_sharing_group
     assert red.slot_sharing_group is not blue.slot_sharing_group
-    assert source.slot_sharing_group is not None
     assert source.slot_sharing_group.vertices == [red, source]
 
 
@@ -576,7 +569,6 @@ def test_keyed_state_and_side_outputs_are_in_the_configuration() -> None:
     stream = env.from_sequence(1, 9).key_by(same).process(first, output_type=int)
     stream.get_side_output(tag).rebalance().print()
     head = vertex_named(job_graph_of(env.execute()), "Process")
-    assert head.config is not None
     (leaving,) = head.config.outputs
     assert (leaving.output_tag, leaving.partitioner) == ("late", "REBALANCE")
 

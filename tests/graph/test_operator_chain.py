@@ -52,7 +52,6 @@ def test_a_chain_is_built_again_in_another_process(tmp_path: Path) -> None:
     for _ in range(2):
         job = job_graph_of(load_program(job_file, {}).stream_graph)
     config = job.sorted_vertices()[1].config
-    assert config is not None
     assert [config.operator_name, *(c.operator_name for c in config.chained.values())] == [
         *("Double", "Halves", "Some")
     ]
@@ -74,7 +73,6 @@ def test_a_record_passes_as_the_same_object_without_any_buffer() -> None:
     got: list[object] = []
     env.from_sequence(1, 9).rebalance().map(same).filter(lambda value: True).add_sink(got.append)
     config = job_graph_of(env.execute()).sorted_vertices()[1].config
-    assert config is not None
     assert config.outputs == []  # nothing leaves, so nothing is written
     chain = OperatorChain(config, job_graph_of(env.get_stream_graph()).factories, {})
     record = object()
@@ -110,7 +108,6 @@ def test_sources_that_were_taken_in_reach_their_input() -> None:
     joined.add_sink(got.append)
     job = job_graph_of(env.execute())
     (vertex,) = job.vertices.values()
-    assert vertex.config is not None
     chain = OperatorChain(vertex.config, job.factories, {})
     ids = {c.operator_name: c.operator_id for c in vertex.config.chained.values()}
     chain.emit_batch([7], ids["Source: B"])
@@ -127,7 +124,6 @@ def test_every_record_goes_to_every_branch_and_out() -> None:
     mapped.rebalance().discard()
     job = job_graph_of(env.execute())
     config = job.sorted_vertices()[1].config
-    assert config is not None
     written: dict[str, list[int]] = {each.edge_id: [] for each in config.outputs}
     chain = OperatorChain(
         config, job.factories, {edge_id: values.append for edge_id, values in written.items()}
@@ -174,5 +170,4 @@ def test_a_configuration_is_plain_text() -> None:
     env = environment()
     env.from_sequence(1, 9).print()
     (vertex,) = job_graph_of(env.execute()).vertices.values()
-    assert vertex.config is not None
     assert StreamConfig.from_json(json.dumps(json.loads(vertex.config.to_json()))) == vertex.config

@@ -253,7 +253,6 @@ def test_what_nodes_and_edges_show() -> None:
     both.print()
     graph = env.execute()
     node = graph.nodes[2]
-    assert node.operator_factory is not None
     assert (node.operator_name, node.operator_factory.kind) == ("Filter", StreamFilter)
     assert node.parallelism == 1
     assert ([str(e) for e in node.in_edges], [str(e) for e in node.out_edges]) == (

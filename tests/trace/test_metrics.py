@@ -45,7 +45,6 @@ def write(directory: Path, *lines: object) -> Path:
 )
 def test_what_is_no_line_is_passed_over(tmp_path: Path, strange: object) -> None:
     described = describe_metrics(write(tmp_path, LINE, strange))
-    assert described is not None
     assert (described.lines, described.tasks, described.names) == (
         1,
         ("source 0",),
@@ -71,7 +70,6 @@ def test_a_value_that_is_no_number_is_unknown(tmp_path: Path) -> None:
 
 def test_a_line_of_no_task_is_of_its_task_manager(tmp_path: Path) -> None:
     described = describe_metrics(write(tmp_path, LINE | {"task": None}, LINE))
-    assert described is not None
     assert described.tasks == ("source 0",)
 
 

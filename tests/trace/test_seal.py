@@ -69,7 +69,6 @@ def test_an_edit_that_is_meant_is_taken(tmp_path: Path) -> None:
     edit_manifest(run, lambda value: value.update(seed=8))
     (run / "result.json").write_text("{}")
     found = open_run(run).manifest
-    assert found is not None
     assert found.seed == 8
     assert findings(run) == []
 

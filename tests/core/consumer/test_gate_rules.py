@@ -225,7 +225,6 @@ def test_five_notifications_are_one_place_in_the_queue_and_one_wake_up() -> None
         consumer.gate.queue_channel(consumer.channels[1])
     assert woken == [(consumer.gate, False)]
     polled = consumer.gate.poll()
-    assert polled is not None
     assert polled[0] is consumer.channels[1]
     assert consumer.gate.poll() is None
 
@@ -264,7 +263,6 @@ def test_a_barrier_that_times_out_stays_before_that_of_the_next_checkpoint() -> 
     ]
     deliver(consumer, 0, DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER, barriers[0])
     announced = consumer.gate.poll()
-    assert announced is not None
     assert isinstance(decode_event(announced[1].payload), EventAnnouncement)
     deliver(consumer, 0, DataType.PRIORITIZED_EVENT_BUFFER, barriers[1])
     channel.convert_to_priority_event(announced[2])

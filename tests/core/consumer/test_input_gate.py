@@ -120,7 +120,6 @@ def test_a_channel_that_ended_is_never_queued_again() -> None:
     deliver(consumer, 0, 2)
     gate = consumer.gate
     polled = gate.poll()
-    assert polled is not None
     gate.end_channel(polled[0])
     assert not gate.is_available
     gate.queue_channel(consumer.channels[0])
@@ -141,7 +140,6 @@ def test_a_channel_that_failed_gives_what_it_has_and_then_its_error() -> None:
     order = []
     for _ in range(2):
         polled = consumer.gate.poll()
-        assert polled is not None
         order.append(polled[0].index)
     assert order == [0, 1]
     with pytest.raises(ProducerFailedError, match="first"):

@@ -630,7 +630,6 @@ def test_a_late_reader_is_told_once_and_reads_everything() -> None:
     reader.attach(partition, 0, 0)
     assert told == [reader]
     data = bytearray()
-    assert reader.subpartition is not None
     while run := reader.subpartition.poll_run(1, 1):
         (piece,) = run
         data += piece.view

@@ -191,7 +191,6 @@ def test_a_priority_event_goes_behind_those_that_are_there() -> None:
     numbers = []
     for _ in range(3):
         piece = reader.subpartition.poll()
-        assert piece is not None
         barrier = events.decode_event(piece.view)
         assert isinstance(barrier, CheckpointBarrier)
         numbers.append(barrier.checkpoint_id)
@@ -304,7 +303,6 @@ def test_each_slice_tells_why_it_left() -> None:
 
     def poll() -> None:
         piece = reader.subpartition.poll()
-        assert piece is not None
         reasons.append(piece.reason)
         piece.recycle()
 
@@ -337,7 +335,6 @@ def test_what_was_flushed_before_the_reader_came_is_there_for_it() -> None:
     subpartition.create_read_view(Reader().notify_data_available)
     assert subpartition.has_view
     piece = subpartition.poll()
-    assert piece is not None
     assert piece.size_bytes == 10
 
 
@@ -559,7 +556,6 @@ def test_a_barrier_that_times_out_carries_no_timeout_any_more() -> None:
     reader.event(TIMEOUTABLE_BARRIER)
     reader.partition.alignment_timeout(1)
     piece = reader.subpartition.poll()
-    assert piece is not None
     assert piece.data_type == DataType.PRIORITIZED_EVENT_BUFFER
     barrier = events.decode_event(piece.view)
     assert isinstance(barrier, CheckpointBarrier)
@@ -590,7 +586,6 @@ def test_a_priority_event_tells_how_much_data_it_has_overtaken() -> None:
     assert partition.broadcast_event(ALIGNED_BARRIER) == 0
     for subpartition in partition.subpartitions:
         piece = subpartition.poll()
-        assert piece is not None
         assert piece.data_type == DataType.PRIORITIZED_EVENT_BUFFER
 
 

@@ -54,7 +54,6 @@ def test_no_codec_compresses_nothing_and_lzo_is_refused_by_name() -> None:
 
 def test_zstd_frames_carry_content_size_and_checksum_as_flinks_do() -> None:
     payload = compress(CompressionCodec.ZSTD, REPETITIVE)
-    assert payload is not None
     descriptor = payload[12]
     assert payload[8:12] == bytes.fromhex("28b52ffd")
     assert descriptor & 0x04

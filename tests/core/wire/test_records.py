@@ -214,7 +214,6 @@ def counter_with_times(*, is_lost: bool = False) -> RecordCounter:
 def times_in(counter: RecordCounter, payload: bytes) -> tuple[int, int, list[int]]:
     """Watermark, marker and sampled timestamps of a buffer."""
     counter.feed(memoryview(payload))
-    assert counter.times is not None
     watermark, marker, *sample = counter.times.found() or (NO_TIME, NO_TIME)
     counter.times.begin()
     if counter.is_lost:
