@@ -140,14 +140,6 @@ def test_a_full_disk_does_not_stop_the_run_and_lost_events_are_counted(tmp_path:
     assert kept == list(range(len(kept)))
 
 
-def test_closing_twice_is_harmless(tmp_path: Path) -> None:
-    recorder = TraceRecorder(TraceWriter(tmp_path / "tm-0.fnt", PROCESS))
-    record(recorder, 1)
-    recorder.close()
-    recorder.close()
-    assert recorded(tmp_path / "tm-0.fnt") == [1]
-
-
 def test_what_is_recorded_after_the_end_is_left_out(tmp_path: Path) -> None:
     recorder = TraceRecorder(TraceWriter(tmp_path / "tm-0.fnt", PROCESS), block_events=2)
     record(recorder, 1)

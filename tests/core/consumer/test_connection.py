@@ -6,6 +6,7 @@ import pytest
 
 from flinknet import errors
 from flinknet.core.buffers import DataType
+from flinknet.core.consumer import RemoteInputChannel
 from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import (
@@ -49,6 +50,16 @@ def consumer_of(channels: int = 1, *, exclusive_buffers: int = 2) -> Consumer:
     return consumer
 
 
+def with_channel(*, exclusive_buffers: int = 2) -> tuple[Consumer, RemoteInputChannel]:
+    consumer = consumer_of(exclusive_buffers=exclusive_buffers)
+    return consumer, consumer.channels[0]
+
+
+def close_whole(consumer: Consumer) -> None:
+    consumer.close()
+    assert consumer.memory.available_buffers == consumer.memory.total_buffers
+
+
 def failure(consumer: Consumer, channel: int = 0) -> errors.FlinknetError:
     error = consumer.channels[channel].error
     assert error is not None
@@ -87,8 +98,7 @@ def test_a_connection_is_ready_while_it_has_credit_or_a_message_to_send() -> Non
 
 @pytest.mark.row("S094")
 def test_data_events_and_empty_buffers_each_go_their_way() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     receiver_id = channel.receiver_id
     consumer.receive(
         response(receiver_id, 0, payload=b"data"),
@@ -100,13 +110,11 @@ def test_data_events_and_empty_buffers_each_go_their_way() -> None:
         (0, DataType.DATA_BUFFER, b"data"),
         (0, DataType.EVENT_BUFFER, b"event"),
     ]
-    consumer.close()
-    assert consumer.memory.available_buffers == consumer.memory.total_buffers
+    close_whole(consumer)
 
 
 def test_an_empty_buffer_costs_a_credit_that_is_given_again() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     channel.buffers.required_buffers = 2
     consumer.receive(response(channel.receiver_id, payload=b"", backlog=-1))
     assert [m.credit for m in consumer.sent() if isinstance(m, AddCredit)] == [1]
@@ -115,8 +123,7 @@ def test_an_empty_buffer_costs_a_credit_that_is_given_again() -> None:
 
 @pytest.mark.row("S060")
 def test_events_need_no_buffer() -> None:
-    consumer = consumer_of(exclusive_buffers=0)
-    (channel,) = consumer.channels
+    consumer, channel = with_channel(exclusive_buffers=0)
     consumer.receive(response(channel.receiver_id, data_type=BARRIER, payload=b"x" * 5000))
     assert [len(payload) for _, _, payload in consumer.consume()] == [5000]
     assert consumer.pool.used_buffers == 0
@@ -124,8 +131,7 @@ def test_events_need_no_buffer() -> None:
 
 @pytest.mark.row("S048")
 def test_a_gap_in_the_sequence_fails_the_channel_and_recycles_the_buffer() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     consumer.receive(*(response(channel.receiver_id, number) for number in (0, 1, 3)))
     error = failure(consumer)
     assert isinstance(error, errors.BufferReorderingError)
@@ -136,13 +142,11 @@ def test_a_gap_in_the_sequence_fails_the_channel_and_recycles_the_buffer() -> No
         consumer.gate.poll()
     for polled in taken:
         polled[1].recycle()
-    consumer.close()
-    assert consumer.memory.available_buffers == consumer.memory.total_buffers
+    close_whole(consumer)
 
 
 def test_sequence_numbers_wrap_as_javas_ints_do() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     channel.expected_sequence_number = 2**31 - 1
     consumer.receive(
         response(channel.receiver_id, 2**31 - 1), response(channel.receiver_id, -(2**31))
@@ -153,8 +157,7 @@ def test_sequence_numbers_wrap_as_javas_ints_do() -> None:
 
 @pytest.mark.row("S061")
 def test_a_released_channel_is_cancelled_once_and_gives_everything_back() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     consumer.receive(response(channel.receiver_id, backlog=5), response(channel.receiver_id, 1))
     consumer.sent()
     consumer.close()
@@ -166,8 +169,7 @@ def test_a_released_channel_is_cancelled_once_and_gives_everything_back() -> Non
 @pytest.mark.row("S047")
 @pytest.mark.row("S061")
 def test_a_channel_released_in_the_middle_of_a_buffer_drops_it() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     frame = response(channel.receiver_id, backlog=3, payload=b"payload").encode()
     consumer.connection.receive_data(memoryview(frame[:50]), now_ns=0)
     consumer.close()
@@ -178,13 +180,11 @@ def test_a_channel_released_in_the_middle_of_a_buffer_drops_it() -> None:
 
 
 def test_a_connection_lost_in_the_middle_of_a_buffer_gives_the_buffer_back() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     frame = response(channel.receiver_id, payload=b"payload").encode()
     consumer.connection.receive_data(memoryview(frame[:50]), now_ns=0)
     consumer.connection.receive_eof(now_ns=0)
-    consumer.close()
-    assert consumer.memory.available_buffers == consumer.memory.total_buffers
+    close_whole(consumer)
 
 
 @pytest.mark.row("S095")
@@ -217,8 +217,7 @@ def test_the_stream_may_be_cut_anywhere(chunk_bytes: int) -> None:
 
 @pytest.mark.row("S095")
 def test_a_payload_is_laid_into_the_channels_buffer_as_it_comes() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     payload = bytes(range(100))
     frame = response(channel.receiver_id, payload=payload).encode()
     start = len(frame) - len(payload)
@@ -233,8 +232,7 @@ def test_a_payload_is_laid_into_the_channels_buffer_as_it_comes() -> None:
 
 
 def test_pieces_in_one_message_cost_one_credit_and_a_sequence_number_each() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     consumer.receive(response(channel.receiver_id, 0, payload=b"abcdef", pieces=(1, 2, 3)))
     assert channel.expected_sequence_number == 3
     assert channel.buffers.available_buffers == 2
@@ -258,8 +256,7 @@ def test_a_payload_larger_than_a_segment_breaks_the_connection_and_loses_no_buff
     ):
         consumer.receive(response(consumer.channels[0].receiver_id, payload=b"x" * 101))
     assert consumer.channels[0].buffers.available_buffers == free
-    consumer.close()
-    assert consumer.memory.available_buffers == consumer.memory.total_buffers
+    close_whole(consumer)
 
 
 @pytest.mark.row("S100")
@@ -312,27 +309,15 @@ def test_a_frame_too_large_to_be_believed_breaks_the_connection() -> None:
 
 
 def test_an_event_too_large_to_be_believed_breaks_the_connection() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     event = DataType.EVENT_BUFFER
     header = encode_buffer_response_header(channel.receiver_id, 0, 0, 0, event, 0, 1 << 30)
     with pytest.raises(errors.FrameCorruptedError, match="an event of 1073741824 bytes"):
         consumer.connection.receive_data(memoryview(header), now_ns=0)
 
 
-def test_a_buffer_that_came_in_part_goes_back_when_the_connection_breaks() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
-    frame = response(channel.receiver_id).encode()
-    consumer.connection.receive_data(memoryview(frame[:50]), now_ns=0)
-    consumer.connection.receive_eof(now_ns=0)
-    consumer.close()
-    assert consumer.memory.available_buffers == consumer.memory.total_buffers
-
-
 def test_a_channel_is_cancelled_once() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     consumer.connection.close_channel(channel)
     consumer.connection.close_channel(channel)
     assert consumer.sent() == [CancelPartitionRequest(channel.receiver_id)]
@@ -357,8 +342,7 @@ def test_the_consumer_has_no_deadlines() -> None:
 
 
 def test_the_end_of_data_is_acknowledged_in_the_order_of_the_messages() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     consumer.connection.acknowledge_all_records_processed(channel)
     channel.release()
     assert consumer.sent() == [
@@ -386,8 +370,7 @@ def test_each_piece_of_a_message_is_recorded_with_the_backlog_at_the_last() -> N
 
 
 def test_what_came_in_part_for_a_closed_channel_is_given_back_when_the_connection_ends() -> None:
-    consumer = consumer_of()
-    (channel,) = consumer.channels
+    consumer, channel = with_channel()
     half = memoryview(response(channel.receiver_id).encode())[:-1]
     consumer.connection.receive_data(half, now_ns=0)
     consumer.close()

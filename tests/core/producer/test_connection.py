@@ -69,6 +69,24 @@ def sent(connection: producer.ProducerConnection, now_ns: int = 0) -> list[Messa
     return FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(connection, now_ns))
 
 
+def sent_buffers(connection: producer.ProducerConnection) -> list[BufferResponse]:
+    return [each for each in sent(connection) if isinstance(each, BufferResponse)]
+
+
+def refusal(connection: producer.ProducerConnection) -> ErrorResponse:
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    return error
+
+
+def served(
+    subpartitions: int = 1, **options: int
+) -> tuple[producer.PipelinedResultPartition, producer.ProducerConnection]:
+    """A partition and a connection that serves it."""
+    partition, _ = partition_of(subpartitions, **options)  # type: ignore[arg-type]
+    return partition, producer_of(partition)[0]
+
+
 def request(
     receiver_id: InputChannelID = RECEIVER,
     credit: int = 2,
@@ -125,8 +143,7 @@ def test_a_reader_is_available_with_credit_and_data_or_with_an_event_next(
 
 @pytest.mark.row("S087")
 def test_credit_of_two_lets_two_buffers_pass_and_events_are_free() -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
+    partition, connection = served()
     fill(partition, "dedd")
     receive(connection, request(credit=2))
     assert types(sent(connection)) == "ded"
@@ -146,8 +163,7 @@ def test_data_that_leaves_without_credit_fails_the_connection_and_loses_no_buffe
     reader = connection.queue.readers[RECEIVER]
     assert connection.queue.enqueue(reader)
     reader.credits_available = 0
-    (error,) = sent(connection)
-    assert isinstance(error, ErrorResponse)
+    error = refusal(connection)
     assert error.receiver_id is None
     assert "data without credit" in (error.cause.message or "")
     assert connection.lost_channels == [-1, 0]
@@ -159,8 +175,7 @@ def test_data_that_leaves_without_credit_fails_the_connection_and_loses_no_buffe
 
 @pytest.mark.row("S099")
 def test_credit_that_arrives_lets_just_so_many_buffers_pass() -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
+    partition, connection = served()
     receive(connection, request(credit=0))
     partition.subpartitions[0].exclusive_buffers = 2
     connection.queue.readers[RECEIVER].initial_credit = 2
@@ -174,15 +189,14 @@ def test_credit_that_arrives_lets_just_so_many_buffers_pass() -> None:
 
 @pytest.mark.row("S082")
 def test_the_numbers_of_a_channel_count_from_0_over_buffers_and_events() -> None:
-    partition, _ = partition_of(2)
-    connection, _ = producer_of(partition)
+    partition, connection = served(2)
     fill(partition, "ded", 0)
     fill(partition, "d", 1)
     receive(connection, request(RECEIVER, 2), request(OTHER_RECEIVER, 9, subpartition=1))
-    frames = [m for m in sent(connection) if isinstance(m, BufferResponse)]
+    frames = sent_buffers(connection)
     fill(partition, "dd", 0)
     receive(connection, AddCredit(9, RECEIVER))
-    frames += [m for m in sent(connection) if isinstance(m, BufferResponse)]
+    frames += sent_buffers(connection)
     numbers: dict[bytes, list[int]] = {}
     for frame in frames:
         numbers.setdefault(frame.receiver_id, []).append(frame.sequence_number)
@@ -191,30 +205,27 @@ def test_the_numbers_of_a_channel_count_from_0_over_buffers_and_events() -> None
 
 @pytest.mark.row("S085")
 def test_readers_take_turns_of_one_buffer() -> None:
-    partition, _ = partition_of(2)
-    connection, _ = producer_of(partition)
+    partition, connection = served(2)
     fill(partition, "ddd", 0)
     fill(partition, "ddd", 1)
     receive(connection, request(RECEIVER, 9), request(OTHER_RECEIVER, 9, subpartition=1))
-    frames = [m for m in sent(connection) if isinstance(m, BufferResponse)]
+    frames = sent_buffers(connection)
     assert [m.subpartition_id for m in frames] == [0, 1, 0, 1, 0, 1]
     assert [m.sequence_number for m in frames] == [0, 0, 1, 1, 2, 2]
     assert [m.backlog for m in frames] == [2, 2, 1, 1, 0, 0]
 
 
 def test_a_reader_without_credit_holds_up_nobody() -> None:
-    partition, _ = partition_of(2)
-    connection, _ = producer_of(partition)
+    partition, connection = served(2)
     fill(partition, "dddd", 0)
     fill(partition, "dddd", 1)
     receive(connection, request(RECEIVER, 1), request(OTHER_RECEIVER, 9, subpartition=1))
-    frames = [m for m in sent(connection) if isinstance(m, BufferResponse)]
+    frames = sent_buffers(connection)
     assert [m.subpartition_id for m in frames] == [0, 1, 1, 1, 1]
 
 
 def test_what_is_handed_over_at_once_is_bounded_and_the_rest_follows() -> None:
-    partition, _ = partition_of(segment_size_bytes=SEND_BATCH_BYTES // 4)
-    connection, _ = producer_of(partition)
+    partition, connection = served(segment_size_bytes=SEND_BATCH_BYTES // 4)
     batch = records_of([SEND_BATCH_BYTES // 4] * 6)
     partition.emit(0, batch)
     partition.flush_all()
@@ -235,8 +246,7 @@ def test_a_reader_that_never_found_its_partition_has_nothing_to_release() -> Non
 
 @pytest.mark.row("S083")
 def test_a_reader_stands_in_the_queue_once_and_leaves_it_when_removed() -> None:
-    partition, _ = partition_of(3)
-    connection, _ = producer_of(partition)
+    partition, connection = served(3)
     ids = receiver_ids(3)
     receive(connection, *(request(each, 1, subpartition=i) for i, each in enumerate(ids)))
     fill(partition, "d", 0)
@@ -276,8 +286,7 @@ def test_only_receivers_without_exclusive_buffers_are_told_the_backlog() -> None
 
 
 def test_the_announced_backlog_is_the_number_of_buffers_that_wait() -> None:
-    partition, _ = partition_of(exclusive_buffers=0)
-    connection, _ = producer_of(partition)
+    partition, connection = served(exclusive_buffers=0)
     fill(partition, "ddd")
     receive(connection, request(credit=0))
     assert sent(connection) == [BacklogAnnouncement(3, RECEIVER)]
@@ -286,8 +295,7 @@ def test_the_announced_backlog_is_the_number_of_buffers_that_wait() -> None:
 
 
 def test_resuming_without_exclusive_buffers_starts_again_at_credit_0() -> None:
-    partition, _ = partition_of(exclusive_buffers=0)
-    connection, _ = producer_of(partition)
+    partition, connection = served(exclusive_buffers=0)
     partition.broadcast_event(events.EndOfOutputChannelStateEvent())
     receive(connection, request(credit=0), AddCredit(3, RECEIVER))
     assert types(sent(connection)) == "e"
@@ -296,8 +304,7 @@ def test_resuming_without_exclusive_buffers_starts_again_at_credit_0() -> None:
 
 
 def test_a_second_priority_event_waits_until_a_blocked_channel_may_go_on() -> None:
-    partition, _ = partition_of(exclusive_buffers=0)
-    connection, _ = producer_of(partition)
+    partition, connection = served(exclusive_buffers=0)
     partition.broadcast_event(events.EndOfOutputChannelStateEvent())
     receive(connection, request(credit=0))
     assert types(sent(connection)) == "e"
@@ -315,8 +322,7 @@ def test_a_second_priority_event_waits_until_a_blocked_channel_may_go_on() -> No
 
 @pytest.mark.row("S081")
 def test_every_message_has_its_effect() -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
+    partition, connection = served()
     receive(connection, request())
     subpartition = partition.subpartitions[0]
     receive(connection, NewBufferSize(40, RECEIVER))
@@ -329,8 +335,7 @@ def test_every_message_has_its_effect() -> None:
     receive(connection, ResumeConsumption(RECEIVER))
     assert not subpartition.is_blocked
     receive(connection, TaskEventRequest(events.EndOfPartitionEvent(), partition_id(), RECEIVER))
-    (error,) = sent(connection)
-    assert isinstance(error, ErrorResponse)
+    error = refusal(connection)
     assert error.receiver_id == RECEIVER
     receive(connection, CancelPartitionRequest(RECEIVER))
     assert subpartition.is_released
@@ -351,8 +356,7 @@ def test_a_task_event_reaches_who_listens_to_its_class_at_its_partition() -> Non
     assert heard == [event]
     assert sent(connection) == []
     receive(connection, TaskEventRequest(event, partition_id(1), RECEIVER))
-    (error,) = sent(connection)
-    assert isinstance(error, ErrorResponse)
+    error = refusal(connection)
     assert (error.receiver_id, error.cause.message) == (
         RECEIVER,
         "Task event receiver not found.",
@@ -384,8 +388,7 @@ def test_a_cancelled_receiver_gets_nothing_more_and_others_go_on() -> None:
 
 
 def test_a_reader_that_is_cancelled_before_its_notification_counts_has_no_turn() -> None:
-    partition, _ = partition_of(2)
-    connection, _ = producer_of(partition)
+    partition, connection = served(2)
     receive(connection, request(RECEIVER, 1), request(OTHER_RECEIVER, 1, subpartition=1))
     assert types(sent(connection)) == ""
     fill(partition, "dd", 0)
@@ -433,8 +436,7 @@ def range_request(first: int, last: int, credit: int) -> PartitionRequest:
 
 @pytest.mark.row("S075")
 def test_a_range_of_subpartitions_is_one_channel_that_changes_over_at_events() -> None:
-    partition, _ = partition_of(3)
-    connection, _ = producer_of(partition)
+    partition, connection = served(3)
     receive(connection, range_request(1, 2, 3))
     fill(partition, "d", 0)
     fill(partition, "dd", 1)
@@ -460,8 +462,7 @@ def test_a_range_of_subpartitions_is_one_channel_that_changes_over_at_events() -
 
 @pytest.mark.row("S075")
 def test_a_range_goes_on_after_each_blocking_event_of_its_subpartitions() -> None:
-    partition, _ = partition_of(2)
-    connection, _ = producer_of(partition)
+    partition, connection = served(2)
     receive(connection, range_request(0, 1, 9))
     partition.broadcast_event(events.EndOfOutputChannelStateEvent())
     fill(partition, "d", 0)
@@ -477,11 +478,9 @@ def test_a_range_goes_on_after_each_blocking_event_of_its_subpartitions() -> Non
 def test_a_range_beyond_the_partition_or_with_one_that_is_read_is_refused(
     first: int, last: int
 ) -> None:
-    partition, _ = partition_of(2)
-    connection, _ = producer_of(partition)
+    _, connection = served(2)
     receive(connection, range_request(first, last, 2))
-    (error,) = sent(connection)
-    assert isinstance(error, ErrorResponse)
+    error = refusal(connection)
     assert "has no subpartition 2" in (error.cause.message or "")
     receive(connection, request(OTHER_RECEIVER, subpartition=1), range_request(0, 1, 2))
     assert types(sent(connection)) == "E"
@@ -543,8 +542,7 @@ def test_a_request_for_an_unknown_partition_is_refused_after_the_timeout() -> No
     connection.handle_deadline(now_ns=due_ns - 1)
     assert sent(connection) == []
     connection.handle_deadline(now_ns=due_ns)
-    (error,) = sent(connection)
-    assert isinstance(error, ErrorResponse)
+    error = refusal(connection)
     assert error.receiver_id == OTHER_RECEIVER
     assert error.cause.class_name.endswith(".PartitionNotFoundException")
     assert connection.next_deadline_ns() is None
@@ -609,8 +607,7 @@ def test_an_early_request_that_was_cancelled_is_forgotten() -> None:
 
 @pytest.mark.row("S035")
 def test_a_late_reader_is_told_of_what_is_there_already() -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
+    partition, connection = served()
     partition.emit(0, records_of([10]))
     partition.flush_all()
     receive(connection, request())
@@ -640,8 +637,7 @@ def test_a_late_reader_is_told_once_and_reads_everything() -> None:
 
 @pytest.mark.row("S021")
 def test_ten_subpartitions_have_ten_readers_each_of_its_own() -> None:
-    partition, _ = partition_of(10)
-    connection, _ = producer_of(partition)
+    partition, connection = served(10)
     ids = receiver_ids(10)
     receive(connection, *(request(each, subpartition=i) for i, each in enumerate(ids)))
     readers = connection.queue.readers
@@ -652,8 +648,7 @@ def test_ten_subpartitions_have_ten_readers_each_of_its_own() -> None:
 
 
 def test_messages_in_front_of_garbage_have_their_effect() -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
+    partition, connection = served()
     acknowledgement = AckAllUserRecordsProcessed(RECEIVER)
     data = request().encode() + acknowledgement.encode() + b"garbage garbage"
     with pytest.raises(RemoteProtocolError):
@@ -663,8 +658,7 @@ def test_messages_in_front_of_garbage_have_their_effect() -> None:
 
 @pytest.mark.parametrize("cut", range(1, 29))
 def test_credit_counts_wherever_its_frame_is_cut(cut: int) -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
+    _, connection = served()
     receive(connection, request(credit=1))
     data = AddCredit(3, RECEIVER).encode() * 2
     connection.receive_data(memoryview(data[:cut]), now_ns=0)
@@ -674,8 +668,7 @@ def test_credit_counts_wherever_its_frame_is_cut(cut: int) -> None:
 
 @pytest.mark.row("S115")
 def test_time_with_data_but_no_credit_is_counted() -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
+    partition, connection = served()
     receive(connection, request(credit=1))
     reader = connection.queue.readers[RECEIVER]
     fill(partition, "ddd")
@@ -722,8 +715,7 @@ def test_the_probe_sees_every_message_with_credit_and_backlog() -> None:
 
 
 def test_an_event_needs_no_pool_to_be_sent() -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
+    partition, connection = served()
     receive(connection, request(credit=0))
     partition.subpartitions[0].add(BufferConsumer.of_event(b"\0\0\0\0", EVENT_TYPE))
     assert types(sent(connection)) == "e"
@@ -741,8 +733,7 @@ def strangers(count: int) -> list[InputChannelID]:
 
 
 def test_a_frame_is_short_until_something_of_the_run_was_requested() -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
+    partition, connection = served()
     with pytest.raises(RemoteProtocolError, match="a frame of 67108864 bytes, not 9 to 4096"):
         connection.receive_data(frame_header(64 << 20), now_ns=0)
     connection, _ = producer_of(partition)
