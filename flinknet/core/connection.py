@@ -156,9 +156,7 @@ class Connection(Protocol):
 
 @runtime_checkable
 class ScatteringConnection(Connection, Protocol):
-    """A connection that can provide memory for the next bytes. A driver that reads into it saves a
-    copy; it need not.
-    """
+    """Can provide memory for the next bytes; a driver that reads into it saves a copy."""
 
     def memory_to_fill(self) -> Sequence[memoryview]:
         """Memory for the peer's next bytes, in order; empty if unknown: then use `receive_data`.

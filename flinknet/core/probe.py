@@ -55,9 +55,7 @@ class FlushReason(IntEnum):
 
 
 class Probe(Protocol):
-    """Takes trace events. All arguments are plain ints, positional, in the order of
-    `trace.schema.COLUMNS`, which has their meanings.
-    """
+    """Takes trace events: plain ints, positional, in the order of `trace.schema.COLUMNS`."""
 
     def record(
         self, at_ns: int, channel: int, point: int, kind: int, data_type: int, reason: int,
@@ -181,9 +179,7 @@ def note(
 
 
 class ControlMessages:
-    """Encoded messages, in order, until the driver takes them; `now_ns` is the instant of its last
-    call.
-    """
+    """Encoded messages in order, until the driver takes them; `now_ns` is when it last called."""
 
     def __init__(self, probe: Probe) -> None:
         self.record = probe.record

@@ -111,9 +111,7 @@ class _Operator(user_functions.FlinkApi):
         return self
 
     def set_buffer_timeout(self, timeout: str | int) -> Self:
-        """Set how long a record may wait in an output buffer: "5ms"; 0: not at all; -1: until the
-        buffer is full.
-        """
+        """How long a record may wait in a buffer: "5ms"; 0: not at all; -1: until it is full."""
         self.transformation.buffer_timeout_ns = duration_ns(timeout, "buffer timeout")
         return self
 
@@ -293,9 +291,7 @@ class DataStream(user_functions.FlinkApi):
         return self.sink_to(LatencySink())
 
     def add_sink(self, function: Callable[[Any], Any]) -> DataStreamSink:
-        """Call a function with each record; if it has two parameters, also with the context (see
-        `process`).
-        """
+        """Call a function with each record, and the context if it takes two (see `process`)."""
         user_functions.check_function(function, "add_sink")
         return self.sink_to(FunctionSink(function))
 

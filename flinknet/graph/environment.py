@@ -73,9 +73,7 @@ class StreamExecutionEnvironment(FlinkApi):
         self.config.max_parallelism = max_parallelism
 
     def set_buffer_timeout(self, timeout: str | int) -> None:
-        """Set how long a record may wait in an output buffer: "5ms"; 0: not at all; -1: until the
-        buffer is full.
-        """
+        """How long a record may wait in a buffer: "5ms"; 0: not at all; -1: until it is full."""
         self.config.buffer_timeout_ns = duration_ns(timeout, "buffer timeout")
 
     def set_runtime_mode(self, mode: str) -> None:

@@ -144,9 +144,7 @@ class ExecutionVertex:
 
 @dataclass(slots=True, eq=False)
 class IntermediateResultPartition:
-    """The part of a data set that one subtask writes, in any attempt (Flink:
-    IntermediateResultPartition).
-    """
+    """One subtask's part of a data set, in any attempt (Flink: IntermediateResultPartition)."""
 
     result: IntermediateResult
     producer: ExecutionVertex
@@ -167,9 +165,7 @@ class IntermediateResultPartition:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionEdge:
-    """One channel: a partition, and the subtask that reads one of its subpartitions (Flink until
-    1.12: ExecutionEdge).
-    """
+    """One channel: a partition and a subtask that reads it (Flink until 1.12: ExecutionEdge)."""
 
     source: IntermediateResultPartition
     target: ExecutionVertex
@@ -283,9 +279,7 @@ class ExecutionGraph:
         return sum(edge.wiring.channels for edge in self.edges)
 
     def attach(self, vertices: Sequence[JobVertex]) -> None:
-        """Add vertices, in topological order. Raises: ConfigError for duplicate ids, and as
-        ExecutionJobVertex.
-        """
+        """Add vertices in topological order. Raises: ConfigError, also for duplicate ids."""
         for job_vertex in vertices:
             if job_vertex.id in self.vertices:
                 raise ConfigError(

@@ -107,9 +107,7 @@ class VertexGroup:
 
 @dataclass(slots=True, eq=False)
 class JobEdge:
-    """A data set and a vertex that reads it (Flink: JobEdge), through the partitioner
-    `ship_strategy`.
-    """
+    """A data set and its reader (Flink: JobEdge), through the partitioner `ship_strategy`."""
 
     source: IntermediateDataSet
     target: JobVertex
@@ -172,9 +170,7 @@ class JobVertex:
         is_forward: bool = False,
         stream_edge_id: str = "",
     ) -> JobEdge:
-        """Read a data set of another vertex, which is created if it is new (Flink:
-        JobVertex.connectNewDataSetAsInput).
-        """
+        """Read a vertex's data set, made if new (Flink: JobVertex.connectNewDataSetAsInput)."""
         data_set = next((each for each in producer.results if each.id == data_set_id), None)
         if data_set is None:
             data_set = IntermediateDataSet(data_set_id, producer, partition_type)

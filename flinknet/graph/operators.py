@@ -42,9 +42,7 @@ class ChainingStrategy(Enum):
 
 
 class StreamOperator:
-    """Base of all operators (Flink: AbstractStreamOperator). With several inputs, its watermark is
-    the lowest of theirs.
-    """
+    """Base of operators (Flink: AbstractStreamOperator); its watermark is its inputs' lowest."""
 
     inputs = 1
     current_watermark_ms = MIN_WATERMARK_MS
@@ -106,9 +104,7 @@ class StreamOperator:
 
 
 class RecordContext(FlinkApi):
-    """Context of the current record, for functions (Flink: ProcessFunction.Context,
-    SinkFunction.Context).
-    """
+    """Context of a record, for functions (Flink: ProcessFunction.Context, SinkFunction.Context)."""
 
     def __init__(self, operator: StreamOperator, timestamp_ms: Callable[[], int | None]) -> None:
         self._operator = operator

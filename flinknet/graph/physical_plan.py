@@ -84,9 +84,7 @@ class PlannedEdge:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChannel:
-    """One channel with the subtasks at its ends (Flink: InputChannel); `index` counts over all
-    edges, as in traces.
-    """
+    """A channel and its ends (Flink: InputChannel); `index` counts over all edges, as in traces."""
 
     index: int
     edge: int

@@ -98,9 +98,7 @@ def execution_picture(graph: ExecutionGraph) -> Picture:
 
 
 def physical_picture(plan: PhysicalPlan) -> Picture:
-    """Tasks on their TaskManagers and channels, strong over the network; for a large job,
-    TaskManagers and connections.
-    """
+    """Tasks and channels, strong over the network; of a large job, TaskManagers and connections."""
     title = f"PhysicalPlan: {plan.graph.job.name}"
     if plan.tasks_total > BOXES_MAX or plan.channels_total > ARROWS_MAX:
         return _connections_picture(plan, title)

@@ -58,9 +58,7 @@ def set_slot_sharing(
 def managed_memory_fractions(
     graph: StreamGraph, vertex_of: Mapping[int, JobVertex]
 ) -> dict[int, float]:
-    """The share of its slot's managed memory of each node that declares a weight, given the vertex
-    of each node.
-    """
+    """The share of its slot's managed memory of each node with a weight, by node."""
     members: dict[int, list[int]] = {}
     for node_id, vertex in vertex_of.items():
         members.setdefault(id(vertex.slot_sharing_group), []).append(node_id)

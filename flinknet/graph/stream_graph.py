@@ -210,9 +210,7 @@ class StreamGraph:
         tag: OutputTag | None = None,
         mode: StreamExchangeMode | None = None,
     ) -> None:
-        """Connect two operators. Raises: ConfigError if forward would connect different
-        parallelisms.
-        """
+        """Connect two operators. Raises: ConfigError for forward between different parallelisms."""
         is_equal = up.parallelism == down.parallelism
         if partitioner is None:
             partitioner = FORWARD if is_equal else REBALANCE

@@ -284,9 +284,7 @@ def check_results(function: UserFunction, method: str, needed: str, why_not: str
 
 
 def are_alike(one: Any, other: Any) -> bool:
-    """Whether one stream can have records of both types: they are equal, as far as they are
-    specified.
-    """
+    """Whether one stream can have records of both types: equal, as far as they are specified."""
     if one == other or {object, Any} & {one, other}:
         return True
     kinds = [typing.get_origin(each) or each for each in (one, other)]
@@ -301,9 +299,7 @@ def are_alike(one: Any, other: Any) -> bool:
 
 
 def known_type(output_type: Any) -> Any:
-    """Require a type. Raises: ConfigError if it is missing, with the remedy (Flink:
-    InvalidTypesException).
-    """
+    """A type that is not missing. Raises: ConfigError with the remedy (InvalidTypesException)."""
     if isinstance(output_type, MissingType):
         raise ConfigError(
             f"{output_type.operator}: the type of its records is not known, because"

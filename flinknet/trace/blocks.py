@@ -302,9 +302,7 @@ def column_ranges(header: format.BlockHeader, directory: bytes) -> dict[str, Col
 
 
 def check_block(header: format.BlockHeader, body: bytes, offset: int) -> format.BlockEntry:
-    """The index entry of the block at `offset`, after checking all checksums of its body. Raises:
-    TraceFormatError.
-    """
+    """The index entry of a block, with all checksums checked. Raises: TraceFormatError."""
     directory = body[: header.directory_bytes]
     format.check_directory(header, directory)
     entry = block_entry(header, directory, offset)

@@ -60,9 +60,7 @@ class Violations:
         return iter(sorted(self._by_kind.values(), key=lambda each: (each.channel, each.rule)))
 
     def add(self, rule: str, channels: IntArray, sentence: str, *details: IntArray) -> None:
-        """Add rows that break `rule`. `sentence` is formatted with the details of a channel's first
-        one.
-        """
+        """Add rows that break `rule`; the details of a channel's first one go into `sentence`."""
         if not len(channels):
             return
         numbers, first, times = np.unique(channels, return_index=True, return_counts=True)
@@ -92,9 +90,7 @@ def _previous(values: IntArray, where: IntArray, carried: npt.NDArray[np.int64])
 
 
 class SequenceCheck:
-    """Checks that sequence numbers of BufferResponses, which wrap around at 32 bits, increase by
-    one, at sender and receiver.
-    """
+    """Sequence numbers of BufferResponses, which wrap at 32 bits, rise by one at both ends."""
 
     def __init__(self, channels: IntArray, violations: Violations) -> None:
         self._channels = channels

@@ -273,9 +273,7 @@ def may_be_gap(entry: BlockEntry) -> bool:
 
 
 def missing_events(directory: bytes) -> int:
-    """How many events are missing before a META block, from its checked directory; 0 if it is a
-    description, or malformed.
-    """
+    """Events missing before a META block; 0 if its directory has a description, or is malformed."""
     try:
         count = decode_meta(directory).get(DROPPED_EVENTS)
     except TraceFormatError:
@@ -313,9 +311,7 @@ def decode_footer(footer: bytes) -> int | None:
 
 
 def decode_trailer(header: BlockHeader, directory: bytes) -> Trailer:
-    """Decode the index, from the checked directory of a TRAILER block. Raises: TraceFormatError if
-    its parts are inconsistent.
-    """
+    """Decode the index of a TRAILER block's directory. Raises: TraceFormatError."""
     if len(directory) < _TOTALS.size + header.count * TRAILER_ENTRY.itemsize:
         raise TraceFormatError("the index in its trailer is too short")
     events, dropped_events = _TOTALS.unpack_from(directory)

@@ -122,9 +122,7 @@ class ClockInfo:
 
 @dataclass(frozen=True, slots=True)
 class RunManifest:
-    """Everything about a run that is not in its events. Read with its seal, it is what its run
-    left.
-    """
+    """Everything about a run that is not in its events, as the run left it if it is sealed."""
 
     scenario: dict[str, Any]
     flink_keys: dict[str, Any]  # the effective ones
@@ -180,9 +178,7 @@ class RunManifest:
         return replace(self, channels=tuple(channels))
 
     def to_dict(self) -> dict[str, Any]:
-        """The manifest as JSON-ready plain data; omits the edge if it is 0, and the origin if it is
-        the run itself.
-        """
+        """JSON-ready plain data, without the edge 0, or an origin that is the run itself."""
         value = asdict(replace(self, channels=()))
         del value["is_sealed"]
         if self.origin == RUN:

@@ -71,9 +71,7 @@ class Series:
     values: dict[str, FloatArray]
 
     def increase_per_s(self, name: str) -> float | None:
-        """Growth of a counter per second from its first line to its last; None with fewer than two,
-        or if it was reset.
-        """
+        """Growth of a counter per second, first line to last; None for one line, or a reset."""
         column = self.values.get(name)
         known = np.zeros(0, np.int64) if column is None else np.flatnonzero(~np.isnan(column))
         if column is None or len(known) < 2:

@@ -93,9 +93,7 @@ class TraceRecorder:
         return self._offset // ROW_BYTES + self._encoding_events
 
     def begin_flush(self) -> None:
-        """Begin to write the events recorded so far as a separate block, after the previous one;
-        `step` continues.
-        """
+        """Begin to write the events so far as a block, after the previous one; `step` continues."""
         self._is_flush_due = self._offset > 0
 
     def step(self) -> bool:

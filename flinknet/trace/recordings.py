@@ -31,9 +31,7 @@ from .trace_file import LEFT_OUT, ChannelRange, TraceFile
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """A file of a recording, with the numbers of its damaged blocks; without any, nothing of it is
-    usable.
-    """
+    """A file and its damaged blocks, by number; without any, nothing of it is usable."""
 
     name: str
     blocks: list[int]
@@ -65,9 +63,7 @@ class Recording:
         return replace(self, path=str(path_of(self.path).absolute()))
 
     def open(self) -> Run:
-        """Open its run directory, without unusable files. Raises: TraceFormatError if the files
-        contradict its manifest.
-        """
+        """Open its run directory, without unusable files. Raises: TraceFormatError."""
         unusable = {each.name for each in self.damaged if not each.blocks}
         run, faults = open_with_faults(path_of(self.path), left_out=unusable)
         refuse(run, [each for each in faults if each.file not in unusable])

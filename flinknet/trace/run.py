@@ -62,9 +62,7 @@ class Run:
                 yield Fault(process.file, fault)
 
     def _fault_of_trace(self, process: ProcessInfo) -> str | None:
-        """The fault of a trace file; None if it cannot be read or is truncated, which its reader
-        reports.
-        """
+        """The fault of a trace file; None if it is unreadable or cut, which its reader reports."""
         checksum = self.manifest.files.get(process.file) if self.manifest is not None else None
         try:
             description, checksum_of_end = read_ends(self.path / process.file)

@@ -122,9 +122,7 @@ def seal_run(directory: Path) -> None:
 
 
 def seal_result(directory: Path) -> None:
-    """Add the result of a run, written after it was sealed, to the checksums of a sealed manifest.
-    Raises: TraceError.
-    """
+    """Add the result, written after the run was sealed, to its checksums. Raises: TraceError."""
     if not (directory / MANIFEST_NAME).is_file():
         return
     manifest = RunManifest.load(directory)

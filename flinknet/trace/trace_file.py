@@ -26,9 +26,7 @@ LEFT_OUT = -2
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """State of a file without its trailer: its process did not end cleanly, or it was truncated or
-    damaged.
-    """
+    """State of a file without a trailer: its process was killed, or it was cut or damaged."""
 
     whole_blocks: int  # readable blocks
     lost_bytes: int  # bytes outside of complete blocks

@@ -94,9 +94,7 @@ class TraceWriter:
             self.dropped_events += format.missing_events(data[format.BLOCK_HEADER_BYTES :])
 
     def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
-        """Write one EVENTS block in steps of some 0.1 ms. The last step writes. `rows` must not
-        change until then.
-        """
+        """Write one EVENTS block in steps of some 0.1 ms; `rows` must not change until the last."""
         data, entry = yield from encode_events(rows, times)
         self._add(data, entry, has_times=len(times) > 0)
 

@@ -93,9 +93,7 @@ class BufferConsumer:
         return cls(NetworkBuffer(segment, free_memory, data_type, len(data)), None, 0)
 
     def build(self) -> BufferSlice:
-        """Return the bytes committed since the last call, possibly none, as a slice with its own
-        reference.
-        """
+        """The bytes committed since the last call, maybe none: a slice with its own reference."""
         buffer = self.buffer
         start = self.read_bytes
         builder = self._builder
@@ -292,9 +290,7 @@ class PrefilledSegment:
         return piece.size_bytes - self.published_bytes
 
     def reopen(self) -> tuple[BufferBuilder, BufferConsumer]:
-        """Create builder and consumer as if only the first record had been written. They take over
-        both references.
-        """
+        """Create builder and consumer, which take over both references, with the first record."""
         piece = self.piece
         piece.prefilled = None
         builder = self.builder = BufferBuilder(piece.buffer)

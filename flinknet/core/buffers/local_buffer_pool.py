@@ -22,9 +22,7 @@ UNLIMITED_BUFFERS = 2**31 - 1
 
 
 class BufferListener(Protocol):
-    """A listener that waits for a buffer of a pool (Flink: BufferListener); called at most once per
-    registration.
-    """
+    """Waits for a buffer of a pool (Flink: BufferListener); one call per registration."""
 
     def receive_buffer(self, buffer: NetworkBuffer) -> bool:
         """Take the buffer, or refuse it (False), so that the next listener is called."""
@@ -188,9 +186,7 @@ class LocalBufferPool:
             self._channels_at_quota -= 1
 
     def add_listener(self, listener: BufferListener) -> bool:
-        """Queue for the next recycled buffer. Returns: False if one is free now or the pool is
-        destroyed.
-        """
+        """Queue for the next recycled buffer; False if one is free, or the pool destroyed."""
         if self.is_destroyed or self._free or self._prefetch():
             return False
         self._listeners.append(listener)
@@ -199,9 +195,7 @@ class LocalBufferPool:
         return True
 
     def is_awaited_only_by(self, listener: BufferListener) -> bool:
-        """Whether the next recycled segment goes to this listener, if it takes it, and there is no
-        other segment to have.
-        """
+        """Whether the next recycled segment is this listener's, and there is no other to have."""
         listeners = self._listeners
         return (
             len(listeners) == 1
@@ -229,9 +223,7 @@ class LocalBufferPool:
             self._give_back(self._free.popleft())
 
     def destroy(self) -> None:
-        """Return free segments, notify listeners, and let the rest return as it is recycled (Flink:
-        lazyDestroy).
-        """
+        """Return free segments, and the rest as it is recycled (Flink: lazyDestroy)."""
         if self.is_destroyed:
             return
         self.is_destroyed = True
@@ -257,9 +249,7 @@ class LocalBufferPool:
         return bool(self._listeners) and self.requested_buffers < self.size_buffers
 
     def _prefetch(self) -> bool:
-        """Hold one segment while the size permits, so that "available" means that one
-        can be had.
-        """
+        """Hold one segment while the size permits: "available" means that one can be had."""
         if self.is_destroyed or self.requested_buffers >= self.size_buffers:
             return False
         segment = self._global.try_request_segment()

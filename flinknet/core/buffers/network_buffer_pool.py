@@ -252,9 +252,7 @@ class BatchShuffleReadBufferPool:
             self._waiting.remove(requester)
 
     def try_request(self, requester: BufferRequester) -> list[MemorySegment]:
-        """The buffers of one request; none if there are too few, and then the requester is called
-        when there are enough.
-        """
+        """The buffers of a request; none if there are too few: its requester is called later."""
         if self.available_buffers < self.buffers_per_request:
             if requester not in self._waiting:
                 self._waiting.append(requester)

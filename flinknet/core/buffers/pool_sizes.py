@@ -259,9 +259,7 @@ def shortage(buffers: Sequence[TaskManagerBuffers], segment_size_bytes: int) -> 
 
 
 def below_full_speed(buffers: Sequence[TaskManagerBuffers], segment_size_bytes: int) -> str | None:
-    """Why tasks may wait for buffers with the given memory, and the remedy; None if they have all
-    that their pools would use.
-    """
+    """Why tasks may wait for buffers with the given memory, and the remedy; None if never."""
     worst = max(buffers, key=lambda each: each.wanted_buffers - each.total_buffers)
     if worst.wanted_buffers <= worst.total_buffers:
         return None

@@ -136,9 +136,7 @@ class BufferManager:
         return self._request_floating()
 
     def release_floating(self) -> None:
-        """Return all floating buffers and request none, for a blocked channel without exclusive
-        buffers.
-        """
+        """Return all floating buffers, for a blocked channel without exclusive buffers."""
         self.required_buffers = 0  # or the pool would offer them to this channel again
         floating, self.floating_buffers = self.floating_buffers, 0
         for _ in range(floating):
@@ -189,8 +187,8 @@ class BufferManager:
             self._notify_credit(1)
 
     def _take_back(self, segment: MemorySegment) -> int:
-        """Add an exclusive buffer to the free ones. Returns: the new credit: 1, or 0 if a floating
-        buffer is returned instead.
+        """Add an exclusive buffer, or return a floating one instead. Returns: the new credit, 1 or
+        0.
         """
         self._free.append(segment)
         if not self.floating_buffers or len(self._free) <= self.required_buffers:

@@ -106,8 +106,8 @@ class ConsumerConnection:
             raise
 
     def receive_eof(self, *, now_ns: int, error: errors.TransportError | None = None) -> None:
-        """Fail all open channels: the producer is gone. A channel whose request was not sent fails
-        with that error and is removed.
+        """The producer is gone: fail all open channels, and remove those whose request was not
+        sent.
         """
         self._control.now_ns = now_ns
         self._handler.drop()
@@ -120,16 +120,12 @@ class ConsumerConnection:
             self._channels.pop(channel.receiver_id, None)
 
     def fail(self, error: errors.TransportError, *, now_ns: int) -> None:
-        """Fail all channels after the connection broke ("the connection to … {error}"), refuse new
-        ones.
-        """
+        """Fail all channels ("the connection to … {error}"), and refuse new ones."""
         self._control.now_ns = now_ns
         self._fail_all(self._described(error))
 
     def fail_to_connect(self, error: errors.TransportError, *, now_ns: int) -> None:
-        """Fail all channels because the connection could not be opened, each with a
-        PartitionConnectionError that names its partition.
-        """
+        """Fail each channel with a PartitionConnectionError that names its partition."""
         self._control.now_ns = now_ns
         described = self._described(error)
         for channel in self._channels.values():

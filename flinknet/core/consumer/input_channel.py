@@ -32,9 +32,7 @@ RUN_BYTES = 192 * 1024
 
 
 class PartitionRequestClient(Protocol):
-    """The connection to a producer's TaskManager, as channels use it (Flink:
-    PartitionRequestClient).
-    """
+    """A connection to a producer, for its channels (Flink: PartitionRequestClient)."""
 
     def request_subpartition(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
         """Send the channel's PartitionRequest."""
@@ -157,9 +155,7 @@ class RemoteInputChannel(GateChannel):
 
     @property
     def buffers_in_use(self) -> int:
-        """Buffers in use for this channel: received ones, and those the producer needs beyond the
-        exclusive buffers.
-        """
+        """Received buffers, and those that the producer needs beyond the exclusive ones."""
         buffers = self.buffers
         return len(self.received) + max(0, buffers.required_buffers - buffers.initial_credit)
 
@@ -233,9 +229,7 @@ class RemoteInputChannel(GateChannel):
             self.receive_backlog(backlog_buffers)
 
     def receive_run(self, buffers: Sequence[NetworkBuffer], backlog_buffers: int) -> None:
-        """Take ownership of data buffers with the next sequence numbers. `backlog_buffers` came
-        with the last one.
-        """
+        """Take over data buffers with the next numbers; the last one came with the backlog."""
         number = self.expected_sequence_number
         end = number + len(buffers)
         self.expected_sequence_number = next_sequence_number(end - 1)
@@ -288,9 +282,7 @@ class RemoteInputChannel(GateChannel):
             self.notify_credit(gained)
 
     def notify_credit(self, credit: int) -> None:
-        """Add free buffers to the credit. Only the first one triggers a message; the amount is read
-        when it is sent.
-        """
+        """Add free buffers to the credit; the amount is read when the message for it is sent."""
         before = self.unannounced_credit
         self.unannounced_credit = before + credit
         if not before and self.connection is not None:

@@ -71,9 +71,7 @@ class ReadyQueue(Generic[ReadableT]):
             self._ready.append(element)
 
     def _withdraw(self, element: ReadableT) -> bool:
-        """Remove a queued element, unless it is among those with a priority event. Returns: whether
-        it is removed.
-        """
+        """Remove a queued element without a priority event. Returns: whether it is removed."""
         position = self._ready.index(element)
         if position < self._priority_elements:
             return False
@@ -180,9 +178,7 @@ class SingleInputGate(ReadyQueue[InputChannel]):
                 self.state_listener(self)
 
     def send_task_event(self, event: OtherEvent) -> None:
-        """Send an event to the producer of every channel (Flink: sendTaskEvent), if necessary once
-        it exists.
-        """
+        """Send an event to the producer of every channel, once it exists (Flink: sendTaskEvent)."""
         self._unsent += [(channel, event) for channel in self.channels]
         self.send_pending_events()
 

@@ -156,9 +156,7 @@ class LocalInputChannel(GateChannel):
         self._view.reading.acknowledge_all_data_processed()
 
     def send_task_event(self, event: OtherEvent) -> bool:
-        """Send an event to the producing task; drops it if that has ended. Returns: False until it
-        exists.
-        """
+        """Send an event to the producing task, unless it has ended; False until it exists."""
         if self.is_released:
             return True
         return self._view is not None and self._view.publish_task_event(event)

@@ -59,9 +59,7 @@ class RequestBackoff:
 
 
 class PartitionRequests:
-    """Requests of one connection (Flink: NettyPartitionRequestClient.requestSubpartition with the
-    backoff of its channels).
-    """
+    """Requests of a connection (Flink: NettyPartitionRequestClient.requestSubpartition)."""
 
     def __init__(self) -> None:
         self.policy = RequestBackoffPolicy()
@@ -83,9 +81,7 @@ class PartitionRequests:
             self._are_handed_over = True
 
     def fail_unsent(self, peer: str, loss: TransportError) -> list[RemoteInputChannel]:
-        """Fail and return the channels whose request may not have been sent, after the connection
-        is lost.
-        """
+        """Fail and return the channels whose request may be unsent when the connection is lost."""
         unsent, self._unsent = self._unsent, []
         for channel in unsent:
             text = f"channel {channel.index}: its partition request to {peer} was not sent"

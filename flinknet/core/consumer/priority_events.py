@@ -28,9 +28,7 @@ def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
 def add_priority_event(
     received: ReceivedBuffers, buffer: NetworkBuffer, sequence_number: int
 ) -> bool:
-    """Queue a priority event after those that were sent before it, and before the rest. Returns:
-    whether it is the only one.
-    """
+    """Queue a priority event behind earlier ones, before the rest. Returns: whether it is alone."""
     position, is_only = 0, True
     for queued, number in received:
         if queued.data_type != PRIORITIZED_EVENT:

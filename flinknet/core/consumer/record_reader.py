@@ -127,9 +127,7 @@ class RecordReader:
             self._file = None
 
     def _count_alike(self, payload: memoryview, position: int, count: int) -> int:
-        """Number of the next `count` records that are as long as the last one, up to the first that
-        is not.
-        """
+        """How many of the next `count` records are, without a gap, as long as the last one."""
         # As bytes, gathering and comparing 312 of them takes 0.4 µs, 2520 take 1.1 µs; as numbers
         # 0.9 and 1.8 µs.
         prefixes = np.ndarray(count, _PREFIX, payload, position, self._record_bytes).tobytes()

@@ -219,9 +219,7 @@ class StagedBuffer:
         self._is_listening = False
 
     def find_memory(self) -> bool:
-        """Move the payload to a buffer of the pool if necessary. Returns: False if there is none;
-        the pool will offer one.
-        """
+        """Move the payload to a buffer of the pool, if needed; False if it has to wait for one."""
         if not self._needs_memory:
             return True
         pool = self.channel.buffers.pool

@@ -68,9 +68,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
         return super().poll_run(buffers_max, bytes_max)
 
     def _skip_partial_record(self) -> None:
-        """Skip bytes that continue a record of the previous reader, and finished buffers without
-        others.
-        """
+        """Skip bytes that continue a record of the previous reader, and buffers without others."""
         queue = self._queue
         while queue:
             head = queue[0]

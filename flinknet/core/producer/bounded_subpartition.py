@@ -178,9 +178,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         return self._current.unread_bytes if self._current is not None else 0
 
     def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
-        """Append a buffer or event, and write the previous one, which is complete now. Returns: see
-        PipelinedSubpartition.
-        """
+        """Append a buffer or event, and write the previous one. Returns: as when pipelined."""
         if self.is_finished or self.is_released:
             consumer.close()
             return -1

@@ -38,9 +38,7 @@ BufferSubpartition = PipelinedSubpartition | BoundedBlockingSubpartition
 
 
 class BufferWritingResultPartition(ResultPartition):
-    """Writes records into buffers and queues them in subpartitions (Flink:
-    BufferWritingResultPartition).
-    """
+    """Writes records into queued buffers (Flink: BufferWritingResultPartition)."""
 
     def __init__(
         self,

@@ -55,9 +55,7 @@ def murmur_hash(key_hashes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Default key groups of a consumer (Flink:
-    KeyGroupRangeAssignment.computeDefaultMaxParallelism).
-    """
+    """Key groups by default (Flink: KeyGroupRangeAssignment.computeDefaultMaxParallelism)."""
     wished = 1 << (parallelism + parallelism // 2 - 1).bit_length()
     return min(max(wished, DEFAULT_MAX_PARALLELISM), 1 << 15)
 
@@ -106,9 +104,7 @@ class BroadcastSelector(ChannelSelector):
 
 @dataclass(slots=True)
 class RebalanceSelector(ChannelSelector):
-    """Sends records in turn to all channels (Flink: RebalancePartitioner); `last_channel` starts
-    anywhere.
-    """
+    """Sends in turn to all channels (Flink: RebalancePartitioner); `last_channel` is any."""
 
     channels: int
     last_channel: int
@@ -125,18 +121,14 @@ class RebalanceSelector(ChannelSelector):
 
 @dataclass(slots=True)
 class RescaleSelector(RebalanceSelector):
-    """Sends records in turn to the producer's own few channels, starting at channel 0 (Flink:
-    RescalePartitioner).
-    """
+    """Sends in turn to the producer's own channels, from 0 on (Flink: RescalePartitioner)."""
 
     last_channel: int = -1
 
 
 @dataclass(slots=True)
 class KeyGroupSelector(ChannelSelector):
-    """Sends records by key group (Flink: KeyGroupStreamPartitioner): murmur of the key's hash,
-    modulo the maximum parallelism.
-    """
+    """Sends by key group, murmur of the key's hash (Flink: KeyGroupStreamPartitioner)."""
 
     channels: int
     max_parallelism: int = DEFAULT_MAX_PARALLELISM
@@ -165,9 +157,7 @@ class ShuffleSelector(ChannelSelector):
 
 @dataclass(slots=True)
 class CustomSelector(ChannelSelector):
-    """Sends records by a function of the program (Flink: CustomPartitionerWrapper):
-    `partition(key, channels)` returns a channel.
-    """
+    """Sends to `partition(key, channels)` of the program (Flink: CustomPartitionerWrapper)."""
 
     channels: int
     partition: Callable[[int, int], int]

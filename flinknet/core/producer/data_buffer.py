@@ -39,9 +39,7 @@ class SerializedRecords:
         self._instants = instants_ns
 
     def locate(self, position: int) -> tuple[int, int]:
-        """The offset of `position` within its record (0: a record begins there), and the record's
-        end.
-        """
+        """The offset of `position` in its record (0: one begins there), and the record's end."""
         ends = self._ends
         if ends is None:
             into = position % self.record_bytes
@@ -50,9 +48,7 @@ class SerializedRecords:
         return position - (ends[index - 1] if index else 0), ends[index]
 
     def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
-        """Records whose last byte is in [start, end): their number, first and last intended instant
-        in ns.
-        """
+        """Records whose last byte is in [start, end): number, first and last instant in ns."""
         ends = self._ends
         if ends is None:
             first, last = start // self.record_bytes, end // self.record_bytes
@@ -102,9 +98,7 @@ class SerializedRecords:
 
 
 class SerializedElement(SerializedRecords):
-    """A stream element other than a record, such as a watermark: is written like a record, but does
-    not count as one.
-    """
+    """A stream element such as a watermark: written like a record, but not counted as one."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(memoryview(data), -1, record_bytes=len(data))

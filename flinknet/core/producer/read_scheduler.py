@@ -31,9 +31,7 @@ _BROADCAST = 0
 
 
 class PartitionedFile:
-    """A file that is written completely, then read by subpartition (Flink: PartitionedFile with its
-    writer and reader).
-    """
+    """A file that is written completely, then read by subpartition (Flink: PartitionedFile)."""
 
     def __init__(self, subpartitions: int, data: BoundedData, index: BoundedData) -> None:
         self.regions = 0

@@ -116,9 +116,7 @@ class OutputFlusher:
         return self._next_ns
 
     def is_due(self, *, now_ns: int) -> bool:
-        """Whether a flush is due now; if so, the next one is due a timeout after the end of this
-        round.
-        """
+        """Whether a flush is due; if so, the next is due a timeout after the end of this round."""
         if self._next_ns is None or now_ns < self._next_ns:
             return False
         self._next_ns = max(now_ns, self._next_ns + self._overhead_ns) + self.timeout_ns

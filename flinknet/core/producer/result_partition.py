@@ -184,9 +184,7 @@ class ResultPartition:
         self.close()
 
     def close(self) -> None:
-        """Close the partition: the producer is done or has given up. Buffers return as they are
-        recycled.
-        """
+        """The producer is done or has given up. Buffers return as they are recycled."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -213,9 +211,7 @@ class ResultPartition:
 
 
 class PartitionRequestListener(NamedTuple):
-    """A waiting request: `found` is called when its partition is registered, `refused` if that will
-    never happen.
-    """
+    """A waiting request: `found` is called at the registration, `refused` if there will be none."""
 
     found: Callable[[ResultPartition], None]
     refused: Callable[[], None]

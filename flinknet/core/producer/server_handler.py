@@ -159,9 +159,7 @@ class PartitionRequestServerHandler:
             self._queue.enqueue(reader)
 
     def enqueue_notified(self, *, now_ns: int) -> None:
-        """Enqueue the notified readers, or announce why they cannot send; not those that have been
-        removed meanwhile.
-        """
+        """Enqueue notified readers that are still there, or announce why they cannot send."""
         notified, self.notified = self.notified, []
         readers = self._queue.readers
         for reader in notified:

@@ -134,9 +134,7 @@ class PipelinedSubpartition:
         return self.buffer_size_bytes
 
     def add_complete(self, slices: Sequence[BufferSlice]) -> None:
-        """Append complete buffers, like repeated `add`: the reader is not notified of those after
-        the second.
-        """
+        """Append complete buffers, like repeated `add`; only the first two notify the reader."""
         if self.is_finished or self.is_released or self._priority_elements:
             for each in slices:
                 self.add(each)
@@ -153,9 +151,7 @@ class PipelinedSubpartition:
             self._listener()
 
     def reopen(self, prefilled: PrefilledSegment) -> BufferBuilder:
-        """Replace a prefilled segment by a consumer, since it is not going to be read or written as
-        a whole.
-        """
+        """Replace a prefilled segment by a consumer: it is not read or written as a whole."""
         builder, consumer = prefilled.reopen()
         if self._queue and self._queue[-1] is prefilled.piece:
             self._queue[-1] = consumer
@@ -172,9 +168,7 @@ class PipelinedSubpartition:
             self._listener()
 
     def find_timeoutable_barrier(self, checkpoint_id: int) -> int | None:
-        """Position in the queue of the checkpoint's barrier, if it may time out; None if it has
-        left or never was such a barrier.
-        """
+        """Position of the checkpoint's barrier, if it is queued and may time out; else None."""
         for position, consumer in enumerate(self._queue):
             if consumer.data_type == _TIMEOUTABLE_BARRIER:
                 event = decode_event(consumer.buffer.payload)
@@ -300,9 +294,7 @@ class PipelinedSubpartition:
         return [] if piece is None else [piece]
 
     def backlog(self) -> int:
-        """Number of data buffers that can be sent now; an open last buffer counts only after a
-        flush.
-        """
+        """Data buffers that can be sent now; an open last buffer counts only after a flush."""
         queue = self._queue
         if self.is_blocked or not queue:
             return 0

@@ -233,18 +233,14 @@ class CreditBasedSequenceNumberingViewReader:
         return self.starved_ns + now_ns - self.starved_since_ns
 
     def resume_consumption(self) -> None:
-        """Unblock after a blocking event; a receiver without exclusive buffers starts again without
-        credit.
-        """
+        """Unblock after a blocking event, without credit if there are no exclusive buffers."""
         assert self.subpartition is not None
         if self.initial_credit == 0:
             self.credits_available = 0
         self.subpartition.resume_consumption()
 
     def needs_backlog_announcement(self) -> int:
-        """The backlog to announce to a receiver with neither credit nor exclusive buffers; 0 for
-        none.
-        """
+        """The backlog to announce to a receiver without credit and exclusive buffers; 0: none."""
         if self.initial_credit or self.credits_available or self.subpartition is None:
             return 0
         return self.subpartition.backlog()

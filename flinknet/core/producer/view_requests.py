@@ -69,9 +69,7 @@ class PeerTrust:
         self._decoder.frame_bytes_max = FRAME_BYTES_MAX
 
     def count_request(self, receiver_id: bytes) -> None:
-        """Count a message if its receiver is unknown. Raises: RemoteProtocolError if there were too
-        many.
-        """
+        """Count a message of an unknown receiver. Raises: RemoteProtocolError after too many."""
         if receiver_id in self._channel_of:
             return
         self.strange_requests += 1

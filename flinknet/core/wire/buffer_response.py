@@ -147,9 +147,7 @@ def encode_stored_header(*, is_event: bool, is_compressed: bool, size_bytes: int
 
 
 def decode_stored_header(header: bytes | memoryview) -> tuple[bool, bool, int]:
-    """Whether it is an event, whether it is compressed, and the size in bytes. Raises:
-    FrameCorruptedError.
-    """
+    """Whether it is an event, and compressed, and its bytes. Raises: FrameCorruptedError."""
     if len(header) != STORED_HEADER_BYTES:
         raise FrameCorruptedError(f"a stored buffer's header of {len(header)} bytes")
     is_event, is_compressed, size_bytes = _HEADER.unpack(header)

@@ -121,9 +121,7 @@ class FrameDecoder:
 
 
 class LayoutDetectingDecoder:
-    """Decodes like ResponseDecoder, once it has detected the layout, which is None until the first
-    BufferResponse.
-    """
+    """Decodes like ResponseDecoder; the layout is None until a BufferResponse shows it."""
 
     def __init__(self, sink: ResponseSink) -> None:
         self._sink = sink
@@ -229,9 +227,7 @@ _IDS_OF = {
 
 
 def peek_frame(view: Bytes, offset: int, direction: Direction) -> tuple[int, int, bool] | None:
-    """Length, message id and whether the id belongs to this direction; None if the 9 bytes at
-    `offset` are not a frame header.
-    """
+    """Length, message id, and whether it belongs to this direction; None for no frame header."""
     length, magic, message_id = FRAME_HEADER.unpack_from(view, offset)
     if magic != MAGIC or not FRAME_HEADER_BYTES <= length <= PLAUSIBLE_BYTES_MAX:
         return None

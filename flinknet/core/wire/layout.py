@@ -201,9 +201,7 @@ def decode_buffer_response_header(view: Bytes, offset: int) -> Header:
 
 
 def alike(header: Header) -> tuple[bytes, bytes]:
-    """The common bytes of all headers of a run with this one: those before the sequence number, and
-    those after the backlog.
-    """
+    """The common bytes of all headers of a run: before the sequence number, after the backlog."""
     _, _, receiver_id, subpartition_id, _, number, backlog, data_type, is_compressed, size = header
     whole = encode_buffer_response_header(
         receiver_id, subpartition_id, number, backlog, data_type, is_compressed, size

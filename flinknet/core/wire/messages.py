@@ -98,9 +98,7 @@ class PartitionRequest:
 
     @classmethod
     def decode(cls, body: Bytes) -> Self:
-        """Decode; a negative credit is accepted here, so that it fails the request, not the
-        connection.
-        """
+        """A negative credit is accepted here, so that it fails the request, not the connection."""
         if len(body) < 88:
             raise FrameCorruptedError(f"a PartitionRequest of {len(body)} bytes")
         receiver_id, credit = _CREDIT.unpack_from(body, 68)

@@ -56,9 +56,7 @@ class ResponseSink(Protocol):
     """The owner of the receivers."""
 
     def take_buffer(self, header: Header) -> memoryview | None:
-        """Memory for the payload of this BufferResponse; None to skip it. The stream is corrupt if
-        the payload does not fit.
-        """
+        """Memory for this payload, which must fit; None to skip it."""
 
     def receive_payload(self, header: Header) -> None:
         """Handle a complete payload."""
