@@ -135,6 +135,7 @@ def generate(
 
     Raises: ConfigError if a file exists already, the password is too short or a host is invalid.
     """
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
         Encoding,
@@ -144,7 +145,7 @@ def generate(
 
     if len(password) < PASSWORD_LEAST_CHARACTERS:
         raise ConfigError(f"--password: Java wants at least {PASSWORD_LEAST_CHARACTERS} characters")
-    authority_key, node_key = _new_key(), _new_key()
+    authority_key, node_key = (generate_private_key(65537, KEY_BITS) for _ in range(2))
     authority = _certificate("flinknet test authority", authority_key, days=days)
     node = _certificate("flinknet test node", node_key, (authority, authority_key), hosts, days)
     encryption = BestAvailableEncryption(password.encode())
@@ -177,7 +178,9 @@ def generate(
         if (directory / name).exists():
             raise ConfigError(f"{directory / name} exists; remove it, or give another --out")
     for name, data in files.items():
-        _write_private(directory / name, data)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with open(os.open(directory / name, flags, 0o600), "wb") as file:  # the owner's alone
+            file.write(data)
     return settings
 
 
@@ -195,12 +198,6 @@ def settings_for(directory: Path, password: str, *, pem: bool = False) -> dict[s
         prefix + "truststore-password": password,
         prefix + "truststore-type": kind,
     }
-
-
-def _new_key() -> RSAPrivateKey:
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
-    return rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS)
 
 
 def _certificate(
@@ -252,10 +249,3 @@ def _general_name(host: str) -> x509.GeneralName:
                 " hyphens (an international one is written xn--…)"
             ) from None
         return x509.DNSName(host)
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)

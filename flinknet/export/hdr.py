@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,7 +18,6 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.storage import AnyPath
-from flinknet.trace.buffers import ChannelBuffers
 from flinknet.units import NS_PER_S
 
 from .selection import Selection, begun_ns, channel_titles, channels_read, whole_text_file
@@ -37,9 +36,6 @@ _COMPRESSED_COOKIE = 0x1C849314
 _NO_CONVERSION = bytes.fromhex("3ff0000000000000")  # 1.0
 _LONGEST_VARINT_BYTES = 9
 
-Line = tuple[float, int, str]
-"""Sort key of a line (start of the interval in seconds, channel), and the line."""
-
 
 def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
     """Write the log. Returns: the number of buffers in it.
@@ -53,11 +49,17 @@ def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: N
     started_at = manifest.started_at if manifest is not None else ""
     epoch_ns = manifest.clock.epoch_ns if manifest is not None else None
     start_s = _seconds_since_1970(started_at) if epoch_ns is None else (zero_ns - epoch_ns) / 1e9
-    lines: list[Line] = []
+    lines: list[tuple[float, int, str]] = []  # start in s, channel
     titles = channel_titles(selection)
     buffers = 0
     for info, _, paired in channels_read(selection):
-        lines.extend(_interval_lines(info.index, paired, zero_ns))
+        latency_ns = np.clip(paired.consumed_ns - begun_ns(paired), 0, HIGHEST_TRACKABLE_NS)
+        second = (paired.consumed_ns - zero_ns) // NS_PER_S
+        for at in np.unique(second).tolist():
+            of_second = latency_ns[second == at]
+            longest_ms, encoded = int(of_second.max()) / 1e6, encode_histogram(of_second)
+            text = f"Tag=channel-{info.index},{at:.3f},1.000,{longest_ms:.3f},{encoded}"
+            lines.append((at, info.index, text))
         buffers += len(paired.sequence_number)
         on_rows(buffers)
     comments = [
@@ -136,19 +138,6 @@ def _write_log(
             '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n'
         )
         file.writelines(f"{text}\n" for text in lines)
-
-
-def _interval_lines(channel: int, buffers: ChannelBuffers, zero_ns: int) -> Iterator[Line]:
-    latency_ns = np.clip(buffers.consumed_ns - begun_ns(buffers), 0, HIGHEST_TRACKABLE_NS)
-    second = (buffers.consumed_ns - zero_ns) // NS_PER_S
-    for start in np.unique(second).tolist():
-        of_second = latency_ns[second == start]
-        encoded = encode_histogram(of_second)
-        yield (
-            start,
-            channel,
-            f"Tag=channel-{channel},{start:.3f},1.000,{int(of_second.max()) / 1e6:.3f},{encoded}",
-        )
 
 
 def encode_histogram(values: IntArray, weights: IntArray | None = None) -> str:
