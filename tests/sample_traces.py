@@ -32,7 +32,7 @@ def summary(path: Path) -> dict[str, Any]:
                 for name, values in block.items():
                     sums[name] += int(values.sum(dtype=np.int64))
     described = dataclasses.replace(describe_run(run), path="").to_dict()
-    found = {"info": described, "verify": verify_run(run).to_dict(), "column_sums": sums}
+    found = {"info": described, "verify": dataclasses.asdict(verify_run(run)), "column_sums": sums}
     plain: dict[str, Any] = json.loads(json.dumps(found))
     return plain
 

@@ -288,6 +288,10 @@ class PhysicalPlan:
             self.network.segments,
         )
 
+    def shortage(self) -> str | None:
+        """Why the job would not start with the given memory, and the remedy; None if it would."""
+        return pool_sizes.shortage(self.buffers(), self.network.segment_size_bytes)
+
     def partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> pool_sizes.PoolSize:
         """Pool size of a partition. Blocking partitions are sorted in memory, as in Flink, unless
         they have few subpartitions.

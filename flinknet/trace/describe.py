@@ -187,9 +187,10 @@ def _describe_channels(
     for index in sorted(known.keys() | spans.keys()):
         channel = known.get(index)
         events, first_ns, last_ns = spans.get(index, (0, None, None))
-        ends: tuple[Any, ...] = (None,) * 4
-        if channel:
-            edge = numbers[channel.edge]
-            ends = edge, channel.producer, channel.consumer, channel.connection
-        described.append(ChannelDescription(index, *ends, events, first_ns, last_ns))
+        edge = numbers[channel.edge] if channel else None
+        ends = (channel.producer, channel.consumer) if channel else (None, None)
+        connection = channel.connection if channel else None
+        described.append(
+            ChannelDescription(index, edge, *ends, connection, events, first_ns, last_ns)
+        )
     return tuple(described)

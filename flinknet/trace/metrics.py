@@ -194,4 +194,5 @@ def _series(lines: list[dict[str, Any]]) -> Series:
         if not np.isnan(age_ms).any() and (np.diff(age_ms) >= 0).all():
             age_ns = (age_ms * 1e6).astype(np.int64)
             at_ns = (at_ns - age_ns).min() + age_ns
-    return Series(*map(about.get, _TEXTS), at_ns, values)
+    task, task_manager, job, vertex = map(about.get, _TEXTS)
+    return Series(task, task_manager, job, vertex, at_ns, values)

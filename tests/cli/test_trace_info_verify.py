@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_verify_says_why_numbers_that_differ_are_whole(
 ) -> None:
     found = verify_run(open_run(run))
     counts = {"messages_sent": 9, "messages_received": 7}
-    shown = verification_view("x", found.to_dict() | counts | changes)
+    shown = verification_view("x", asdict(found) | counts | changes)
     assert text in printed(shown, width=200)
 
 

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from io import BytesIO
@@ -119,7 +119,7 @@ def look_into(path: Path) -> None:
     """What `trace verify` and `trace info` do with a run. Raises: FlinknetError."""
     run, faults = open_with_faults(path)
     with suppress(TraceError):
-        verify.verify_run(run, faults).to_dict()
+        asdict(verify.verify_run(run, faults))
     refuse(run, faults)
     describe.describe_run(run).to_dict()
 

@@ -34,9 +34,11 @@ def test_the_worked_example_has_exactly_these_edges() -> None:
 def test_a_partition_becomes_a_virtual_node_that_edges_see_through() -> None:
     graph = shuffle_example()
     assert list(graph.nodes) == [1, 2, 4, 5]  # 3 is the partition
-    ((virtual_id, behind),) = graph.virtual_partitions.items()
+    ((virtual_id, (behind, made)),) = graph.virtual.items()
     assert virtual_id == 6  # a new id, from the same count
-    assert behind == (2, SHUFFLE, None)
+    assert behind == 2
+    assert isinstance(made, PartitionTransformation)
+    assert (made.partitioner, made.exchange_mode) == (SHUFFLE, None)
     (edge,) = graph.nodes[2].out_edges
     assert (edge.target_id, edge.partitioner) == (4, SHUFFLE)
 

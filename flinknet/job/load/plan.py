@@ -316,7 +316,7 @@ def _stream_graph(
             output_type=bytes if index < last else None,
             chaining_strategy=ChainingStrategy.NEVER,
         )
-        graph.add_node(node)
+        graph.nodes[index] = node
         if index:
             partitioner = _PARTITIONERS.get(partitioners[index - 1], _CUSTOM)
             graph.add_actual_edge(graph.nodes[index - 1], node, partitioner=partitioner)

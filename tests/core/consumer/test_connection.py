@@ -343,7 +343,7 @@ def test_the_consumer_has_no_deadlines() -> None:
 
 def test_the_end_of_data_is_acknowledged_in_the_order_of_the_messages() -> None:
     consumer, channel = with_channel()
-    consumer.connection.acknowledge_all_records_processed(channel)
+    channel.acknowledge_all_records_processed()
     channel.release()
     assert consumer.sent() == [
         AckAllUserRecordsProcessed(channel.receiver_id),
