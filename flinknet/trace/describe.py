@@ -187,10 +187,14 @@ def _describe_channels(
     for index in sorted(known.keys() | spans.keys()):
         channel = known.get(index)
         events, first_ns, last_ns = spans.get(index, (0, None, None))
-        edge = numbers[channel.edge] if channel else None
-        ends = (channel.producer, channel.consumer) if channel else (None, None)
-        connection = channel.connection if channel else None
         described.append(
-            ChannelDescription(index, edge, *ends, connection, events, first_ns, last_ns)
+            ChannelDescription(
+                index,
+                numbers[channel.edge] if channel else None,
+                channel.producer if channel else None,
+                channel.consumer if channel else None,
+                channel.connection if channel else None,
+                *(events, first_ns, last_ns),
+            )
         )
     return tuple(described)
