@@ -78,12 +78,9 @@ def show_running_plan(values: Mapping[str, Any], settings: Mapping[str, str]) ->
         if chosen.state != PLAN:
             notes.insert(0, f"placed anew, not as it runs: {why}")
     if now is None or parallelism is not None or task_managers or slots:
-        slots_now = max((each.slots for each in managers), default=config.task_slots)
-        planned = physical_plan_of(
-            execution_graph_of(job_graph_of_running(wanted, config)),
-            task_managers=task_managers,
-            slots_per_task_manager=slots or slots_now,
-        )
+        graph = execution_graph_of(job_graph_of_running(wanted, config))
+        slots = slots or max((each.slots for each in managers), default=config.task_slots)
+        planned = physical_plan_of(graph, task_managers=task_managers, slots_per_task_manager=slots)
     report = _Report(chosen, managers, now, planned, tuple(notes))
     if values["form"] == "json":
         from flinknet.report.export import dump
