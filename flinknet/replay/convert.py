@@ -15,7 +15,7 @@ from flinknet.errors import ConfigError
 from .spark.installed import check_data_source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PARQUET, DELTA = "parquet", "delta"
 FORMS = (PARQUET, DELTA)
@@ -38,10 +38,20 @@ def convert(
     options: Mapping[str, str] | None = None,
 ) -> int:
     """Write the events of all runs at some paths into a new table in one of FORMS, in a directory
-    or at a URI that Spark can write to; a channel is in bucket channel mod `buckets`. Options are
-    those of the data source, such as channels. Returns: the number of rows. Raises: ConfigError
-    where this Spark has no Delta Lake."""
-    events = _with_partitions(_events(spark, paths, options or {}), buckets)
+    or at a URI that Spark can write to and that is not there yet; a channel is in bucket channel
+    mod `buckets`. Options are those of the data source, such as channels. Returns: the number of
+    rows. Raises: ConfigError where this Spark has no Delta Lake."""
+    check_data_source()
+    from pyspark.sql import functions as f
+
+    from .spark.source import register
+
+    register(spark)
+    events = spark.read.format("flinknet").options(**(options or {})).load(list(paths))
+    # Hours are those of the clock of the instants; whole connections, without channel, are in -1.
+    channel = f.coalesce(f.col("channel") % buckets, f.lit(-1))
+    hour = f.expr(f"at_ns div {HOUR_NS}")
+    events = events.withColumns({"hour": hour.cast("int"), "channel_bucket": channel.cast("int")})
     balanced = events.hint("rebalance", *PARTITIONED_BY)
     writer = (
         balanced.sortWithinPartitions(*PARTITIONED_BY, "channel", "at_ns")
@@ -61,25 +71,3 @@ def convert(
         raise
     written = spark.read.format(form)
     return (written if form == DELTA else written.schema(events.schema)).load(out).count()
-
-
-def _events(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-    check_data_source()
-    from .spark.source import register
-
-    register(spark)
-    return spark.read.format("flinknet").options(**options).load(list(paths))
-
-
-def _with_partitions(events: DataFrame, buckets: int) -> DataFrame:
-    """The events with `hour`, of the clock of their instants, and `channel_bucket`; those of whole
-    connections, which have no channel, are in bucket -1."""
-    from pyspark.sql import functions
-
-    channel = functions.coalesce(functions.col("channel") % buckets, functions.lit(-1))
-    return events.withColumns(
-        {
-            "hour": functions.expr(f"at_ns div {HOUR_NS}").cast("int"),
-            "channel_bucket": channel.cast("int"),
-        }
-    )

@@ -43,26 +43,17 @@ NOTHING = "nothing holds the job up"
 class Cause(StrEnum):
     """Reason why a job goes no faster, or its records come late."""
 
-    SLOW_TASKS = "slow-tasks"
-    """All subtasks of a vertex work all the time."""
-    SLOW_SUBTASK = "slow-subtask"
-    """One subtask takes longer for a record than its siblings."""
-    SLOW_HOST = "slow-host"
-    """The tasks of one TaskManager do, or it stands still at times."""
-    SKEW = "skew"
-    """Some subtasks get many more records than others."""
-    ALIGNMENT = "alignment"
-    """Checkpoint barriers keep channels blocked."""
-    NETWORK = "network"
-    """Buffers are long on their way between two TaskManagers."""
+    SLOW_TASKS = "slow-tasks"  # all subtasks of a vertex work all the time
+    SLOW_SUBTASK = "slow-subtask"  # one subtask takes longer for a record than its siblings
+    SLOW_HOST = "slow-host"  # the tasks of one TaskManager do, or it stands still at times
+    SKEW = "skew"  # some subtasks get many more records than others
+    ALIGNMENT = "alignment"  # checkpoint barriers keep channels blocked
+    NETWORK = "network"  # buffers are long on their way between two TaskManagers
     FEW_BUFFERS = "few-buffers"
     """Tasks, hosts and network have time left, and a writer waits for a buffer."""
-    BLOCKING = "blocking"
-    """An exchange is read only when all of it is written."""
-    BUFFER_TIMEOUT = "buffer-timeout"
-    """Records wait for nothing but the flusher."""
-    NONE = "none"
-    """Nothing waits."""
+    BLOCKING = "blocking"  # an exchange is read only when all of it is written
+    BUFFER_TIMEOUT = "buffer-timeout"  # records wait for nothing but the flusher
+    NONE = "none"  # nothing waits
 
 
 _SLOW = {*(Cause.SLOW_TASKS, Cause.SLOW_SUBTASK, Cause.SLOW_HOST, Cause.SKEW, Cause.NETWORK)}

@@ -172,8 +172,7 @@ class Search:
     def quantiles(self, count: int) -> FloatArray:
         """Equally likely values of the logarithm of the breaking point."""
         places = np.searchsorted(self._cumulated, (np.arange(count) + 0.5) / count)
-        found: FloatArray = self._logs[np.minimum(places, len(self._logs) - 1)]
-        return found
+        return self._logs[np.minimum(places, len(self._logs) - 1)]
 
     @property
     def _has_kept(self) -> bool:

@@ -24,10 +24,8 @@ STRANGERS, DISTURBED_BY_STRANGERS = "strangers", "disturbed-by-strangers"
 class Validity(IntEnum):
     """Validity of a measurement, or the effect of a warning on it."""
 
-    INVALID = 0
-    """It does not measure the requested load."""
-    DOUBTFUL = 1
-    """It may be wrong."""
+    INVALID = 0  # it does not measure the requested load
+    DOUBTFUL = 1  # it may be wrong
     VALID = 2
 
 
@@ -145,11 +143,9 @@ class Strangers:
         """The warning about them; None if there were none."""
         if not self.connections and not self.requests:
             return None
-        visitors = (
-            counted(self.connections, "foreign connection")
-            if self.connections
-            else counted(self.requests, "foreign request")
-        )
+        visitors = counted(self.requests, "foreign request")
+        if self.connections:
+            visitors = counted(self.connections, "foreign connection")
         sentence = (
             "the data ports had visitors that do not belong to this run:"
             f" {counted(self.connections, 'connection')},"

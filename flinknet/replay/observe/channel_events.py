@@ -40,14 +40,12 @@ class Window:
     channels: int = 1
 
     def places(self, at_ns: IntArray) -> IntArray:
-        places: IntArray = (at_ns - self.origin_ns) // self.length_ns
-        return places
+        return (at_ns - self.origin_ns) // self.length_ns
 
     def starts_ns(self, at_ns: IntArray) -> IntArray | int:
         if self.channels == 1:
             return self.from_ns
-        starts_ns: IntArray = self.places(at_ns) * self.length_ns + self.from_ns
-        return starts_ns
+        return self.places(at_ns) * self.length_ns + self.from_ns
 
     def ends_ns(self, at_ns: IntArray) -> IntArray | int:
         return self.starts_ns(at_ns) + (self.to_ns - self.from_ns)
@@ -55,8 +53,7 @@ class Window:
     def on_axis(self, at_ns: IntArray) -> IntArray:
         """Lay instants of one channel on the axis, with a row for each channel."""
         shifts_ns = np.arange(self.channels)[:, np.newaxis] * self.length_ns
-        found: IntArray = shifts_ns + at_ns
-        return found
+        return shifts_ns + at_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -187,9 +187,6 @@ def _by_run(
     for name in _FIELDS:
         table = trees.summary_rows(tree, _PREFIX + name, parts)
         own = table["run"].to_numpy()
-        if (np.diff(own) < 0).any():
-            table = table.take(np.argsort(own, kind="stable"))
-            own = table["run"].to_numpy()
         ends = {run.run: np.searchsorted(own, [run.run, run.run + 1]).tolist() for run in runs}
         found[name] = {run: table.slice(start, end - start) for run, (start, end) in ends.items()}
     return found

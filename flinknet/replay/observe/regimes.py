@@ -43,12 +43,9 @@ class Regimes:
 
     waiting_for_flush: Intervals
     """In a buffer that is still open, or that waits for its producer's turn."""
-    waiting_for_credit: Intervals
-    """Ready to leave, but the receiver has no free buffer."""
-    blocked_by_alignment: Intervals
-    """Behind a checkpoint barrier whose alignment goes on."""
-    in_socket: Intervals
-    """Handed to the transport, and not decoded yet."""
+    waiting_for_credit: Intervals  # ready to leave, but the receiver has no free buffer
+    blocked_by_alignment: Intervals  # behind a checkpoint barrier whose alignment goes on
+    in_socket: Intervals  # handed to the transport, and not decoded yet
     in_receiver_queue: Intervals
     """Decoded, and its consumer is not done with it; on a local channel also ready to be read, for
     its consumer reads what the producer has queued."""

@@ -211,8 +211,7 @@ def outside_blocks(run: RecordedRun, index: FileIndex) -> IntArray:
 def _middles_ns(index: FileIndex) -> IntArray:
     """Middle of each block of a file, not before that of an earlier block."""
     blocks = index.blocks
-    middles_ns: IntArray = np.maximum.accumulate((blocks["first_ns"] + blocks["last_ns"]) // 2)
-    return middles_ns
+    return np.maximum.accumulate((blocks["first_ns"] + blocks["last_ns"]) // 2)
 
 
 def groups_of(run: RecordedRun) -> list[tuple[list[TraceFile], list[int]]]:

@@ -99,21 +99,18 @@ def loading_session(
     if options.master is None and options.remote is None and os.environ.get("SPARK_REMOTE"):
         options = replace(options, remote=os.environ["SPARK_REMOTE"])
     options.check()
-    with work_directory("spark") as work_dir:
+    with work_directory("spark") as work_dir, ExitStack() as stack:
         if options.remote is not None:
-            started = _connected_session(options, work_dir)
+            yield _connected_session(options, work_dir, stack)
         elif is_submitted():
-            started = _submitted_session(options, work_dir)
+            yield _submitted_session(options, work_dir, stack)
         else:
-            started = _own_session(options, work_dir, record)
-        with started as session:
-            yield session
+            yield _own_session(options, work_dir, stack, record)
 
 
-@contextmanager
 def _connected_session(
-    options: SessionOptions, work_dir: Path
-) -> Iterator[Callable[[], SparkSession]]:
+    options: SessionOptions, work_dir: Path, stack: ExitStack
+) -> Callable[[], SparkSession]:
     """A session on a server of Spark Connect, which keeps running. The server refuses some of our
     defaults, and platforms keep settings to themselves."""
     before = {name: os.environ.get(name) for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")}
@@ -144,15 +141,14 @@ def _connected_session(
             if text is not None:
                 os.environ[name] = text
 
-    with ExitStack() as stack, spark_errors():
-        stack.callback(restore)
-        yield started
+    stack.callback(restore)
+    stack.enter_context(spark_errors())
+    return started
 
 
-@contextmanager
 def _own_session(
-    options: SessionOptions, work_dir: Path, record: Path | None
-) -> Iterator[Callable[[], SparkSession]]:
+    options: SessionOptions, work_dir: Path, stack: ExitStack, record: Path | None
+) -> Callable[[], SparkSession]:
     settings = settings_of(options, work_dir)
     is_alone = is_local(settings["spark.master"])
     has_daemon = is_alone and settings.setdefault(_DAEMON_MODULE, DAEMON) == DAEMON
@@ -169,24 +165,23 @@ def _own_session(
     }
     if archive.directory.is_relative_to(work_dir) and "NUMBA_CACHE_DIR" not in os.environ:
         environment["NUMBA_CACHE_DIR"] = str(work_dir / "numba")
-    with ExitStack() as stack:
-        if has_daemon:
-            socket = work_dir / "daemon"
-            environment[EARLY_DAEMON] = str(socket)
-            stack.enter_context(early_daemon(environment, socket))
-        context = stack.enter_context(loading_jvm(environment, work_dir / "stderr"))
+    if has_daemon:
+        socket = work_dir / "daemon"
+        environment[EARLY_DAEMON] = str(socket)
+        stack.enter_context(early_daemon(environment, socket))
+    context = stack.enter_context(loading_jvm(environment, work_dir / "stderr"))
 
-        def started() -> SparkSession:
-            from pyspark.sql import SparkSession
+    def started() -> SparkSession:
+        from pyspark.sql import SparkSession
 
-            with suppress(ImportError):  # while the JVM loads; Spark 3.5 has other modules
-                import pyspark.sql.classic.dataframe
-                import pyspark.testing.utils  # noqa: F401  # asked for numpy at each argument
-            own = context()
-            with spark_errors():  # the context ends when its master goes away
-                return _with_code(SparkSession(own), options, work_dir)
+        with suppress(ImportError):  # while the JVM loads; Spark 3.5 has other modules
+            import pyspark.sql.classic.dataframe
+            import pyspark.testing.utils  # noqa: F401  # asked for numpy at each argument
+        own = context()
+        with spark_errors():  # the context ends when its master goes away
+            return _with_code(SparkSession(own), options, work_dir)
 
-        yield started
+    return started
 
 
 def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -> SparkSession:
@@ -314,10 +309,9 @@ def is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-@contextmanager
 def _submitted_session(
-    options: SessionOptions, work_dir: Path
-) -> Iterator[Callable[[], SparkSession]]:
+    options: SessionOptions, work_dir: Path, stack: ExitStack
+) -> Callable[[], SparkSession]:
     """A session of the JVM of spark-submit, whose settings override our defaults; options override
     both."""
 
@@ -339,8 +333,7 @@ def _submitted_session(
         stack.callback(session.stop)
         return _with_code(session, options, work_dir)
 
-    with ExitStack() as stack:
-        yield started
+    return started
 
 
 def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:

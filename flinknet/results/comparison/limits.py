@@ -21,10 +21,7 @@ class Outcome(StrEnum):
 
     @property
     def word(self) -> str:
-        return _WORDS[self]
-
-
-_WORDS = {Outcome.PASS: "pass", Outcome.REGRESSION: "fail", Outcome.INCONCLUSIVE: "undecided"}
+        return {Outcome.REGRESSION: "fail", Outcome.INCONCLUSIVE: "undecided"}.get(self, "pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +99,11 @@ def parse_limit(text: str) -> Limit:
             f" than the base, {name}{side}-{percent} for so much less"
         )
     limit = Limit(metric, side == ">", ratio, text.strip())
-    _check_sense(limit, name, side, percent.lstrip("+-"))
-    return limit
-
-
-def _check_sense(limit: Limit, name: str, side: str, size: str) -> None:
-    """Refuse a limit that would let every regression pass, or nothing."""
-    direction = METRICS[limit.metric].figure.better
+    direction = METRICS[metric].figure.better
     if limit.is_upper == (direction > 0) and direction:
         raise ConfigError(
             f"--fail-if: {limit.text} would fail when {name} is better, and pass when it is worse;"
-            f" did you mean {name}{_WORSE[direction]}{size}?"
+            f" did you mean {name}{worse}{percent.lstrip('+-')}?"
         )
     if limit.ratio <= -1:
         end = "so every comparison would fail" if limit.is_upper else "so it would never fail"
@@ -120,6 +111,7 @@ def _check_sense(limit: Limit, name: str, side: str, size: str) -> None:
             f"--fail-if: {limit.text}: {name} cannot fall by more than 100%, {end}; give a smaller"
             f" percentage, such as {name}{side}-5%"
         )
+    return limit
 
 
 _WORSE = {1: "<-", -1: ">+", 0: ">+"}

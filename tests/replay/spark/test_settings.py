@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -69,8 +70,8 @@ def test_executors_of_spark_submit_learn_where_storage_is(
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     for master in ("yarn", "local[2]"):
         found.clear()
-        with session._submitted_session(SessionOptions(master), tmp_path) as started:
-            started()
+        with ExitStack() as stack:
+            session._submitted_session(SessionOptions(master), tmp_path, stack)()
         assert ("spark.executorEnv.AWS_REGION" in found) is (master == "yarn")
 
 
