@@ -32,9 +32,10 @@ from flinknet.config import (
     WorkloadConfig,
 )
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
+from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS
 from flinknet.simulator.link import LinkSettings
 from flinknet.units import human_duration, parse_duration_ns
+from tests.simulated_scenario import cluster_of
 
 RECORD_BYTES = 1000
 BURST_RECORDS = 20_000
@@ -103,7 +104,7 @@ def run(
         flow_control=flow_control,
     )
     costs = replace(TYPICAL_COSTS, transit_ns=latency_ns + TYPICAL_COSTS.send_ns_per_message)
-    Cluster.of_scenario(scenario, costs, probes=(messages, messages), link=SOCKETS).run_until_idle()
+    cluster_of(scenario, costs, probes=(messages, messages), link=SOCKETS).run_until_idle()
     return messages
 
 

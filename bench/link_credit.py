@@ -17,7 +17,7 @@ from statistics import median
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, Link, NetworkConfig, Scenario, WorkloadConfig
 from flinknet.options.link import parse_links, show_link
 from flinknet.runtime.cluster.launcher import run_scenario
-from flinknet.simulator.cluster import Cluster
+from tests.simulated_scenario import cluster_of
 
 LINKS = "rtt=10ms,50ms"
 MEASURED_NS = 2_000_000_000
@@ -31,7 +31,7 @@ def simulated_per_s(scenario: Scenario, records: int) -> float:
     times_ns = []
     for count in (records, 2 * records):
         workload = WorkloadConfig(records=count, warmup_ns=0)
-        cluster = Cluster.of_scenario(replace(scenario, workload=workload, network=network))
+        cluster = cluster_of(replace(scenario, workload=workload, network=network))
         begun_ns = cluster.now_ns
         cluster.run_until_idle()
         times_ns.append(cluster.now_ns - begun_ns)

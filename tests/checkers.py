@@ -74,9 +74,9 @@ def check_invariants(cluster: Cluster) -> None:
             invariants.check_invariants(gate)
             for channel in gate.remote_channels:
                 invariants.check_invariants(channel)
-        for connection in cluster.producer_connections:
+        for connection in cluster.channels.producer_connections:
             invariants.check_invariants(connection)
-        for consumer in cluster.consumer_connections:
+        for consumer in cluster.channels.consumer_connections:
             invariants.check_invariants(consumer)
     except AssertionError as error:
         raise InvariantViolatedError(str(error), cluster.seed) from error
@@ -137,7 +137,7 @@ def check_records(cluster: Cluster) -> None:
         for task in (*cluster.sources, *cluster.relays)
         for channel, count in task.sent_records.items()
     }
-    for task in cluster.reading_tasks:
+    for task in (*cluster.relays, *cluster.sinks):
         network_input = run_input_of(task)
         for sink, channel in zip(network_input.receivers, network_input.gate.channels, strict=True):
             sink.check()

@@ -285,7 +285,11 @@ class Disturbances:
             [gate for each in task_manager.tasks for gate in each.task.gates]
             for task_manager in cluster.task_managers
         ]
-        self._sinks = cluster.consumers()
+        self._sinks = [
+            (cluster.tasks[each.key], cluster.task_managers[each.task_manager])
+            for each in cluster.job.subtasks
+            if each.key in cluster.tasks and each.inputs and not each.outputs
+        ]
 
     def schedule(self, faults: FaultPlan, *, start_ns: int) -> None:
         """Schedule the faults; their instants count from `start_ns`."""

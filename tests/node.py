@@ -66,7 +66,6 @@ class Node:
             network, flow_control, self.partitions, NullProbe(), self.channel_of
         )
         self.manager = ConnectionManager(network, self.loop, protocol)
-        self.factory = self.manager.client_factory
         self.port = self.manager.start()
 
     def address_of(self, other: Node, data_set: int = 0) -> ConnectionID:
@@ -77,7 +76,7 @@ class Node:
         self, other: Node, subpartition: int, *, data_set: int = 0, initial_credit: int = 2
     ) -> RemoteInputChannel:
         """Open a channel to a subpartition of another node's partition."""
-        client = self.factory.create_client(self.address_of(other, data_set))
+        client = self.manager.create_client(self.address_of(other, data_set))
         channel = self.channel_to(other, subpartition, initial_credit)
         client.request_subpartition(channel, now_ns=time.monotonic_ns())
         return channel
@@ -107,12 +106,12 @@ class Node:
     @property
     def clients(self) -> list[ConsumerConnection]:
         """Every connection this node has made."""
-        return self.factory.connections
+        return self.manager.clients
 
     @property
     def accepted(self) -> list[ProducerConnection]:
         """Every connection this node has accepted."""
-        return [each.connection for each in self.manager.server.accepted]
+        return [each.connection for each in self.manager.accepted]
 
     def write(self, subpartition: int, text: bytes) -> None:
         """Write bytes that stand for a record, and flush."""
@@ -131,7 +130,7 @@ class Node:
     def turn(self) -> None:
         """One turn of its loop, as a TaskManager takes them."""
         self.loop.run_once(until_ns=time.monotonic_ns() + TURN_NS)
-        self.factory.handle_deadline(now_ns=time.monotonic_ns())
+        self.manager.handle_deadline(now_ns=time.monotonic_ns())
 
     def close(self) -> None:
         """Close port and connections."""

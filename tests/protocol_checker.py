@@ -97,7 +97,7 @@ class ProtocolChecker:
         """Also check the queues of the current partitions, and the order of channels in their
         connections, whenever something is sent.
         """
-        self._connections = cluster.producer_connections
+        self._connections = cluster.channels.producer_connections
         for subtask in cluster.job.subtasks:
             for output in subtask.outputs:
                 partition = cluster.partition_of.get((output.edge, subtask.subtask))

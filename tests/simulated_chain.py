@@ -15,11 +15,11 @@ from flinknet.options import effective_flink_keys
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
-from flinknet.simulator.source_plan import plan_sources
 from flinknet.trace import ProcessInfo, TraceWriter, open_run
 from flinknet.trace.job_names import Edge
 from flinknet.trace.metrics import METRICS_NAME
 from tests.recorded_run import channel_info, manifest_of, rows_of
+from tests.simulated_scenario import plan_sources
 from tests.simulation import Rows
 from tests.tapped_job import SECOND, SOURCE, THIRD, TappedChannel, partition_of
 from tests.tapped_run import in_passing
@@ -57,7 +57,7 @@ def simulated(scenario: Scenario) -> Simulated:
             sink.settle()
             latency.merge(sink.latency)
             records += sink.records
-    checkpoints = None if cluster.checkpoints is None else cluster.checkpoints.summary()
+    checkpoints = None if cluster.checkpoints is None else cluster.checkpoints.coordinator.summary()
     return Simulated(load, rows, latency, records, checkpoints)
 
 

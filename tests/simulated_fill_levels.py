@@ -18,11 +18,15 @@ def fill_sample(cluster: Cluster) -> FillSample:
             netty_outbound_bytes=sum(end.unsent_bytes for end in senders),
             socket_send_bytes=sum(end.unacknowledged_bytes for end in senders),
             socket_receive_bytes=sum(end.unread_bytes for end in senders),
-            netty_inbound_bytes=fill_levels.netty_inbound_bytes(cluster.consumer_connections),
+            netty_inbound_bytes=fill_levels.netty_inbound_bytes(
+                cluster.channels.consumer_connections
+            ),
             input_channel_bytes=fill_levels.input_channel_bytes(cluster.gates),
         ),
-        is_reading=all(each.wants_data for each in cluster.consumer_connections),
-        is_writable=all(each.water_marks.is_writable for each in cluster.producer_connections),
+        is_reading=all(each.wants_data for each in cluster.channels.consumer_connections),
+        is_writable=all(
+            each.water_marks.is_writable for each in cluster.channels.producer_connections
+        ),
         is_writing=not any(source.is_blocked for source in cluster.sources),
     )
 
@@ -32,7 +36,7 @@ def fill_bounds(cluster: Cluster) -> FillLevels:
     segment_bytes = cluster.network.segment_size_bytes
     outputs = [each for subtask in cluster.job.subtasks for each in subtask.outputs]
     links = len(cluster.links)
-    settings = cluster.link_settings
+    settings = cluster.channels.settings
     return FillLevels(
         subpartition_bytes=fill_levels.subpartition_bytes_max(
             cluster.partitions,
@@ -40,12 +44,13 @@ def fill_bounds(cluster: Cluster) -> FillLevels:
             is_shared=any(each.partitioner == "broadcast" for each in outputs),
         ),
         netty_outbound_bytes=sum(
-            each.water_marks.high_bytes + 2 * segment_bytes for each in cluster.producer_connections
+            each.water_marks.high_bytes + 2 * segment_bytes
+            for each in cluster.channels.producer_connections
         ),
         socket_send_bytes=links * (settings.capacity_bytes - settings.receive_capacity_bytes),
         socket_receive_bytes=links * settings.receive_capacity_bytes,
         netty_inbound_bytes=fill_levels.netty_inbound_bytes_max(
-            cluster.consumer_connections,
+            cluster.channels.consumer_connections,
             receive_bytes=2 * RECEIVE_BYTES,
             segment_size_bytes=segment_bytes,
         ),

@@ -13,7 +13,7 @@ from flinknet.results.breaking_point import Search, change_between
 from flinknet.results.comparison import Verdict
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import TYPICAL_COSTS
-from flinknet.simulator.source_plan import plan_sources
+from tests.simulated_scenario import plan_sources
 from tests.simulation import MS, US, finished, latency_of, scenario
 
 WITHIN = 0.03

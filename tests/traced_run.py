@@ -30,11 +30,11 @@ from flinknet.runtime.cluster.reports import (
 )
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
-from flinknet.simulator.source_plan import plan_sources
 from flinknet.trace import ProcessInfo, RunManifest, TraceRecorder, TraceWriter
 from tests.job_cluster import job_cluster
 from tests.made_results import measured
 from tests.simulated_job import COSTS
+from tests.simulated_scenario import plan_sources
 
 
 def trace_job(
@@ -135,7 +135,7 @@ def _ledger_of(cluster: Cluster, load: LoadPlan) -> Ledger:
             latency.merge(sink.latency)
     channels = [
         ProducerChannelReport(channel.channel, 0, channel.starved_ns, 0, 0, 0)
-        for each in cluster.producer_connections
+        for each in cluster.channels.producer_connections
         for channel in each.snapshot(now_ns=cluster.now_ns)
     ]
     report = Report(

@@ -5,7 +5,7 @@ No state is stored: a checkpoint here is its barriers and the data they overtake
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from flinknet.config import AT_LEAST_ONCE, NetworkConfig
@@ -59,13 +59,10 @@ class OutputCheckpoints:
     SubtaskCheckpointCoordinatorImpl).
 
     A barrier waits while a record is partly written, as the task thread does in Flink. A barrier
-    that may time out is watched until it has left.
-
-    Attributes:
-        is_pending: whether `advance` must be called in every step.
+    that may time out is watched until it has left: while it `is_pending`, call `advance` in every
+    step.
 
     Args:
-        task: name of the task.
         channels: the partition's channels, as indices in the run.
         barrier_of: creates the barrier of a checkpoint from its id and timestamp in ms, aligned as
             the edge demands.
@@ -103,8 +100,8 @@ class OutputCheckpoints:
         self.advance(now_ns=now_ns)
 
     def abort(self, checkpoint_id: int) -> None:
-        """Abort a checkpoint: a barrier not yet written becomes a cancellation, one already written
-        no longer times out.
+        """Abort a checkpoint: an unwritten barrier becomes a cancellation, a written one cannot
+        time out.
         """
         if checkpoint_id > self._written_id:
             self._aborted.add(checkpoint_id)
@@ -147,9 +144,7 @@ class OutputCheckpoints:
             self._acknowledge(event)
 
     def _watch(self, barrier: CheckpointBarrier, now_ns: int) -> None:
-        """Acknowledge a barrier that has left every channel; time it out in the others when it is
-        due.
-        """
+        """Acknowledge a barrier that has left every channel; time it out in the others when due."""
         if not self._partition.holds_barrier(barrier.checkpoint_id):
             self._acknowledge(barrier)
         elif now_ns >= self._timeout_ns(barrier):
@@ -175,13 +170,12 @@ class InputCheckpoints(CheckpointedInput):
     """Checkpoints of one input: handles its events, passes barriers on to all outputs of its task,
     and acknowledges complete checkpoints (Flink: the CheckpointableTask side of StreamTask).
 
-    Attributes:
-        last_alignment: of the last checkpoint whose barriers have all arrived.
-
     Args:
-        task: name of the input.
         before_barrier: called before a barrier is written, to write the pending output first.
         epoch_ns: instant of the run's clock that is timestamp 0.
+
+    Attributes:
+        last_alignment: of the last checkpoint whose barriers have all arrived.
     """
 
     def __init__(
@@ -282,14 +276,10 @@ def output_name(edge: int) -> str:
 
 
 class TaskAcknowledgements:
-    """Merges the answers of a task's input and outputs into the answer of the task.
+    """Merges the answers of a task's input and outputs (`parts`) into the answer of the task.
 
     A task that has ended acknowledges every checkpoint, including those still open when it ended:
     the coordinator does not wait for it (Flink: checkpoints after tasks finish).
-
-    Args:
-        task: its id.
-        parts: names of the input and outputs that must all acknowledge.
     """
 
     def __init__(self, task: str, parts: Iterable[str], respond: CheckpointResponder) -> None:
@@ -306,21 +296,18 @@ class TaskAcknowledgements:
         else:
             self._asked.add(checkpoint_id)
 
-    def abort(self, checkpoint_id: int) -> None:
-        self._forget(checkpoint_id)
-
     def receive(self, answer: Answer) -> None:
         """Take the answer of a part."""
         checkpoint_id = answer.checkpoint_id
         if isinstance(answer, DeclineCheckpoint):
-            self._forget(checkpoint_id)
+            self.forget(checkpoint_id)
             self._respond(replace(answer, task=self._task))
             return
         found = self._found.setdefault(checkpoint_id, {})
         found[answer.task] = answer
         if found.keys() >= self._parts:
-            self._forget(checkpoint_id)
-            self._respond(_merged(self._task, checkpoint_id, list(found.values())))
+            self.forget(checkpoint_id)
+            self._respond(_merged(self._task, checkpoint_id, found.values()))
 
     def end(self) -> None:
         """End the task: acknowledge all open checkpoints."""
@@ -328,17 +315,18 @@ class TaskAcknowledgements:
             self._has_ended = True
             for checkpoint_id in sorted(self._asked | self._found.keys()):
                 found = self._found.get(checkpoint_id, {})
-                self._respond(_merged(self._task, checkpoint_id, list(found.values())))
+                self._respond(_merged(self._task, checkpoint_id, found.values()))
             self._asked.clear()
             self._found.clear()
 
-    def _forget(self, checkpoint_id: int) -> None:
+    def forget(self, checkpoint_id: int) -> None:
+        """Forget this checkpoint, which is over, and all before it."""
         self._asked = {each for each in self._asked if each > checkpoint_id}
         self._found = {each: found for each, found in self._found.items() if each > checkpoint_id}
 
 
 def _merged(
-    task: str, checkpoint_id: int, parts: Sequence[AcknowledgeCheckpoint]
+    task: str, checkpoint_id: int, parts: Collection[AcknowledgeCheckpoint]
 ) -> AcknowledgeCheckpoint:
     aligned = [each for each in parts if each.alignment_ns is not None]
     return AcknowledgeCheckpoint(

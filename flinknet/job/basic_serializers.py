@@ -16,24 +16,17 @@ LENGTH = struct.Struct(">i")
 
 
 class TypeSerializer:
-    """Reads and writes the values of one type (Flink: TypeSerializer).
-
-    Attributes:
-        name: Flink's name of the type.
-    """
+    """Reads and writes the values of one type, by Flink's name (Flink: TypeSerializer)."""
 
     name = ""
 
     def write(self, value: Any, out: bytearray) -> None:
-        """Append a value. Raises: TypeError, ValueError or struct.error for a value of another
-        type.
-        """
+        """Append a value. Raises: TypeError, ValueError or struct.error for one of another type."""
         raise NotImplementedError
 
     def read(self, data: bytes, position: int) -> tuple[Any, int]:
-        """The value at a position, and the position after it.
-
-        Raises: IndexError, struct.error or ValueError if there is no valid value.
+        """The value at a position, and the position after it. Raises: IndexError, struct.error or
+        ValueError if there is no valid value.
         """
         raise NotImplementedError
 

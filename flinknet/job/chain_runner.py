@@ -36,12 +36,8 @@ class ChainRunner(TaskChain):
     mailbox loop's default action).
 
     Args:
-        task: task name, for error messages.
         names: operator names, by the operator's id().
         batched: ids of operators that take batches; all operators chained after them do, too.
-        sources: ids of the chain's sources.
-        timers: of the chain's operators.
-        latency_stats: latencies from latency markers.
     """
 
     def __init__(
@@ -86,9 +82,7 @@ class ChainRunner(TaskChain):
 
     @property
     def current_watermark_ms(self) -> int:
-        """Lowest current watermark of the inputs, MIN_WATERMARK_MS before the first (Flink:
-        currentInputWatermark).
-        """
+        """Lowest current watermark of the inputs, MIN_WATERMARK_MS before the first."""
         return min(self._watermarks_ms.values(), default=MIN_WATERMARK_MS)
 
     def finish(self) -> None:
@@ -118,12 +112,8 @@ class ChainRunner(TaskChain):
         self.batches.append(RecordBatch(operator_id, GENERATED, values, instants))
 
     def process_portion(self, began_ns: int) -> None:
-        """Pass records of the first batch to their operator, up to one portion.
-
-        Args:
-            began_ns: when the task starts on them.
-
-        Raises: TaskFailedError.
+        """Pass records of the first batch, on which the task starts at `began_ns`, to their
+        operator, up to one portion. Raises: TaskFailedError.
         """
         context, batch = self._context, self.batches[0]
         context.now_ns, context.work_ns = began_ns, 0
@@ -224,8 +214,8 @@ class ChainRunner(TaskChain):
             raise self._failure(error, is_batch, *arguments) from error
 
     def _failure(self, error: BaseException, is_batch: bool, *arguments: Any) -> TaskFailedError:
-        """The error for an exception of an operator, with the task's record and, if the operator
-        received another value, that one.
+        """The error for an exception of an operator, with the task's record and the operator's
+        value.
         """
         name, value, record = self._chain.config.operator_name, None, None
         for frame, _ in traceback.walk_tb(error.__traceback__):

@@ -36,12 +36,7 @@ class RecordBatch:
 
 @dataclass(slots=True)
 class ElementBatch:
-    """A stream element other than a record on its way to an operator, in order among the records.
-
-    Attributes:
-        valve: of the element's input.
-        channel: the element's channel within the input.
-    """
+    """A stream element other than a record on its way to an operator, in order with the records."""
 
     operator_id: str
     input_number: int
@@ -54,9 +49,7 @@ class ChannelInput:
     """Reads the records of one channel.
 
     Attributes:
-        edge: index of the edge.
-        records: records read so far.
-        measured_records: of these, the records read in the measured part.
+        measured_records: records read in the measured part.
         waiting_since_ns: when the first of them was due, if that was before the measured part, at
             whose start it waited in a buffer; else the start of the measured part.
         last_due_ns, last_read_ns: when the last record was due, and when it was read.
@@ -65,9 +58,7 @@ class ChannelInput:
         channel: number of the channel within the input.
         valve: shared by all channels of the input.
         has_event_time: timestamps of the records are event time in ms, not due instants.
-        due_epoch_ns: instant that is event time 0, if event time is when a record was due; else
-            None.
-        measured_from_ns: start of the measured part.
+        due_epoch_ns: instant that is event time 0, if event time is when a record was due.
     """
 
     def __init__(

@@ -20,11 +20,7 @@ SPANS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
-    """Command to every task: begin a checkpoint; sources write its barrier.
-
-    Attributes:
-        timestamp_ms: ms since 1970, as in barriers.
-    """
+    """Command to every task: begin a checkpoint; sources write its barrier, with ms since 1970."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -45,8 +41,7 @@ class AcknowledgeCheckpoint:
 
     Attributes:
         task: name, unique in the run.
-        written_ns: when the task wrote the barrier, by channel of the run.
-        read_ns: when the task read the barrier, by channel of the run.
+        written_ns, read_ns: when it wrote and read the barrier, by channel of the run.
         start_delay_ns, alignment_ns: see core.consumer.checkpoint_barriers.Alignment; None if the
             task has no inputs or they had ended.
         overtaken_bytes: data that the barrier overtook at the task's outputs and inputs; a
@@ -104,8 +99,7 @@ class CheckpointCoordinator:
         epoch_ns: instant of the run's clock that is timestamp 0.
 
     Attributes:
-        completed: measured checkpoints that are complete.
-        spans_ns: when the first SPANS_MAX of them were triggered and completed.
+        spans_ns: when the first SPANS_MAX completed ones were triggered and completed.
     """
 
     def __init__(
@@ -151,11 +145,7 @@ class CheckpointCoordinator:
         return self._next_ns
 
     def advance(self, *, now_ns: int, finished: Collection[str] = ()) -> list[Command]:
-        """The commands to send to every task now.
-
-        Args:
-            finished: tasks that have ended and no longer answer.
-        """
+        """The commands to send to every task now. Finished tasks no longer answer."""
         commands: list[Command] = []
         self._finished = finished
         if self._end_ns is not None and now_ns >= self._end_ns:
@@ -180,17 +170,11 @@ class CheckpointCoordinator:
         self._next_ns = None
 
     def abort_pending(self) -> list[Command]:
-        """Abort the pending checkpoint, because tasks restart.
-
-        Returns: commands to send to every task now.
-        """
+        """Abort the pending checkpoint, because tasks restart. Returns: commands to every task."""
         return [] if self._pending is None else [self._abort(self._pending)]
 
     def receive(self, answer: Answer, *, now_ns: int) -> list[Command]:
-        """Handle a task's answer; one to a checkpoint that is over is ignored.
-
-        Returns: commands to send to every task now.
-        """
+        """Handle an answer, unless the checkpoint is over. Returns: commands for all tasks."""
         pending = self._pending
         if pending is None or answer.checkpoint_id != pending.checkpoint_id:
             return []

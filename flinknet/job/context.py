@@ -125,7 +125,7 @@ def place_of(error: BaseException) -> str:
     ]
     outer = list(dropwhile(lambda frame: frame[1].startswith(_OWN), frames))
     name = MODULE_NAME if any(each[0] == MODULE_NAME for each in outer) else outer and outer[0][0]
-    lines = [_place(path, line) for module, path, line in outer if module == name]
+    lines = [f" ({Path(path).name}:{line})" for module, path, line in outer if module == name]
     return lines[-1] if lines else ""
 
 
@@ -134,7 +134,7 @@ def defined_at(function: Any) -> str:
     code = function_code(function) if callable(function) else None
     if code is None or code.co_filename.startswith(_OWN):
         return ""
-    return _place(code.co_filename, code.co_firstlineno)
+    return f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
 
 
 def task_failed(text: str, error: BaseException, value: Any) -> TaskFailedError:
@@ -153,7 +153,3 @@ def details_of(error: BaseException) -> str:
         return ""
     notes = getattr(error, "__notes__", [])
     return "".join(traceback.format_exception(error.__cause__)) + "".join(f"{n}\n" for n in notes)
-
-
-def _place(path: str, line: int) -> str:
-    return f" ({Path(path).name}:{line})"

@@ -1,7 +1,5 @@
 # mypyc
-"""Buffer debloating in a TaskManager: every period each gate announces a buffer size to its
-producers.
-"""
+"""Buffer debloating: every period each gate of a TaskManager announces a size to its producers."""
 
 from __future__ import annotations
 
@@ -16,10 +14,8 @@ from .stream_task import StreamTask
 
 
 class ThroughputCalculator:
-    """Bytes per second that a gate delivers while it has data (Flink: ThroughputCalculator).
-
-    Time without data does not count. It takes totals rather than every buffer, so the hot path pays
-    nothing.
+    """Bytes per second that a gate delivers while it has data (Flink: ThroughputCalculator). It
+    takes totals rather than every buffer, so the hot path pays nothing.
     """
 
     __slots__ = ("_at_ns", "_bytes", "_idle_ns", "bytes_per_s")
@@ -32,11 +28,8 @@ class ThroughputCalculator:
 
     def evaluate(self, total_bytes: int, total_idle_ns: int, *, now_ns: int) -> int:
         """Throughput since the last evaluation, in bytes per second; the previous value if less
-        than a millisecond counts.
-
-        Args:
-            total_bytes: bytes of all buffers and events delivered so far.
-            total_idle_ns: total time without data so far.
+        than a millisecond counts. The totals are those of buffers and events, and of time without
+        data.
         """
         counted_ns = now_ns - self._at_ns - (total_idle_ns - self._idle_ns)
         counted_ms = counted_ns // NS_PER_MS
@@ -68,15 +61,12 @@ class BufferDebloater:
         return int(self._size_bytes + 0.5)
 
     def recalculate(self, throughput_bytes_per_s: int, buffers_in_use: int) -> int | None:
-        """Take a sample.
+        """Take a sample: the throughput of the gate since the last one, and the buffers queued, and
+        wanted
+        beyond the initial credit, in all its channels.
 
         Sets `consume_ns`, the time to consume all buffers at the new size (Flink:
         estimatedTimeToConsumeBuffersMs).
-
-        Args:
-            throughput_bytes_per_s: of the gate, since the last sample.
-            buffers_in_use: of all channels of the gate: queued, and wanted beyond the initial
-                credit.
 
         Returns: the size in bytes to announce to every producer; None if the change is too small.
         """
@@ -87,20 +77,14 @@ class BufferDebloater:
         size = self._size_bytes + self._alpha * (desired - self._size_bytes)
         self._size_bytes = max(size, network.min_segment_size_bytes)
         self._size_bytes = min(self._size_bytes, network.segment_size_bytes)
-        new = self.buffer_size_bytes
+        new, change = self.buffer_size_bytes, abs(self.buffer_size_bytes - self.announced_bytes)
         self.consume_ns = new * buffers * 1000 // max(1, throughput_bytes_per_s) * NS_PER_MS
-        if not self._is_worth_announcing(new):
+        is_bound = new <= network.min_segment_size_bytes or new >= network.segment_size_bytes
+        least = self.announced_bytes * network.debloating_threshold_percent // 100
+        if not change or (change < least and not is_bound):
             return None
         self.announced_bytes = new
         return new
-
-    def _is_worth_announcing(self, new: int) -> bool:
-        network, announced = self._network, self.announced_bytes
-        if new == announced:
-            return False
-        if new <= network.min_segment_size_bytes or new >= network.segment_size_bytes:
-            return True
-        return abs(new - announced) >= announced * network.debloating_threshold_percent // 100
 
 
 SAMPLES_MAX = 4096
@@ -115,7 +99,6 @@ class GateDebloating:
     for its output.
 
     Attributes:
-        task_name: the task that reads the gate.
         samples: one per evaluation; long runs keep every second, fourth, … one.
     """
 
@@ -131,27 +114,15 @@ class GateDebloating:
         self._read_bytes = task.network_input.checkpoints.read_bytes
         self._idle = task.times.idle
         self._throughput = ThroughputCalculator(now_ns=now_ns)
-        self._debloater = BufferDebloater(network)
+        self.debloater = BufferDebloater(network)
 
     @property
     def name(self) -> str:
         return self.task_name + (f" gate {self.gate.index}" if self.gate.index else "")
 
-    @property
-    def announced_bytes(self) -> int:
-        """The size announced to the producers last (Flink: debloatedBufferSize)."""
-        return self._debloater.announced_bytes
-
-    @property
-    def consume_ns(self) -> int:
-        """Time to consume the data in flight (Flink: estimatedTimeToConsumeBuffersMs)."""
-        return self._debloater.consume_ns
-
     def evaluate(self, *, now_ns: int) -> None:
-        """Take a sample, and announce the size if it changed enough. Does nothing once the gate has
-        ended.
-        """
-        gate, debloater = self.gate, self._debloater
+        """Take a sample, unless the gate has ended, and announce the size if it changed enough."""
+        gate, debloater = self.gate, self.debloater
         if gate.is_finished or gate.is_closed:
             return
         throughput = self._throughput.evaluate(
@@ -160,7 +131,13 @@ class GateDebloating:
             now_ns=now_ns,
         )
         in_use = sum(channel.buffers_in_use for channel in gate.channels)
-        in_flight_bytes = self._in_flight_bytes()
+        # queued here or in local subpartitions, and the backlog announced by remote producers
+        in_flight_bytes = sum(channel.queued_bytes for channel in gate.channels)
+        in_flight_bytes += debloater.announced_bytes * sum(
+            channel.buffers_in_use - channel.queued_elements
+            for channel in gate.channels
+            if not channel.is_local
+        )
         size = debloater.recalculate(throughput, in_use)
         if self._evaluations % self._sample_every == 0:
             if len(self.samples) == SAMPLES_MAX:
@@ -181,17 +158,6 @@ class GateDebloating:
                 if not channel.is_released:
                     channel.set_buffer_size(size, now_ns=now_ns)
 
-    def _in_flight_bytes(self) -> int:
-        """Data queued in the gate or in local subpartitions, plus the remote producers' announced
-        backlog in buffers of the announced size.
-        """
-        size, found = self._debloater.announced_bytes, 0
-        for channel in self.gate.channels:
-            found += channel.queued_bytes
-            if not channel.is_local:
-                found += (channel.buffers_in_use - channel.queued_elements) * size
-        return found
-
 
 def debloated_gates(
     tasks: Iterable[StreamTask], network: NetworkConfig, *, now_ns: int
@@ -205,9 +171,8 @@ def debloated_gates(
 
 
 class BufferDebloating:
-    """Evaluates the gates of a TaskManager every period (Flink: StreamTask.debloat).
-
-    The next period begins after the evaluation, so delays add up, as in Flink.
+    """Evaluates the gates of a TaskManager every period (Flink: StreamTask.debloat). The next
+    period begins after the evaluation, so delays add up, as in Flink.
     """
 
     def __init__(self, gates: Sequence[GateDebloating], period_ns: int, *, start_ns: int) -> None:

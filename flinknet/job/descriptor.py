@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from flinknet.core.buffers.pool_sizes import GateBuffers, PoolSize, TaskBuffers, task_buffers
 from flinknet.core.producer.partition_type import ResultPartitionType
@@ -20,13 +21,7 @@ from flinknet.core.wire.ids import (
     ResultPartitionID,
 )
 from flinknet.graph.job_graph import StreamConfig
-from flinknet.graph.physical_plan import (
-    PhysicalPlan,
-    PlannedChannel,
-    PlannedEdge,
-    PlannedTask,
-    PlannedVertex,
-)
+from flinknet.graph.physical_plan import PhysicalPlan, PlannedChannel, PlannedEdge, PlannedTask
 
 SubtaskKey = tuple[int, int]
 """Index of a vertex in the plan, and of a subtask in the vertex."""
@@ -120,11 +115,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class JobInformation:
-    """The values that all tasks of a job share (Flink: JobInformation).
-
-    Attributes:
-        job_id: 32 hexadecimal digits.
-    """
+    """The values that all tasks of a job share (Flink: JobInformation)."""
 
     job_id: str
     job_name: str
@@ -132,10 +123,8 @@ class JobInformation:
 
 @dataclass(frozen=True, slots=True)
 class TaskInformation:
-    """The values that all subtasks of a vertex share (Flink: TaskInformation).
-
-    Attributes:
-        stream_config: configuration of the chain's head, as JSON.
+    """The values that all subtasks of a vertex share, with the chain's head as JSON (Flink:
+    TaskInformation).
     """
 
     vertex_id: str
@@ -184,9 +173,7 @@ class TaskDeploymentDescriptor:
 
     @property
     def execution_vertex_id(self) -> str:
-        """The subtask as text, which identifies it in checkpoints: task names may repeat across
-        vertices.
-        """
+        """The subtask as text, for checkpoints: task names may repeat across vertices."""
         return str(self.attempt_id.execution_vertex_id)
 
     @property
@@ -231,8 +218,15 @@ def descriptors_of(
         only: subtasks to deploy, when a region restarts; None: all.
     """
     found: list[list[TaskDeploymentDescriptor]] = [[] for _ in range(plan.task_managers)]
-    attempts = _Attempts(plan, attempt_numbers or {})
-    offsets = channel_offsets(plan)
+    numbers = attempt_numbers or {}
+    attempts: _Attempts = {}
+    for planned in plan.vertices:
+        for subtask, execution_vertex in enumerate(planned.vertex.task_vertices):
+            key, known = (planned.index, subtask), execution_vertex.current.attempt_id
+            is_current = key not in numbers
+            attempts[key] = known if is_current else replace(known, attempt_number=numbers[key])
+    # index in the job of the first channel of each edge
+    offsets = [0, *accumulate(edge.wiring.channels for edge in plan.edges)]
     graph = plan.graph
     job_id = hashlib.sha256(b"flinknet job " + graph.id.raw).hexdigest()[:32]
     job = JobInformation(job_id, graph.job.name)
@@ -240,12 +234,20 @@ def descriptors_of(
     for task in plan.tasks():
         if only is None or (task.vertex, task.subtask) in only:
             if task.vertex not in information:
-                information[task.vertex] = _task_information(plan.vertices[task.vertex])
+                vertex = plan.vertices[task.vertex].vertex
+                assert vertex.job_vertex.config is not None
+                information[task.vertex] = TaskInformation(
+                    str(vertex.job_vertex.id),
+                    plan.vertices[task.vertex].name,
+                    plan.vertices[task.vertex].parallelism,
+                    vertex.max_parallelism,
+                    vertex.job_vertex.config.to_json(),
+                )
             found[task.task_manager].append(
                 TaskDeploymentDescriptor(
                     task.vertex,
                     task.subtask,
-                    attempts.id_of(task.vertex, task.subtask),
+                    attempts[task.vertex, task.subtask],
                     task.task_manager,
                     task.slot,
                     plan.vertices[task.vertex].stage,
@@ -258,31 +260,10 @@ def descriptors_of(
     return found
 
 
-def _task_information(vertex: PlannedVertex) -> TaskInformation:
-    config = vertex.vertex.job_vertex.config
-    assert config is not None
-    return TaskInformation(
-        str(vertex.vertex.job_vertex.id),
-        vertex.name,
-        vertex.parallelism,
-        vertex.vertex.max_parallelism,
-        config.to_json(),
-    )
-
-
-def channel_offsets(plan: PhysicalPlan) -> list[int]:
-    """Index in the job of the first channel of each edge. Within an edge, channels are ordered by
-    producer, then by consumer.
-    """
-    offsets, offset = [], 0
-    for edge in plan.edges:
-        offsets.append(offset)
-        offset += edge.wiring.channels
-    return offsets
-
-
 def channel_index(edge: PlannedEdge, offset: int, producer: int, consumer: int) -> int:
-    """Index in the job of a channel of an edge whose first channel has index `offset`."""
+    """Index in the job of a channel of an edge whose first channel has index `offset`. Within an
+    edge, channels are ordered by producer, then by consumer.
+    """
     wiring = edge.wiring
     if wiring.is_all_to_all:
         return offset + producer * wiring.consumers + consumer
@@ -292,42 +273,20 @@ def channel_index(edge: PlannedEdge, offset: int, producer: int, consumer: int) 
 def receiver_id_of(
     index: int, reader: ExecutionAttemptID, partition_id: ResultPartitionID
 ) -> InputChannelID:
-    """The id of the channel through which an attempt reads a partition.
-
-    Args:
-        index: index of the channel in the job.
+    """The id of the channel, with this index in the job, through which an attempt reads a
+    partition.
     """
     seed = b"flinknet channel %d" % index + reader.encode() + partition_id.encode()
     return InputChannelID(hashlib.sha256(seed).digest()[:16])
 
 
-class _Attempts:
-    """Ids of a plan's attempts and their partitions."""
+_Attempts = dict[SubtaskKey, ExecutionAttemptID]
 
-    def __init__(self, plan: PhysicalPlan, numbers: Mapping[SubtaskKey, int]) -> None:
-        self._plan = plan
-        self._numbers = numbers
-        self._known: dict[SubtaskKey, ExecutionAttemptID] = {}
 
-    def id_of(self, vertex: int, subtask: int) -> ExecutionAttemptID:
-        """The attempt of a subtask."""
-        key = vertex, subtask
-        if key not in self._known:
-            execution_vertex = self._plan.vertices[vertex].vertex.task_vertices[subtask]
-            current = execution_vertex.current.attempt_id
-            self._known[key] = ExecutionAttemptID(
-                current.execution_graph_id,
-                current.execution_vertex_id,
-                self._numbers.get(key, current.attempt_number),
-            )
-        return self._known[key]
-
-    def partition_id(self, edge: PlannedEdge, producer: int) -> ResultPartitionID:
-        """The partition of a producer along an edge."""
-        return ResultPartitionID(
-            IntermediateResultPartitionID(edge.edge.result.id, producer),
-            self.id_of(edge.source, producer),
-        )
+def _partition_id(edge: PlannedEdge, producer: int, attempts: _Attempts) -> ResultPartitionID:
+    """The partition of a producer along an edge."""
+    partition_id = IntermediateResultPartitionID(edge.edge.result.id, producer)
+    return ResultPartitionID(partition_id, attempts[edge.source, producer])
 
 
 def _outputs(
@@ -339,7 +298,7 @@ def _outputs(
         edge = next(each for each in plan.edges if each.edge is result.edges[0])
         yield ResultPartitionDeploymentDescriptor(
             edge.index,
-            attempts.partition_id(edge, task.subtask),
+            _partition_id(edge, task.subtask, attempts),
             planned.partition_type,
             edge.partitioner,
             edge.edge.target.max_parallelism,
@@ -362,14 +321,14 @@ def _outputs(
 def _inputs(
     plan: PhysicalPlan, task: PlannedTask, attempts: _Attempts, offsets: list[int]
 ) -> Iterable[InputGateDeploymentDescriptor]:
-    reader = attempts.id_of(task.vertex, task.subtask)
+    reader = attempts[task.vertex, task.subtask]
     for planned in task.gates:
         edge = plan.edges[planned.edge]
         places = plan.vertices[edge.source].task_managers
         channels = []
         for producer in planned.partitions:
             index = channel_index(edge, offsets[edge.index], producer, task.subtask)
-            partition_id = attempts.partition_id(edge, producer)
+            partition_id = _partition_id(edge, producer, attempts)
             channels.append(
                 InputChannelDescriptor(
                     index,

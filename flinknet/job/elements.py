@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,11 +59,7 @@ _BROKEN = (struct.error, ValueError, IndexError, OverflowError, TypeError)
 
 
 class WrongValueError(ValueError):
-    """A value does not have the type of its edge.
-
-    Attributes:
-        position: of the value among those to be written.
-    """
+    """A value, at this position among those to be written, does not have the type of its edge."""
 
     def __init__(self, text: str, position: int) -> None:
         super().__init__(text)
@@ -71,11 +67,7 @@ class WrongValueError(ValueError):
 
 
 class StreamElementSerializer:
-    """Reads and writes the records of an edge.
-
-    Args:
-        has_arrays: read records into arrays wherever possible, even short runs.
-    """
+    """Reads and writes the records of an edge, into arrays wherever possible if it `has_arrays`."""
 
     def __init__(self, serializer: TypeSerializer, *, has_arrays: bool = False) -> None:
         self.serializer = serializer
@@ -85,12 +77,9 @@ class StreamElementSerializer:
     def write(
         self, values: Values, timestamps: Instants, due_ns: Instants | None = None
     ) -> SerializedRecords:
-        """Serialise records back to back, each with its length in front.
-
-        Args:
-            due_ns: due instants for the trace, -1 if unknown; None: the timestamps.
-
-            Raises: WrongValueError for the first value of another type.
+        """Serialise records back to back, each with its length in front. The trace gets the due
+        instants, -1 if unknown, or the timestamps. Raises: WrongValueError for the first value of
+        another type.
         """
         instants = timestamps if due_ns is None else due_ns
         if isinstance(values, np.ndarray):
@@ -118,15 +107,13 @@ class StreamElementSerializer:
             _LENGTH.pack_into(out, start, end - start - LENGTH_PREFIX_BYTES)
             ends.append(end)
         data = memoryview(out)
-        if ends and ends[-1] == ends[0] * len(ends) and _are_alike(ends):
+        if ends and ends == list(range(ends[0], ends[0] * len(ends) + 1, ends[0])):
             return SerializedRecords(data, instants, record_bytes=ends[0])
         return SerializedRecords(data, instants, ends=ends)
 
     def read(self, runs: Sequence[RecordRun]) -> list[Found]:
         """The elements of a buffer, in order: long runs of records as arrays where possible, the
-        rest as lists.
-
-        Raises: FrameCorruptedError if the bytes are not valid elements.
+        rest as lists. Raises: FrameCorruptedError if the bytes are not valid elements.
         """
         found: list[Found] = []
         values: list[Any] = []
@@ -155,7 +142,6 @@ class StreamElementSerializer:
         found: list[Found],
     ) -> tuple[list[Any], list[int]]:
         """Append records to `values` and `stamps`. Another element ends them and goes to `found`.
-
         Returns: the records not yet in `found`, and their timestamps.
         """
         data = bytes(memory[offset : offset + count * record_bytes])
@@ -245,23 +231,14 @@ class StreamElementSerializer:
         return self._element_types[key]
 
 
-def _are_alike(ends: list[int]) -> bool:
-    return all(end == ends[0] * number for number, end in enumerate(ends, start=1))
-
-
 SINGLE, OPERATOR, SUBTASK = "single", "operator", "subtask"
 """Values of metrics.latency.granularity."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedLatency:
-    """Latest latencies of a source's markers at an operator of a task.
-
-    Attributes:
-        source_id: operator that emitted the markers; empty with granularity single.
-        source_subtask: -1 unless the granularity is subtask.
-        markers: number of markers so far.
-        latencies_ms: latencies of the latest markers, oldest first.
+    """Latest latencies of a source's markers at an operator of a task, oldest first. The source is
+    empty with granularity single, its subtask -1 unless the granularity is subtask.
     """
 
     source_id: str
@@ -272,21 +249,20 @@ class MarkedLatency:
 
 
 class LatencyStats:
-    """Latencies of all operators of a task (Flink: one LatencyStats per operator).
+    """Latencies of all operators of a task (Flink: one LatencyStats per operator), so many of each
+    (Flink: DescriptiveStatisticsHistogram).
 
     May be read while a worker has the operators: each access is one step of the interpreter.
-
-    Args:
-        history: latencies kept per histogram (Flink: DescriptiveStatisticsHistogram).
     """
 
-    def __init__(self, granularity: str, history: int) -> None:
+    def __init__(self, granularity: str, history: int, time_ms: Callable[[], int]) -> None:
         self._granularity = granularity
         self._history = history
+        self._time_ms = time_ms
         self._kept: dict[tuple[str, int, str], deque[int]] = {}
         self._markers: dict[tuple[str, int, str], int] = {}
 
-    def report(self, operator_id: str, marker: LatencyMarker, *, now_ms: int) -> None:
+    def report(self, operator_id: str, marker: LatencyMarker) -> None:
         """Add the latency of a marker at an operator."""
         has_source = self._granularity != SINGLE
         key = (
@@ -297,7 +273,7 @@ class LatencyStats:
         self._markers[key] = self._markers.get(key, 0) + 1
         if key not in self._kept:
             self._kept[key] = deque(maxlen=self._history)
-        self._kept[key].append(now_ms - marker.marked_time_ms)
+        self._kept[key].append(self._time_ms() - marker.marked_time_ms)
 
     def __iter__(self) -> Iterator[MarkedLatency]:
         for key, kept in list(self._kept.items()):  # a worker may add keys meanwhile

@@ -26,9 +26,6 @@ class TimestampsAndWatermarksOperator(StreamOperator):
     """Assigns timestamps and generates watermarks (Flink: TimestampsAndWatermarksOperator).
     Upstream watermarks are dropped, except the final one.
 
-    Attributes:
-        calls_functions: whether assigner or generator are functions of the program.
-
     Args:
         is_progressive: emit watermarks along the way; batch jobs have only the final one.
     """
@@ -98,12 +95,7 @@ class TimestampsAndWatermarksOperator(StreamOperator):
 
 
 class Timer:
-    """Calls back at a fixed delay after each call (Flink: ProcessingTimeService,
-    scheduleWithFixedDelay).
-
-    Attributes:
-        next_ns: when the next call is due.
-    """
+    """Calls back at a fixed delay after each call (Flink: scheduleWithFixedDelay)."""
 
     def __init__(self, callback: Callable[[], None], interval_ns: int, *, first_ns: int) -> None:
         self.next_ns = first_ns
@@ -121,8 +113,8 @@ Passed = Watermark | WatermarkStatus
 
 
 class StatusWatermarkValve:
-    """Emits the lowest watermark of the channels whenever it rises (Flink: StatusWatermarkValve of
-    2.3).
+    """Emits the lowest watermark of the channels whenever it rises (Flink 2.3:
+    StatusWatermarkValve).
 
     Idle channels do not count. A channel that becomes active again is unaligned, and does not count
     either, until it has caught up with the emitted watermark. A falling watermark is ignored.

@@ -55,29 +55,32 @@ def check_flow_control(flow_control: str) -> None:
 
 
 def create_producer_connection(
+    network: NetworkConfig,
     flow_control: str,
     partitions: ResultPartitionManager,
     probe: Probe,
     channel_of: Mapping[bytes, int],
-    *,
-    partition_request_timeout_ns: int,
-    segment_size_bytes: int,
 ) -> ProducerConnection:
-    """The producer's end of a connection, with Netty's water marks: with `tcp`, those of Flink
-    before 1.5.
+    """The producer's end of a connection, with Netty's water marks or those of Flink before 1.5
+    (`tcp`).
     """
+    classic = WriteWaterMarks.classic(network.segment_size_bytes)
     return ProducerConnection(
         partitions,
         probe,
         channel_of,
-        partition_request_timeout_ns=partition_request_timeout_ns,
+        partition_request_timeout_ns=network.partition_request_timeout_ns,
         is_credit_based=flow_control != TCP,
-        water_marks=WriteWaterMarks.classic(segment_size_bytes) if flow_control == TCP else None,
+        water_marks=classic if flow_control == TCP else None,
     )
 
 
-def create_consumer_connection(flow_control: str, peer: str, probe: Probe) -> ConsumerConnection:
-    return ConsumerConnection(peer, probe, is_credit_based=flow_control != TCP)
+def create_consumer_connection(
+    network: NetworkConfig, flow_control: str, peer: str, probe: Probe
+) -> ConsumerConnection:
+    connection = ConsumerConnection(peer, probe, is_credit_based=flow_control != TCP)
+    connection.requests.policy = request_backoff_of(network)
+    return connection
 
 
 Connect = Callable[[InputChannelDescriptor], ConsumerConnection]
@@ -93,12 +96,8 @@ def create_partitions(
     storage: BlockingStorage | None = None,
 ) -> tuple[ResultPartition, ...]:
     """The result partitions of a task, in the order of its outputs, registered and with their
-    pools.
-
-    Args:
-        storage: of the TaskManager; None: each blocking partition keeps its data in memory.
-
-        Raises: InsufficientBuffersError; the partitions created so far are released.
+    pools. Without a storage each blocking partition keeps its data in memory. Raises:
+    InsufficientBuffersError; the partitions created so far are released.
     """
     factory = ResultPartitionFactory(
         memory,
@@ -133,11 +132,7 @@ def create_partitions(
 def blocking_storage(
     network: NetworkConfig, create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory
 ) -> BlockingStorage:
-    """Storage shared by the blocking partitions of a TaskManager.
-
-    Args:
-        create_data: creates a partition's data store.
-    """
+    """Storage shared by the blocking partitions of a TaskManager, with a data store for each."""
     return BlockingStorage(
         BatchShuffleReadBufferPool(network.batch_shuffle_read_bytes, network.segment_size_bytes),
         create_data,
@@ -151,9 +146,6 @@ class GateSetup:
 
     Differs from Flink in that nothing sleeps: the driver polls `is_complete` and runs other tasks
     in between.
-
-    Args:
-        timeout_ns: None: that of the network.
 
     Raises: InsufficientBuffersError, at once, if the memory is reserved by others.
     """
@@ -189,10 +181,7 @@ class GateSetup:
             raise
 
     def is_complete(self, *, now_ns: int) -> bool:
-        """Whether all segments are there.
-
-        Raises: ExclusiveBuffersTimeoutError if they are not there in time.
-        """
+        """Whether all segments are there. Raises: ExclusiveBuffersTimeoutError if not in time."""
         for each in self._promised.values():
             if not each.collect():
                 if now_ns >= self._until_ns:
@@ -215,30 +204,23 @@ class GateSetup:
         self, *, partitions: ResultPartitionManager, connect: Connect, probe: Probe | None = None
     ) -> tuple[SingleInputGate, ...]:
         """The input gates of the task with their channels, in the order of its inputs. No channel
-        has requested its partition yet. Call once, after `is_complete`.
-
-        Args:
-            partitions: of the TaskManager, for local channels.
-            connect: called when a remote channel is requested; returns its connection.
-            probe: for local channels; connections have their own.
+        has requested its partition yet; a remote one connects when it does. Call once, after
+        `is_complete`.
         """
         return tuple(
-            self._gate(index, described, pool, partitions, connect, probe or NullProbe())
-            for index, (described, pool) in enumerate(
-                zip(self._described, self._pools, strict=True)
-            )
+            self._gate(index, described, partitions, connect, probe or NullProbe())
+            for index, described in enumerate(self._described)
         )
 
     def _gate(
         self,
         index: int,
         described: InputGateDeploymentDescriptor,
-        pool: LocalBufferPool,
         partitions: ResultPartitionManager,
         connect: Connect,
         probe: Probe,
     ) -> SingleInputGate:
-        network = self._network
+        network, pool = self._network, self._pools[index]
         backoff = request_backoff_of(network)
         codec = CompressionCodec(network.compression_codec)
         gate = SingleInputGate(index, channels=len(described.channels), pool=pool)
@@ -255,25 +237,16 @@ class GateSetup:
             )
 
         def create(position: int, each: InputChannelDescriptor) -> InputChannel:
+            known = each.index, each.receiver_id, each.partition_id, each.subpartition
             if each.is_local:
                 return LocalInputChannel(
-                    each.index,
-                    each.receiver_id,
-                    each.partition_id,
-                    each.subpartition,
-                    gate.queue_channel,
-                    position,
+                    *(*known, gate.queue_channel, position),
                     partitions.create_subpartition_view,
                     probe,
                     backoff=backoff,
                 )
             return RemoteInputChannel(
-                each.index,
-                each.receiver_id,
-                each.partition_id,
-                each.subpartition,
-                gate.queue_channel,
-                position,
+                *(*known, gate.queue_channel, position),
                 self._memory,
                 pool,
                 described.buffers.exclusive_per_channel,
@@ -294,10 +267,8 @@ def create_gates(
     connect: Connect,
     probe: Probe | None = None,
 ) -> tuple[SingleInputGate, ...]:
-    """The input gates of a task where no other task holds buffers, so nothing is waited for; see
-    GateSetup.
-
-    Raises: InsufficientBuffersError; ExclusiveBuffersTimeoutError if another task holds buffers.
+    """The input gates of a task where no other task holds buffers; see GateSetup. Raises:
+    InsufficientBuffersError; ExclusiveBuffersTimeoutError if another task does hold some.
     """
     setup = GateSetup(descriptor, network, memory, now_ns=0, timeout_ns=0)
     setup.is_complete(now_ns=0)

@@ -33,12 +33,7 @@ class TaskIO(Protocol):
 
 
 class TextInput:
-    """Splits bytes into lines. The driver feeds bytes while `wants_data`, then calls `receive_eof`.
-
-    Attributes:
-        is_ended: whether the input has ended.
-        received_bytes: bytes received so far.
-    """
+    """Splits bytes into lines. The driver feeds bytes while `wants_data`, then `receive_eof`."""
 
     def __init__(self, delimiter: str) -> None:
         self.is_ended = False

@@ -49,9 +49,7 @@ class NetworkInput(Generic[ReceiverT]):
     """Reads the input of a task (Flink: AbstractStreamTaskNetworkInput).
 
     Attributes:
-        gate: the gate, or union of gates, that is read.
         receivers: one per channel of the gate, in its order.
-        checkpoints: handles the events.
         has_ended_data: whether the records of every channel have been read.
         timeout_ns: when the current alignment times out; None if there is none.
         is_paused: whether `poll` returns nothing although the gate is available.
@@ -91,9 +89,7 @@ class NetworkInput(Generic[ReceiverT]):
     def take_buffer(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> Sequence[Any]:
-        """Split a data buffer into batches for the task's chain. The buffer is held until
-        `give_back`.
-        """
+        """Split a data buffer, which is held until `give_back`, into batches for the chain."""
         raise NotImplementedError
 
     def take_event(

@@ -1,6 +1,4 @@
-"""Tasks of programs, built from a descriptor between its gates and partitions. Both drivers use it
-for their TaskManagers.
-"""
+"""Tasks of programs, built from a descriptor between its gates and partitions, for both drivers."""
 
 from __future__ import annotations
 
@@ -90,7 +88,6 @@ def create_task(
         partitions, gates: of the descriptor's outputs and inputs, in order.
         respond: sends the task's checkpoint answers, under its execution_vertex_id.
         io: takes the output of sinks. Inputs of sources are the task's `text_inputs`.
-        start: the instants of the run, for this task.
         seed: of all random choices: keys, arrivals, start of rebalance, shuffle.
         spills: takes records too long for memory; None to keep all records in memory.
         worker: creates the worker of the task of this name, if it calls functions of the program;
@@ -155,14 +152,19 @@ class _ProgramTask:
             descriptor.subtask,
             descriptor.parallelism,
         )
-        latency_stats = self._latency_stats()
-        report = None if latency_stats is None else partial(self._report, latency_stats)
+        config, latency_stats = self._job.config, None
+        if config.latency_interval_ns > 0:
+            latency_stats = LatencyStats(
+                config.latency_granularity,
+                config.latency_history,
+                lambda: self._frame.context.time_of_day_ms,
+            )
         try:
             chain = OperatorChain(
                 self._config,
                 operators.factories,
                 self._writers(outputs),
-                report_latency=report,
+                report_latency=None if latency_stats is None else latency_stats.report,
                 draw=self._drawn("outputs of latency markers"),
             )
         except (ConfigError, TaskFailedError):
@@ -189,9 +191,7 @@ class _ProgramTask:
             for operator_id, operator in chain.operators.items()
             if (source := source_of(operator)) is not None
         }
-        network_input = None
-        if gates:
-            network_input = self._network_input(gates, spills, has_arrays)
+        network_input = self._network_input(gates, spills, has_arrays) if gates else None
         runner = ChainRunner(
             descriptor.name,
             chain,
@@ -247,15 +247,6 @@ class _ProgramTask:
         data_set_id = str(described.data_set_id)
         return next(each for each in self._config.outputs if each.data_set_id == data_set_id)
 
-    def _latency_stats(self) -> LatencyStats | None:
-        config = self._job.config
-        if config.latency_interval_ns <= 0:
-            return None
-        return LatencyStats(config.latency_granularity, config.latency_history)
-
-    def _report(self, stats: LatencyStats, operator_id: str, marker: LatencyMarker) -> None:
-        stats.report(operator_id, marker, now_ms=self._frame.context.time_of_day_ms)
-
     def _timers(
         self, chain: OperatorChain, sources: Mapping[str, Any], start_ns: int
     ) -> list[Timer]:
@@ -291,10 +282,10 @@ class _ProgramTask:
             str(described.data_set_id): output
             for described, output in zip(self._descriptor.outputs, outputs, strict=True)
         }
-        writers: dict[str, Callable[[Any], None]] = {}
-        for leaving in self._config.outputs:
-            writers[leaving.edge_id] = of_data_set.pop(leaving.data_set_id, _drop)
-        return writers
+        return {
+            leaving.edge_id: of_data_set.pop(leaving.data_set_id, lambda _: None)
+            for leaving in self._config.outputs
+        }
 
     def _selector(
         self, described: ResultPartitionDeploymentDescriptor, partitioner: StreamPartitioner
@@ -381,7 +372,3 @@ def _edge_ids(config: StreamConfig) -> list[tuple[str, str]]:
     """Operator and edge of each end of a chain: outputs, then inputs."""
     leaving = [(each.operator_id, each.edge_id) for each in config.outputs]
     return leaving + [(each.operator_id, each.edge_id) for each in config.inputs]
-
-
-def _drop(value: Any) -> None:
-    """Ignore the records of an edge that shares its data set with another."""

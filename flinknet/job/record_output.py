@@ -54,13 +54,8 @@ ALL = -1
 class RecordOutput(TaskOutput):
     """Collects the output of a task's operators and writes it on request.
 
-    Attributes:
-        emit: writes records to a channel; the writer's method.
-
     Args:
         operator_name: operator that emits the records, for error messages.
-        edge: index of the edge.
-        elements: serialises the records.
         key_selector: for hash and custom partitioners.
         hashes_keys: whether the selector takes hashes of keys instead of keys.
         channels: indices of the channels in the job.
@@ -153,16 +148,14 @@ class RecordOutput(TaskOutput):
 
     def prepare(self) -> None:
         """Distribute and serialise the collected records. Calls functions of the program that
-        choose keys and channels.
-
-        Raises: TaskFailedError if a record cannot be distributed or serialised.
+        choose keys and channels. Raises: TaskFailedError if a record cannot be distributed or
+        serialised.
         """
         self._ready.extend(self._distribute())
 
     def write(self) -> None:
-        """Pass everything collected to the writer, which queues what finds no buffer.
-
-        Raises: TaskFailedError if a record cannot be distributed or serialised.
+        """Pass everything collected to the writer, which queues what finds no buffer. Raises:
+        TaskFailedError if a record cannot be distributed or serialised.
         """
         ready, self._ready = self._ready, []
         for share in ready:

@@ -33,23 +33,20 @@ class SchedulingType(Enum):
     ON_COMPLETE_OUTPUT = "complete-output"  # their complete inputs
 
 
-_Type, _When = ResultPartitionType, SchedulingType
-
 USES: Mapping[tuple[ResultPartitionType, SchedulingType], str] = {
-    (_Type.PIPELINED, _When.ALL_AT_ONCE): "streaming",
-    (_Type.PIPELINED_BOUNDED, _When.ON_FIRST_OUTPUT): "batch",
-    (_Type.BLOCKING, _When.ON_COMPLETE_OUTPUT): "batch",
+    (ResultPartitionType.PIPELINED, SchedulingType.ALL_AT_ONCE): "streaming",
+    (ResultPartitionType.PIPELINED_BOUNDED, SchedulingType.ON_FIRST_OUTPUT): "batch",
+    (ResultPartitionType.BLOCKING, SchedulingType.ON_COMPLETE_OUTPUT): "batch",
     # since pipelined regions
-    (_Type.PIPELINED_BOUNDED, _When.ALL_AT_ONCE): "streaming",
-    (_Type.PIPELINED_APPROXIMATE, _When.ALL_AT_ONCE): "streaming",
+    (ResultPartitionType.PIPELINED_BOUNDED, SchedulingType.ALL_AT_ONCE): "streaming",
+    (ResultPartitionType.PIPELINED_APPROXIMATE, SchedulingType.ALL_AT_ONCE): "streaming",
 }
 """Purpose of each valid combination of exchange and scheduling."""
 
 
 def scheduling_of(scenario: Scenario) -> SchedulingType:
-    """The configured scheduling, or else the default of the exchange.
-
-    Raises: ConfigError for a combination missing from USES.
+    """The configured scheduling, or else the default of the exchange. Raises: ConfigError for a
+    combination missing from USES.
     """
     kind, asked = partition_type_of(scenario.workload.partition_type), scenario.workload.scheduling
     if asked is None:
@@ -90,11 +87,8 @@ def is_result_consumable(partitions: Sequence[ResultPartition], scheduling: Sche
 
 
 def may_start(inputs: Sequence[bool], constraint: str) -> bool:
-    """Whether a vertex may be deployed, given which of its inputs are consumable. A vertex without
-    inputs may.
-
-    Args:
-        constraint: ALL or ANY of the inputs (Flink: InputDependencyConstraint).
+    """Whether a vertex may be deployed, given which of its inputs are consumable: all or any of
+    them (Flink: InputDependencyConstraint), or none if it has none.
     """
     return not inputs or (all(inputs) if constraint == ALL else any(inputs))
 
@@ -109,11 +103,8 @@ _IS_OVER = (_S.CANCELING, _S.CANCELED, _S.FAILED)
 
 @dataclass(frozen=True, slots=True)
 class RequestPartitionState:
-    """TaskManager to JobManager: request the state of a partition's producer (Flink:
-    JobMasterGateway.requestPartitionState)?
-
-    Attributes:
-        attempt_id: the consuming attempt.
+    """TaskManager to JobManager: request the state of a partition's producer for the consuming
+    attempt (Flink: JobMasterGateway.requestPartitionState).
     """
 
     attempt_id: ExecutionAttemptID
@@ -122,12 +113,9 @@ class RequestPartitionState:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """JobManager to TaskManager: the state of the producer.
-
-    Attributes:
-        state: None if another attempt replaced the producer (Flink:
-            PartitionProducerDisposedException), or its state is unknown.
-        error: why the state is unknown.
+    """JobManager to TaskManager: the state of the producer; None if it is unknown because of the
+    error or, without one, if another attempt replaced it (Flink:
+    PartitionProducerDisposedException).
     """
 
     attempt_id: ExecutionAttemptID
@@ -136,27 +124,12 @@ class PartitionState:
     error: str = ""
 
 
-_Question = tuple[ExecutionAttemptID, ResultPartitionID]
-
-
-@dataclass(slots=True)
-class _Asked:
-    """A question in flight, and the channels that wait for its answer."""
-
-    channels: list[RemoteInputChannel]
-    due_ns: int
-
-
 class ProducerStateChecks:
     """The open questions of one TaskManager.
 
     If the producer has or will have the partition, the channel requests it again, with
     RequestBackoff; likewise if no answer arrives in time. If the producer is over, its consumer is
     canceled, which is no failure of its own. Channels of a consumer that is over are ignored.
-
-    Args:
-        ask: sends a question.
-        cancel: cancels an attempt.
     """
 
     def __init__(
@@ -166,26 +139,25 @@ class ProducerStateChecks:
     ) -> None:
         self._ask = ask
         self._cancel = cancel
-        self._asked: dict[_Question, _Asked] = {}
+        self._asked: dict[
+            tuple[ExecutionAttemptID, ResultPartitionID], tuple[list[RemoteInputChannel], int]
+        ] = {}  # the channels that wait for each answer, and until when
 
     def check(
         self, attempt_id: ExecutionAttemptID, channel: RemoteInputChannel, now_ns: int
     ) -> None:
         """Ask for the state of the producer after it refused a channel its partition."""
         question = attempt_id, channel.partition_id
-        asked = self._asked.get(question)
-        if asked is not None:
-            asked.channels.append(channel)
-            return
-        self._asked[question] = _Asked([channel], now_ns + ANSWER_WAIT_NS)
-        self._ask(RequestPartitionState(*question))
+        if question in self._asked:
+            self._asked[question][0].append(channel)
+        else:
+            self._asked[question] = [channel], now_ns + ANSWER_WAIT_NS
+            self._ask(RequestPartitionState(*question))
 
     def receive(self, answer: PartitionState, *, now_ns: int) -> None:
-        """Handle an answer: each waiting channel requests again, fails, or is canceled with its
-        task.
-        """
-        asked = self._asked.pop((answer.attempt_id, answer.partition_id), None)
-        waiting = [] if asked is None else [each for each in asked.channels if _is_open(each)]
+        """Handle an answer: waiting channels request again, fail, or are canceled with the task."""
+        asked, _ = self._asked.pop((answer.attempt_id, answer.partition_id), ([], 0))
+        waiting = [each for each in asked if each.error is None and not each.is_released]
         if not waiting:
             return
         state = answer.state
@@ -200,14 +172,10 @@ class ProducerStateChecks:
                 channel.fail(PartitionError(f"Partition {answer.partition_id}: {reason}"))
 
     def next_deadline_ns(self) -> int | None:
-        return min((each.due_ns for each in self._asked.values()), default=None)
+        return min((due_ns for _, due_ns in self._asked.values()), default=None)
 
     def handle_deadline(self, *, now_ns: int) -> None:
         """Treat the producer of a timed-out question as running."""
-        for question, asked in list(self._asked.items()):
-            if now_ns >= asked.due_ns:
+        for question, (_, due_ns) in list(self._asked.items()):
+            if now_ns >= due_ns:
                 self.receive(PartitionState(*question, _S.RUNNING), now_ns=now_ns)
-
-
-def _is_open(channel: RemoteInputChannel) -> bool:
-    return channel.error is None and not channel.is_released

@@ -51,9 +51,8 @@ def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelect
 
 
 def find_custom(partitioner: str) -> Partition:
-    """The callable named by `custom:MODULE:FUNCTION`; its exceptions become ConfigErrors.
-
-    Raises: ConfigError if it does not exist.
+    """The callable named by `custom:MODULE:FUNCTION`; its exceptions become ConfigErrors. Raises:
+    ConfigError if it does not exist.
     """
     module_name, colon, function_name = partitioner.removeprefix(CUSTOM_PARTITIONER).partition(":")
     if not (module_name and colon and function_name):
@@ -107,9 +106,8 @@ _string_hash = lru_cache(maxsize=1 << 16)(java_string_hash)
 
 
 def java_hash(key: Any) -> int:
-    """The hash of a key, as a signed 32-bit number.
-
-    Raises: TypeError for a key that cannot be serialised (see ValueSerializer).
+    """The hash of a key, as a signed 32-bit number. Raises: TypeError for a key that cannot be
+    serialised (see ValueSerializer).
     """
     if isinstance(key, np.generic):
         key = key.item()

@@ -206,13 +206,7 @@ class ValueSerializer(TypeSerializer):
     }
     _TAGS: ClassVar[Mapping[type, bytes]] = {tuple: b"t", list: b"l", set: b"e", frozenset: b"f"}
 
-    def write(self, value: Any, out: bytearray) -> None:
-        self._write(value, out, 0)
-
-    def read(self, data: bytes, position: int) -> tuple[Any, int]:
-        return self._read(data, position, 0)
-
-    def _write(self, value: Any, out: bytearray, depth: int) -> None:
+    def write(self, value: Any, out: bytearray, depth: int = 0) -> None:
         if depth > _NESTED_MAX:
             raise ValueError(f"it is nested deeper than {_NESTED_MAX}")
         if isinstance(value, np.generic):
@@ -233,19 +227,19 @@ class ValueSerializer(TypeSerializer):
         elif kind in self._TAGS:
             out += self._TAGS[kind] + LENGTH.pack(len(value))
             for each in value:
-                self._write(each, out, depth + 1)
+                self.write(each, out, depth + 1)
         elif kind is dict:
             out += b"m" + LENGTH.pack(len(value))
             for key, each in value.items():
-                self._write(key, out, depth + 1)
-                self._write(each, out, depth + 1)
+                self.write(key, out, depth + 1)
+                self.write(each, out, depth + 1)
         else:
             raise TypeError(
                 f"values of type {kind.__name__} cannot be sent to another task; use numbers, str,"
                 " bytes, tuples, lists, dicts, or annotate the function with a data class"
             )
 
-    def _read(self, data: bytes, position: int, depth: int) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, depth: int = 0) -> tuple[Any, int]:
         if depth > _NESTED_MAX:
             raise ValueError(f"a value that is nested deeper than {_NESTED_MAX}")
         tag, position = data[position], position + 1
@@ -257,14 +251,14 @@ class ValueSerializer(TypeSerializer):
         if tag in self._COLLECTIONS:
             values = []
             for _ in range(length):
-                value, position = self._read(data, position, depth + 1)
+                value, position = self.read(data, position, depth + 1)
                 values.append(value)
             return self._COLLECTIONS[tag](values), position
         if tag == ord("m"):
             found = {}
             for _ in range(length):
-                key, position = self._read(data, position, depth + 1)
-                found[key], position = self._read(data, position, depth + 1)
+                key, position = self.read(data, position, depth + 1)
+                found[key], position = self.read(data, position, depth + 1)
             return found, position
         raw = data[position : position + length]
         position += length
@@ -293,12 +287,12 @@ _PLAIN: Mapping[Any, TypeSerializer] = {
 }
 
 
-def serializer_of(value_type: Any) -> TypeSerializer:
-    """The serializer of a type in a program; the generic one if the type is not specific enough."""
-    return _serializer_of(value_type, frozenset())
+def serializer_of(value_type: Any, outer: frozenset[Any] = frozenset()) -> TypeSerializer:
+    """The serializer of a type in a program; the generic one if the type is not specific enough.
 
-
-def _serializer_of(value_type: Any, outer: frozenset[Any]) -> TypeSerializer:
+    Args:
+        outer: classes that the type lies within, as those may contain themselves.
+    """
     while isinstance(value_type, NewType):
         value_type = value_type.__supertype__
     try:
@@ -309,12 +303,12 @@ def _serializer_of(value_type: Any, outer: frozenset[Any]) -> TypeSerializer:
     origin, arguments = typing.get_origin(value_type), typing.get_args(value_type)
     if origin is tuple and arguments:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return ListSerializer(_serializer_of(arguments[0], outer), tuple)
-        return TupleSerializer([_serializer_of(each, outer) for each in arguments])
+            return ListSerializer(serializer_of(arguments[0], outer), tuple)
+        return TupleSerializer([serializer_of(each, outer) for each in arguments])
     if origin is list:
-        return ListSerializer(_serializer_of(arguments[0], outer))
+        return ListSerializer(serializer_of(arguments[0], outer))
     if origin is dict:
-        key, value = (_serializer_of(each, outer) for each in arguments)
+        key, value = (serializer_of(each, outer) for each in arguments)
         return MapSerializer(key, value)
     if isinstance(value_type, type) and value_type not in outer:
         return _of_class(value_type, outer | {value_type}) or VALUE
@@ -332,7 +326,7 @@ def _of_class(value_type: type[Any], outer: frozenset[Any]) -> TypeSerializer | 
         hints = typing.get_type_hints(value_type)
     except (NameError, TypeError):
         hints = {}
-    fields = [_serializer_of(hints.get(name, object), outer) for name in names]
+    fields = [serializer_of(hints.get(name, object), outer) for name in names]
 
     def create(values: list[Any]) -> Any:
         return value_type(**dict(zip(names, values, strict=True)))

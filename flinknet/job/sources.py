@@ -71,8 +71,8 @@ class RecordSource(Protocol):
         """Whether the source has ended."""
 
     def take(self, *, now_ns: int) -> tuple[Any, Any] | None:
-        """Some records that are due now, in the form the task's chain takes, and their due
-        instants; None if there are none.
+        """Due records, in the form the task's chain takes, and their due instants; None without
+        any.
         """
 
     def next_ns(self, *, now_ns: int) -> int | None:
@@ -97,12 +97,8 @@ class _Records:
 
 class GeneratedRecords(_Records):
     """Records (key, payload) with random keys. A payload of 8 bytes or more begins with the
-    record's number in its subtask, below the number of the subtask.
-
-    Args:
-        end_ns: records are due before this instant; None for no end.
-        seed: of keys and arrivals.
-        has_arrays: whether records always come in arrays, even a few.
+    record's number in its subtask, below the number of the subtask. They always come in arrays if
+    it `has_arrays`.
     """
 
     def __init__(
@@ -243,11 +239,7 @@ class TextRecords:
 
 
 class RequestedSplits(_Records):
-    """Splits that the master hands out; the next is requested when the chain is free again.
-
-    Args:
-        request: sends a request, which `receive` answers.
-    """
+    """Splits that the master hands out; the next is requested when the chain is free again."""
 
     def __init__(self, request: Callable[[], None]) -> None:
         self._request = request
@@ -285,11 +277,8 @@ def record_source(
     has_arrays: bool = True,
     request_split: Callable[[], None] | None = None,
 ) -> RecordSource:
-    """The record source of a subtask for a program's source.
-
-    Args:
-        has_arrays: whether the next operator needs arrays, even of a few records.
-        request_split: requests a split from the master.
+    """The record source of a subtask for a program's source. With `has_arrays` the next operator
+    needs arrays, even of a few records.
     """
     if isinstance(source, SplitSource):
         if request_split is None:

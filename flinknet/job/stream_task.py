@@ -25,7 +25,7 @@ from enum import Enum
 from typing import Any
 
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
-from flinknet.core.wire.events import OtherEvent
+from flinknet.core.wire.events import EndOfData, OtherEvent
 from flinknet.errors import FlinknetError
 from flinknet.graph.watermarks import TaskEvent
 
@@ -114,9 +114,7 @@ class StreamTask:
 
     @property
     def is_open(self) -> bool:
-        """Whether the operators are open and the recovered channel state has been read; from then
-        on the task runs.
-        """
+        """Whether the operators are open and the recovered channel state has been read."""
         return self._is_open and self.inputs.is_recovered
 
     @property
@@ -185,9 +183,7 @@ class StreamTask:
             self.trigger_checkpoint(command.checkpoint_id, command.timestamp_ms, now_ns=now_ns)
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int, *, now_ns: int) -> None:
-        """Begin a checkpoint; called on every task. A task without gates writes the barriers
-        (Flink: triggerCheckpointAsync).
-        """
+        """Begin a checkpoint; called on every task. One without gates writes the barriers."""
         self._acknowledgements.ask(checkpoint_id)
         if not self.is_source or self.state is TaskState.FINISHED:
             return
@@ -199,14 +195,14 @@ class StreamTask:
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Abort a checkpoint whose barrier may still wait (Flink: notifyCheckpointAborted)."""
-        self._acknowledgements.abort(checkpoint_id)
-        self.outputs.abort_checkpoint(checkpoint_id)
+        self._acknowledgements.forget(checkpoint_id)
+        for checkpoints in self.outputs.checkpoints:
+            checkpoints.abort(checkpoint_id)
 
     def stop(self) -> None:
-        """Generate no more records; those already generated are processed to the end (Flink: stop
-        with drain).
-        """
-        self.inputs.stop()
+        """Generate no more records; process the others to the end (Flink: stop with drain)."""
+        for source in self.sources.values():
+            source.stop()
 
     def rest(self, *, now_ns: int) -> None:
         """Start to count waiting time, because the driver has nothing to step the task for. Call
@@ -226,10 +222,8 @@ class StreamTask:
 
     def cancel(self) -> None:
         """Cancel the task: release its buffers and close its operators. Partitions and gates belong
-        to the driver.
-
-        A running function runs to its end, since nothing can stop it: while the task
-        `is_handed_over`, the driver calls again.
+        to the driver. As nothing can stop a running function, the driver calls again while the task
+        `is_handed_over`.
         """
         if not self._hand_over.cancel():
             return
@@ -241,15 +235,16 @@ class StreamTask:
             self._close(self.chain.cancel, 0)
 
     def step(self, *, now_ns: int) -> int | None:
-        """Do a bounded piece of work.
-
-        Returns: when to step again: now_ns for at once, None to wait until something arrives.
-        Raises: TaskFailedError naming operator and record; the error of a channel that failed.
+        """Do a bounded piece of work. Returns: when to step again: now_ns for at once, None to wait
+        until something arrives. Raises: TaskFailedError naming operator and record; the error of a
+        channel that failed.
         """
         network_input = self.network_input
         if network_input is not None:
             network_input.note_taken(now_ns)
-        self.outputs.flush_due(now_ns)
+        for output in self.outputs.each:
+            if output.flusher.is_due(now_ns=now_ns):
+                output.partition.flush_all()
         if self._hand_over.is_under_way:
             self._take_back(now_ns)
         self._read_mail(now_ns)
@@ -266,7 +261,9 @@ class StreamTask:
         """Handle priority events and barrier timeouts, before anything else and even while an
         output has no buffer (Flink: urgent mails). During a record, they wait until it is done.
         """
-        self.outputs.advance_barriers(now_ns)
+        for checkpoints in self.outputs.checkpoints:
+            if checkpoints.is_pending:
+                checkpoints.advance(now_ns=now_ns)
         if self._triggers and not self._hand_over.is_under_way:
             self._write_barriers(now_ns)
         network_input = self.network_input
@@ -298,8 +295,9 @@ class StreamTask:
         """Write the pending output and then the barriers of checkpoints that begin here."""
         triggers, self._triggers = self._triggers, []
         self._write_outputs()
-        for checkpoint_id, timestamp_ms in triggers:
-            self.outputs.write_barriers(checkpoint_id, timestamp_ms, now_ns=now_ns)
+        for trigger in triggers:
+            for checkpoints in self.outputs.checkpoints:
+                checkpoints.write(checkpoints.barrier_of(*trigger), now_ns=now_ns)
 
     def _take_back(self, now_ns: int) -> None:
         """Continue with the worker's output if it is done. Raises: the error of the work."""
@@ -320,7 +318,10 @@ class StreamTask:
             return self._run(began_ns, now_ns)
         is_awaiting = self.state is TaskState.AWAITING_ACKNOWLEDGEMENT
         if is_awaiting and self.outputs.is_all_acknowledged:
-            self._finish(now_ns)
+            self.outputs.finish()
+            self.state = TaskState.FINISHED
+            if not self._is_closed:
+                self._close(self.chain.close, now_ns)
             if self._hand_over.is_under_way:
                 return self._hand_over.recall_ns
         self.inputs.take_event(now_ns)
@@ -353,7 +354,7 @@ class StreamTask:
             if not self.times.is_busy:
                 self.times.resume(now_ns=now_ns)
         while batches:
-            if not hand_over.has_worker:
+            if hand_over.worker is None:
                 self.chain.process_portion(began_ns)
             else:
                 self._began_ns = began_ns
@@ -370,8 +371,8 @@ class StreamTask:
         return now_ns if inputs.has_ended_data else inputs.next_ns(self._timer_ns, now_ns)
 
     def _process(self) -> None:
-        """Process all records, in the worker. Stops early if they emit too much or take time, or if
-        the task asks for the operators.
+        """Process all records, in the worker, until they emit too much or take time, or are
+        recalled.
         """
         chain, context = self.chain, self._context
         while self._batches:
@@ -400,16 +401,12 @@ class StreamTask:
             if not self._hand_over.begin(self._finish_operators, now_ns):
                 return self._hand_over.recall_ns
             self._write_outputs()
-        if not self.outputs.is_any_waiting:
-            self.outputs.end_data()
+        outputs = self.outputs.each
+        if not any(output.writer.is_waiting for output in outputs):
+            for output in outputs:
+                output.partition.broadcast_event(EndOfData())
             self.state = TaskState.AWAITING_ACKNOWLEDGEMENT
         return now_ns
-
-    def _finish(self, now_ns: int) -> None:
-        self.outputs.finish()
-        self.state = TaskState.FINISHED
-        if not self._is_closed:
-            self._close(self.chain.close, now_ns)
 
     def _close(self, close: Callable[[], None], now_ns: int) -> None:
         """Call the operators for the last time. Raises: the error of that call."""

@@ -33,7 +33,6 @@ class LatencyMeter:
     A base class rather than a protocol, so that compiled code calls it directly.
 
     Attributes:
-        records: all records.
         measured_bytes: bytes of the values of measured records, where known.
         last_measured_ns: when the task was done with the last measured record.
     """
@@ -51,9 +50,7 @@ class LatencyMeter:
         raise NotImplementedError
 
     def settle_soon(self) -> None:
-        """Settle with the next record: for callers that may not `settle` because a worker is
-        adding.
-        """
+        """Settle with the next record, as a worker is adding."""
         self.settle()
 
 
@@ -117,7 +114,6 @@ class TaskOutput:
 
     Attributes:
         edge: index of the edge.
-        partition: the partition it writes.
         channels: the partition's channels, as indices in the job.
         emitted_records: records passed to the writer.
     """
@@ -147,15 +143,13 @@ class TaskOutput:
 
     def prepare(self) -> None:
         """Prepare the collected records for writing, as far as that takes time or functions of the
-        program; does not touch the writer or the network.
-
-        Raises: TaskFailedError if a record cannot be distributed or serialised.
+        program; does not touch the writer or the network. Raises: TaskFailedError if a record
+        cannot be distributed or serialised.
         """
 
     def write(self) -> None:
-        """Pass everything collected to the writer, which queues what finds no buffer.
-
-        Raises: TaskFailedError if a record cannot be distributed or serialised.
+        """Pass everything collected to the writer, which queues what finds no buffer. Raises:
+        TaskFailedError if a record cannot be distributed or serialised.
         """
         raise NotImplementedError
 
@@ -180,7 +174,6 @@ class TaskChain:
         processed_records: records passed to the operators, from gates or sources.
         record_ns: how long each record of the current portion takes; 0 if that varies or is
             unknown. Mail waits for the end of a record.
-        latency_stats: latencies from latency markers; None without markers.
         timer_ns: when to call `fire_timers` next; NEVER_NS without timers.
         is_recalled: whether to stop after the current record, because the task has other work.
     """
@@ -219,12 +212,8 @@ class TaskChain:
         raise NotImplementedError
 
     def process_portion(self, began_ns: int) -> None:
-        """Process the first batch, or a part of it.
-
-        Args:
-            began_ns: when the task starts on it.
-
-        Raises: TaskFailedError.
+        """Process the first batch, on which the task starts at `began_ns`, or a part of it. Raises:
+        TaskFailedError.
         """
         raise NotImplementedError
 
@@ -243,13 +232,12 @@ class TaskChain:
 
 class TaskWorker(Protocol):
     """Runs one piece of work at a time for a task, in parallel with its driver (Flink: the thread
-    of a Task). Meanwhile the task does not touch what the work uses, and the work does not touch
-    the network.
+    of a Task). Meanwhile the task does not touch what the work uses, and the work not the network.
     """
 
     def begin(self, work: Callable[[], None]) -> bool:
-        """Begin a piece of work. Returns: whether it is already over; if not, the driver steps the
-        task when it is.
+        """Begin a piece of work. Returns: whether it is over; if not, the task is stepped when it
+        is.
         """
 
     @property
@@ -272,10 +260,7 @@ is after each record."""
 
 
 class HandOver:
-    """Lends the operators to the worker and takes them back.
-
-    Args:
-        worker: None to do all work at once, in the steps of the task.
+    """Lends the operators to the worker and takes them back; without one all is done at once.
 
     Attributes:
         is_under_way: whether the worker has the operators; the task must not touch them or their
@@ -292,22 +277,16 @@ class HandOver:
     ) -> None:
         self.is_under_way = False
         self.recall_ns: int | None = None
-        self._worker = worker
+        self.worker = worker
         self._chain = chain
         self._context = context
         self._times = times
         if worker is not None:
             context.clock = worker.now_ns
 
-    @property
-    def has_worker(self) -> bool:
-        return self._worker is not None
-
     def begin(self, work: Callable[[], None], now_ns: int) -> bool:
-        """Run work that may call functions of the program. Returns: whether it is done; if not, a
-        later step takes it back.
-        """
-        worker = self._worker
+        """Run work that may call functions of the program. Returns: whether it is done."""
+        worker = self.worker
         if worker is None:
             work()
             return True
@@ -322,10 +301,10 @@ class HandOver:
         return False
 
     def take_back(self, now_ns: int) -> bool:
-        """Take the operators back if the worker is done. Returns: whether it is. Raises: the error
-        of the work.
+        """Take the operators back. Returns: whether the worker is done. Raises: the error of the
+        work.
         """
-        worker = self._worker
+        worker = self.worker
         assert worker is not None
         if not worker.is_over:
             if self.recall_ns is not None and now_ns >= self.recall_ns:
@@ -338,10 +317,8 @@ class HandOver:
         return True
 
     def cancel(self) -> bool:
-        """Cancel the task. Returns: whether the operators are back; a running function runs to its
-        end.
-        """
-        worker = self._worker
+        """Cancel the task. Returns: whether the operators are back; functions run to their end."""
+        worker = self.worker
         if self.is_under_way and worker is not None:
             self._chain.is_recalled = True
             if not worker.is_over:
@@ -352,5 +329,5 @@ class HandOver:
         return True
 
     def release(self) -> None:
-        if self._worker is not None:
-            self._worker.release()
+        if self.worker is not None:
+            self.worker.release()

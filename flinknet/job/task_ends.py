@@ -12,25 +12,21 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.producer import RecordWriter
-from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent, OtherEvent
+from flinknet.core.wire.events import EndOfOutputChannelStateEvent, OtherEvent
 from flinknet.errors import TaskFailedError
 from flinknet.graph.watermarks import TaskEvent
 
 from .barriers import OutputCheckpoints
 from .context import ProcessingContext
-from .network_input import NetworkInput, Polled
+from .network_input import NetworkInput
 from .sources import RecordSource
 from .task_chain import TaskChain, TaskOutput
 from .times import TaskTimes, sooner
 
 
 class TaskInputs:
-    """All inputs of a task.
-
-    Attributes:
-        network_input: reads the gates; None for a task without gates.
-        sources: by operator id.
-        has_unsent_events: whether events are waiting for producers that are not there yet.
+    """All inputs of a task: its gates, if any, and its sources by operator id. Some events may wait
+    for producers that are not there yet.
     """
 
     def __init__(
@@ -56,10 +52,7 @@ class TaskInputs:
     @property
     def is_recovered(self) -> bool:
         """Whether the recovered state of all channels has been read."""
-        for gate in self.gates:  # noqa: SIM110 - in each turn; a generator takes longer
-            if not gate.is_state_consumed:
-                return False
-        return True
+        return all(gate.is_state_consumed for gate in self.gates)
 
     @property
     def can_read(self) -> bool:
@@ -72,10 +65,7 @@ class TaskInputs:
         network_input = self.network_input
         if network_input is not None and not network_input.has_ended_data:
             return False
-        for source in self.sources.values():  # noqa: SIM110 - in each step; a generator takes longer
-            if not source.is_ended:
-                return False
-        return True
+        return all(source.is_ended for source in self.sources.values())
 
     def take(self, chain: TaskChain, now_ns: int) -> bool:
         """Pass a buffer or event, and the records that are due at the sources, to the chain.
@@ -107,7 +97,7 @@ class TaskInputs:
         if network_input is not None and not network_input.gate.is_finished:
             polled = network_input.poll(now_ns)
             if polled is not None:
-                self._take_event(network_input, polled, now_ns)
+                network_input.take_event(*polled, now_ns)
 
     def take_priority_events(self, now_ns: int) -> None:
         """Take all events that have overtaken data."""
@@ -118,12 +108,10 @@ class TaskInputs:
         while gate.has_priority_events:
             polled = gate.poll(now_ns)
             if polled is not None:
-                self._take_event(network_input, polled, now_ns)
+                network_input.take_event(*polled, now_ns)
 
     def next_ns(self, timer_ns: int | None, now_ns: int) -> int | None:
-        """When there is something to take, or `timer_ns` if that is sooner; None to wait until
-        something arrives.
-        """
+        """When there is something to take, or `timer_ns` if that is sooner; None for new input."""
         if self.can_read:
             return now_ns
         for source in self.sources.values():
@@ -134,18 +122,9 @@ class TaskInputs:
         if self.network_input is not None:
             self.network_input.give_back()
 
-    def stop(self) -> None:
-        for source in self.sources.values():
-            source.stop()
-
     def send_task_events(self, events: list[TaskEvent], task: str) -> None:
-        """Send these events and earlier ones to all producers that are there.
-
-        Args:
-            events: emptied by this call.
-            task: task name.
-
-        Raises: TaskFailedError if the task has no producers.
+        """Send these events and earlier ones to all producers that are there. Raises:
+        TaskFailedError if the task has no producers.
         """
         gates = self.gates
         if events and not gates:
@@ -159,10 +138,6 @@ class TaskInputs:
         still = [gate.send_pending_events() for gate in gates]
         self.has_unsent_events = any(still)
 
-    def _take_event(self, network_input: NetworkInput[Any], polled: Polled, now_ns: int) -> None:
-        channel, buffer, sequence_number = polled
-        network_input.take_event(channel, buffer, sequence_number, now_ns)
-
 
 WAITING_BATCHES_MAX = 1024
 """Above this many batches in a waiting writer, timers wait, too."""
@@ -173,12 +148,10 @@ _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 class TaskOutputs:
     """The outputs of a task along all its edges, with their checkpoints.
 
-    Args:
-        checkpoints: of each output.
-
     Attributes:
         each: the outputs, in order.
         waiting_since_ns: when a writer began to wait for buffers; -1 if none waits.
+        checkpoints: of each output.
     """
 
     def __init__(
@@ -190,7 +163,7 @@ class TaskOutputs:
     ) -> None:
         self.each = tuple(outputs)
         self.waiting_since_ns = -1
-        self._checkpoints = tuple(checkpoints)
+        self.checkpoints = tuple(checkpoints)
         self._context = context
         self._record = probe.record
         self._waits_for: TaskOutput | None = None
@@ -212,10 +185,6 @@ class TaskOutputs:
         return None
 
     @property
-    def is_any_waiting(self) -> bool:
-        return any(output.writer.is_waiting for output in self.each)
-
-    @property
     def is_all_acknowledged(self) -> bool:
         return all(output.partition.is_all_acknowledged for output in self.each)
 
@@ -233,19 +202,19 @@ class TaskOutputs:
     @property
     def is_writing_barrier(self) -> bool:
         """Whether a barrier waits or may still time out, so that every step matters."""
-        return any(each.is_pending for each in self._checkpoints)
+        return any(each.is_pending for each in self.checkpoints)
 
     @property
     def barrier_timeout_ns(self) -> int | None:
         """When the next barrier times out; None if there is none."""
-        due = [each.next_deadline_ns() for each in self._checkpoints]
+        due = [each.next_deadline_ns() for each in self.checkpoints]
         return min((each for each in due if each is not None), default=None)
 
     def next_deadline_ns(self, next_ns: int | None) -> int | None:
         """When the flushers or barriers need the next step, or `next_ns` if that is sooner."""
         for output in self.each:
             next_ns = sooner(next_ns, output.flusher.next_deadline_ns())
-        for checkpoints in self._checkpoints:
+        for checkpoints in self.checkpoints:
             if checkpoints.is_pending:
                 next_ns = sooner(next_ns, checkpoints.next_deadline_ns())
         return next_ns
@@ -257,33 +226,10 @@ class TaskOutputs:
                 output.partition.task_events.subscribe(class_name, take)
 
     def end_recovery(self) -> None:
-        """Write the end of recovery: nothing was recovered. Blocking partitions never recover
-        state.
-        """
+        """Write the end of recovery: nothing was recovered. Blocking partitions never recover."""
         for output in self.each:
             if output.partition.partition_type.can_be_pipelined_consumed:
                 output.partition.broadcast_event(EndOfOutputChannelStateEvent())
-
-    def flush_due(self, now_ns: int) -> None:
-        for output in self.each:
-            if output.flusher.is_due(now_ns=now_ns):
-                output.partition.flush_all()
-
-    def write_barriers(self, checkpoint_id: int, timestamp_ms: int, *, now_ns: int) -> None:
-        """Write the barriers of a checkpoint that begins at this task."""
-        for checkpoints in self._checkpoints:
-            barrier = checkpoints.barrier_of(checkpoint_id, timestamp_ms)
-            checkpoints.write(barrier, now_ns=now_ns)
-
-    def advance_barriers(self, now_ns: int) -> None:
-        """Write waiting barriers, unless a record is partly written; time out late ones."""
-        for checkpoints in self._checkpoints:
-            if checkpoints.is_pending:
-                checkpoints.advance(now_ns=now_ns)
-
-    def abort_checkpoint(self, checkpoint_id: int) -> None:
-        for checkpoints in self._checkpoints:
-            checkpoints.abort(checkpoint_id)
 
     def prepare(self) -> None:
         for output in self.each:
@@ -318,10 +264,6 @@ class TaskOutputs:
             self.waiting_since_ns = context.pressed_since_ns = -1
             times.resume(now_ns=now_ns)
         return True
-
-    def end_data(self) -> None:
-        for output in self.each:
-            output.partition.broadcast_event(EndOfData())
 
     def finish(self) -> None:
         for output in self.each:

@@ -36,10 +36,6 @@ from .task_ends import TaskOutputs
 class TaskFrame:
     """Assembles the task of a descriptor around any chain. Call `set_outputs` first, then
     `input_checkpoints`, then `task`.
-
-    Args:
-        name: task name.
-        timestamp_epoch_ns: instant that is timestamp 0 of barriers.
     """
 
     def __init__(
@@ -67,11 +63,7 @@ class TaskFrame:
         )
 
     def set_outputs(self, outputs: Sequence[TaskOutput], partitioners: Sequence[str]) -> None:
-        """Set the outputs of the task.
-
-        Args:
-            partitioners: of each output; determine how barriers are aligned.
-        """
+        """Set the outputs of the task, whose partitioners determine how barriers are aligned."""
         self._outputs = outputs
         self._checkpoints = [
             OutputCheckpoints(

@@ -16,7 +16,15 @@ from .times import Meter
 
 
 def memory_metrics(memory: NetworkBufferPool) -> dict[str, float]:
-    """Metrics of a TaskManager's network memory (Flink: Status.Shuffle.Netty)."""
+    """Metrics of a TaskManager's network memory (Flink: Status.Shuffle.Netty).
+
+    The requested memory is the buffers wanted by all pools, in percent: above 100 not all can reach
+    their maximum. Exclusive buffers belong to no pool and are not counted.
+    """
+    wanted = sum(
+        2 * pool.required_buffers if pool.max_buffers >= UNLIMITED_BUFFERS else pool.max_buffers
+        for pool in memory.pools
+    )
     total, free = memory.total_buffers, memory.available_buffers
     segment_bytes = memory.segment_size_bytes
     return {
@@ -26,21 +34,8 @@ def memory_metrics(memory: NetworkBufferPool) -> dict[str, float]:
         "TotalMemory": total * segment_bytes,
         "AvailableMemory": free * segment_bytes,
         "UsedMemory": (total - free) * segment_bytes,
-        "RequestedMemoryUsage": requested_memory_percent(memory),
+        "RequestedMemoryUsage": 100 * wanted // total if total else 0,
     }
-
-
-def requested_memory_percent(memory: NetworkBufferPool) -> int:
-    """Buffers wanted by all pools, in percent of the memory. Above 100 not all can reach their
-    maximum.
-
-    Mirrors NetworkBufferPool: exclusive buffers belong to no pool and are not counted.
-    """
-    wanted = sum(
-        2 * pool.required_buffers if pool.max_buffers >= UNLIMITED_BUFFERS else pool.max_buffers
-        for pool in memory.pools
-    )
-    return 100 * wanted // memory.total_buffers if memory.total_buffers else 0
 
 
 def output_metrics(partitions: Sequence[ResultPartition]) -> dict[str, float]:
@@ -84,14 +79,14 @@ def input_metrics(gates: Sequence[SingleInputGate]) -> dict[str, float]:
     }
 
 
-def queue_metrics(lengths: Iterable[int]) -> dict[str, float]:
+def queue_metrics(prefix: str, lengths: Iterable[int]) -> dict[str, float]:
     """Metrics of one gate or partition, from queue lengths (Flink: detailed metrics)."""
     found = list(lengths)
     return {
-        "totalQueueLen": sum(found),
-        "minQueueLen": min(found, default=0),
-        "maxQueueLen": max(found, default=0),
-        "avgQueueLen": sum(found) / len(found) if found else 0.0,
+        f"{prefix}totalQueueLen": sum(found),
+        f"{prefix}minQueueLen": min(found, default=0),
+        f"{prefix}maxQueueLen": max(found, default=0),
+        f"{prefix}avgQueueLen": sum(found) / len(found) if found else 0.0,
     }
 
 
@@ -113,7 +108,7 @@ def back_pressure_level(metrics: Mapping[str, float]) -> str:
     return "LOW" if waiting_ms <= HIGHEST_LOW_MS else "HIGH"
 
 
-_LEVELS = ("QueueLength", "QueueSize", "PoolUsage", "BuffersUsage", "QueueLen")
+_LEVELS = ("QueueLength", "QueueSize", "PoolUsage", "BuffersUsage", "QueueLen", "isBackPressured")
 
 
 class TaskMetrics:
@@ -177,10 +172,18 @@ class TaskMetrics:
             watermark_ms = task.chain.current_watermark_ms
             if watermark_ms != MIN_WATERMARK_MS:  # Flink shows -9223372036854775808
                 found["currentInputWatermark"] = watermark_ms
-        if self._debloating:
-            found |= self._debloating_metrics()
+        if self._debloating:  # of several gates, the one that takes longest to consume
+            gates = [each.debloater for each in self._debloating]
+            slowest = max(gates, key=lambda each: each.consume_ns)
+            found["debloatedBufferSize"] = slowest.announced_bytes
+            found["estimatedTimeToConsumeBuffersMs"] = slowest.consume_ns // NS_PER_MS
         if self._is_detailed:
-            found |= self._queue_metrics()
+            for gate in task.gates:
+                lengths = (channel.queued_elements for channel in gate.remote_channels)
+                found |= queue_metrics(f"Input.{gate.index}.", lengths)
+            for number, output in enumerate(task.outputs.each):
+                lengths = (each.queued_elements for each in output.partition.subpartitions)
+                found |= queue_metrics(f"Output.{number}.", lengths)
         self._last = found | task.times.metrics(now_ns=now_ns)
         return self._last
 
@@ -193,7 +196,7 @@ class TaskMetrics:
         """
         before, found = self._last, self.sample(now_ns=now_ns)
         if is_drained:
-            found |= {each: value for each, value in before.items() if _is_level(each)}
+            found |= {each: value for each, value in before.items() if each.endswith(_LEVELS)}
         return found
 
     def _start_meters(self, now_ns: int) -> None:
@@ -230,29 +233,3 @@ class TaskMetrics:
                 for each in output.partition.subpartitions
             )
         return found
-
-    def _debloating_metrics(self) -> Metrics:
-        """Debloating metrics; with several gates, of the gate that takes longest to consume."""
-        slowest = max(self._debloating, key=lambda each: each.consume_ns)
-        return {
-            "debloatedBufferSize": slowest.announced_bytes,
-            "estimatedTimeToConsumeBuffersMs": slowest.consume_ns // NS_PER_MS,
-        }
-
-    def _queue_metrics(self) -> Metrics:
-        found: Metrics = {}
-        for gate in self._task.gates:
-            lengths = (channel.queued_elements for channel in gate.remote_channels)
-            found |= _prefixed(f"Input.{gate.index}.", queue_metrics(lengths))
-        for number, output in enumerate(self._task.outputs.each):
-            lengths = (each.queued_elements for each in output.partition.subpartitions)
-            found |= _prefixed(f"Output.{number}.", queue_metrics(lengths))
-        return found
-
-
-def _is_level(name: str) -> bool:
-    return name == "isBackPressured" or name.endswith(_LEVELS)
-
-
-def _prefixed(prefix: str, metrics: Metrics) -> Metrics:
-    return {prefix + name: value for name, value in metrics.items()}

@@ -91,9 +91,7 @@ class FileOperator(StreamOperator):
 
 
 class LatencyOperator(StreamOperator):
-    """Measures how old records are when the task is done with them, from the instant they were due
-    at their source.
-    """
+    """Measures how old records are, from when they were due, when the task is done with them."""
 
     takes_batches = True
 
@@ -149,12 +147,7 @@ def as_text(value: Any) -> str:
 
 
 class DelayedOperator(StreamOperator):
-    """An operator that takes a fixed time per record.
-
-    Attributes:
-        delay_ns: time per record.
-        operator: the delayed operator.
-    """
+    """An operator that takes a fixed time per record."""
 
     def __init__(self, operator: StreamOperator, delay_ns: int, context: ProcessingContext) -> None:
         self.operator = operator
@@ -191,11 +184,7 @@ class DelayedOperator(StreamOperator):
 
 
 class TaskOperators:
-    """Creates the operators of one task.
-
-    Attributes:
-        names: operator names, by the operator's id().
-    """
+    """Creates the operators of one task, with their names by the operator's id()."""
 
     def __init__(
         self,
@@ -231,8 +220,8 @@ class TaskOperators:
         return any(getattr(each, "batched", False) for each in plain(list(operators.values())))
 
     def batched(self, operators: Mapping[str, StreamOperator]) -> frozenset[str]:
-        """Ids of operators that take batches, as do all operators chained after them. Sources
-        produce batches.
+        """Ids of operators that take batches, as do all chained after them. Sources produce
+        batches.
         """
         return frozenset(each for each in operators if self._is_batched(each, operators, True))
 

@@ -90,9 +90,6 @@ class TaskTimes:
     Soft back pressure: the output is not available, so no new record is begun. Hard: a record in
     progress found no buffer, overdraft included. At most one of the three is in progress;
     otherwise the task is busy, even while it waits for its turn on the event loop.
-
-    Args:
-        start_ns: when the task starts.
     """
 
     def __init__(self, *, start_ns: int) -> None:
@@ -135,8 +132,8 @@ class TaskTimes:
             self._next_update_ns += UPDATE_INTERVAL_NS
 
     def start_window(self, *, now_ns: int) -> None:
-        """Begin the measured part: times per second cover its part so far until it is as long as
-        Flink's window.
+        """Begin the measured part, which times per second cover until it is as long as Flink's
+        window.
         """
         self._window_from_ns = now_ns
         self._before_window = {id(gauge): gauge.accumulated_until(now_ns) for gauge in self._gauges}
@@ -175,12 +172,7 @@ class TaskTimes:
 
 
 class Meter:
-    """Growth of a counter per second (Flink: MeterView), over the last minute, or since creation if
-    that is less.
-
-    Args:
-        count: current value of the counter.
-    """
+    """Growth of a counter per second (Flink: MeterView), over the last minute or since creation."""
 
     def __init__(self, count: int, *, now_ns: int) -> None:
         self._marks: deque[tuple[int, int]] = deque([(now_ns, count)], maxlen=WINDOW_INTERVALS + 1)

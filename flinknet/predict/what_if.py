@@ -130,7 +130,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
         backlog_buffers=probe.summary(),
         memory_bytes=edge.memory_bytes,
         credits=probe.credits,
-        checkpoints=None if cluster.checkpoints is None else cluster.checkpoints.summary(),
+        checkpoints=None if (own := cluster.checkpoints) is None else own.coordinator.summary(),
     )
 
 

@@ -17,20 +17,16 @@ VARIABLE = "FLINKNET_CLOCK"
 UNCHANGED = "0,0"
 
 
-def _error_of(text: str) -> tuple[int, int]:
-    """The offset in ns and the drift in thousandths of a ppm. Raises: SystemExit for other text."""
-    try:
-        offset, _, drift = text.partition(",")
-        return int(offset), round(float(drift or 0) * 1000)
-    except ValueError:
-        raise SystemExit(f"{VARIABLE}={text}: write an offset in ns and a drift in ppm") from None
-
-
 class _HostClock:
     """A clock with an error and a correction. Its readings never decrease."""
 
     def __init__(self, text: str) -> None:
-        self._error_ns, self._error_ppb = _error_of(text)
+        offset, _, drift = text.partition(",")
+        try:
+            self._error_ns, self._error_ppb = int(offset), round(float(drift or 0) * 1000)
+        except ValueError:
+            problem = f"{VARIABLE}={text}: write an offset in ns and a drift in ppm"
+            raise SystemExit(problem) from None
         self._at_ns = self._offset_ns = self._last_ns = 0
         self._drift = 0.0
 

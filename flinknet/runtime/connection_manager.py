@@ -9,9 +9,10 @@ do ("Flink Netty Server (PORT) …").
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flinknet.config import NetworkConfig
@@ -26,9 +27,10 @@ from flinknet.errors import (
 )
 from flinknet.results import Strangers
 
+from .clock import monotonic_ns
 from .event_loop import EventLoop
-from .protocol import ConnectionID, DataProtocol, PartitionRequestClientFactory
-from .sockets import listed_ports, listen
+from .protocol import ConnectionID, DataProtocol
+from .sockets import connect, connect_error, listed_ports, listen
 from .transport import TcpTransport
 from .visitors import VisitedPort
 
@@ -47,10 +49,8 @@ class AcceptedConnection:
     connection: ProducerConnection
 
     def loss_error(self, reader_names: Mapping[int, str]) -> TransportError:
-        """The error for a consumer that disconnected while its channels were open.
-
-        Args:
-            reader_names: name of the reader of each channel, as far as known.
+        """The error for a consumer that disconnected while its channels, whose readers have these
+        names as far as known, were open.
         """
         loss, channels = self.connection.loss, self.connection.lost_channels
         assert loss is not None
@@ -62,24 +62,47 @@ class AcceptedConnection:
         return type(loss)(f"{text}. {failed_channels(channels)}", peer, channels)
 
 
-class DataServer:
-    """Listens, and adds accepted connections to the event loop (Flink: NettyServer).
+def _strangeness(transport: TcpTransport, connection: ProducerConnection) -> Strangers:
+    if connection.is_of_run:
+        return Strangers(requests=connection.strange_requests)
+    return Strangers(1, connection.strange_requests, transport.received_bytes)
 
-    Attributes:
-        accepted: open connections, and closed ones that had opened channels.
+
+class ConnectionManager:
+    """All connections of one TaskManager, started in Flink's order: client, then server. Closed
+    connections stay among the `accepted` ones if they had opened channels.
     """
 
     def __init__(self, network: NetworkConfig, loop: EventLoop, protocol: DataProtocol) -> None:
         self._network = network
         self._loop = loop
-        self._protocol = protocol
+        self._is_started = self._is_shut_down = False
+        self.protocol = protocol
+        self.clients: list[ConsumerConnection] = []
+        self._client_of: dict[ConnectionID, ConsumerConnection] = {}
+        self._connecting: list[ConnectingChannel] = []
+        self._number_of: dict[object, tuple[int, int]] = {}
+        self._opened: Counter[int] = Counter()
         self.port: VisitedPort[ProducerConnection] | None = None
         self.accepted: list[AcceptedConnection] = []
         self._closed: list[AcceptedConnection] = []
         self._gone = Strangers()
 
     def start(self) -> int:
-        """Listen. Returns: the port. Raises: as `sockets.listen`."""
+        """Prepare to connect, then listen. No connection is opened yet. Returns: the port to
+        advertise: the server's, unless `taskmanager.data.port` names another one next to
+        `taskmanager.data.bind-port` (for a forwarder in between). Raises: ConfigError for unusable
+        TLS settings; as `sockets.listen`; LocalProtocolError when it has been started or shut down
+        before (Flink: "already been initialized").
+        """
+        if self._is_started or self._is_shut_down:
+            what = "shut down" if self._is_shut_down else "initialized"
+            raise LocalProtocolError(f"the network client has already been {what}")
+        self._is_started = True
+        if self._network.is_tls:
+            from .tls import create_tls
+
+            self.protocol.tls = create_tls(self._network)
         sock = listen(self._network)
         port: int = sock.getsockname()[1]
         self.port = VisitedPort(
@@ -89,10 +112,54 @@ class DataServer:
             is_known=lambda connection: connection.is_of_run,
             is_waiting=lambda connection: bool(connection.waiting_requests),
         )
-        return port
+        with suppress(OSError):  # the system may not allow it
+            _THREAD_NAME.write_text(f"flinknet:{port}")
+        return advertised_port(self._network, port)
+
+    def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
+        """Return the client of a connection with a new reference, which a closed channel drops
+        (Flink: PartitionRequestClientFactory). Raises: LocalProtocolError after `close`.
+        """
+        if self._is_shut_down:
+            raise LocalProtocolError("the network client has already been shut down")
+        index = connection_id.index % self._network.max_tcp_connections
+        connection_id = replace(connection_id, index=index)
+        client = self._client_of.get(connection_id)
+        if client is None or not client.is_usable:
+            client = self.protocol.client_connection(str(connection_id))
+            client.is_reusable = self._network.reuse_connections
+            self._client_of[connection_id] = client
+            self.clients.append(client)
+            peer = connection_id.task_manager
+            self._number_of[client] = peer, self._opened[peer]
+            self._opened[peer] += 1
+            connecting = ConnectingChannel(
+                client, connection_id.address, self._network, self._loop, self._end_connecting
+            )
+            self._connecting.append(connecting)
+            connecting.begin()
+        client.references += 1
+        return client
+
+    def number_of(self, client: object) -> tuple[int, int]:
+        """The TaskManager that a client is connected to, and the number of earlier connections to
+        it.
+        """
+        return self._number_of[client]
+
+    def next_deadline_ns(self) -> int | None:
+        """When the first connection attempt times out, None for never."""
+        return min((each.deadline_ns for each in self._connecting), default=None)
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        for each in list(self._connecting):
+            if now_ns >= each.deadline_ns:
+                each.handle_timeout()
 
     def forget_closed(self) -> None:
         """Forget closed connections, whatever channels they had."""
+        self.clients = [each for each in self.clients if each.is_usable]
+        self._number_of = {each: self._number_of[each] for each in self.clients}
         for accepted in self._closed:
             self.accepted.remove(accepted)
         self._closed.clear()
@@ -107,12 +174,31 @@ class DataServer:
         visitors = [] if self.port is None else self.port.visitors()
         return sum((_strangeness(*each) for each in visitors), self._gone)
 
-    def close(self) -> None:
+    def close_port(self) -> None:
+        """Stop listening."""
         if self.port is not None:
             self.port.close()
 
+    def close(self) -> None:
+        """Stop connecting and listening; open connections stay open."""
+        self._is_shut_down = True
+        for each in self._connecting:
+            each.close()
+        self._connecting.clear()
+        self.close_port()
+
+    def _end_connecting(
+        self, connecting: ConnectingChannel, result: socket.socket | TransportError
+    ) -> None:
+        self._connecting.remove(connecting)
+        client = connecting.client
+        if isinstance(result, TransportError):
+            client.fail_to_connect(result, now_ns=monotonic_ns())
+        else:
+            self._loop.add_transport(result, self.protocol.outermost(client, is_server=False))
+
     def _add(self, sock: socket.socket, peer: str) -> tuple[TcpTransport, ProducerConnection]:
-        connection = self._protocol.server_connection()
+        connection = self.protocol.server_connection()
         accepted = AcceptedConnection(peer, connection)
         self.accepted.append(accepted)
 
@@ -123,73 +209,12 @@ class DataServer:
             else:
                 self.accepted.remove(accepted)
 
-        transport = self._loop.add_transport(
-            sock, self._protocol.outermost(connection, is_server=True), closed
-        )
-        return transport, connection
-
-
-def _strangeness(transport: TcpTransport, connection: ProducerConnection) -> Strangers:
-    if connection.is_of_run:
-        return Strangers(requests=connection.strange_requests)
-    return Strangers(1, connection.strange_requests, transport.received_bytes)
-
-
-class ConnectionManager:
-    """The five parts, started in Flink's order: client, then server."""
-
-    def __init__(self, network: NetworkConfig, loop: EventLoop, protocol: DataProtocol) -> None:
-        self._network = network
-        self._is_started = self._is_shut_down = False
-        self.protocol = protocol
-        self.client_factory = PartitionRequestClientFactory(network, loop, protocol)
-        self.server = DataServer(network, loop, protocol)
-
-    def start(self) -> int:
-        """Prepare to connect, then listen. No connection is opened yet.
-
-        Returns: the port to advertise: the server's, unless `taskmanager.data.port` names another
-            one next to `taskmanager.data.bind-port` (for a forwarder in between).
-
-        Raises: ConfigError for unusable TLS settings; as `sockets.listen`; LocalProtocolError when
-            it has been started or shut down before (Flink: "already been initialized").
-        """
-        if self._is_started or self._is_shut_down:
-            what = "shut down" if self._is_shut_down else "initialized"
-            raise LocalProtocolError(f"the network client has already been {what}")
-        self._is_started = True
-        if self._network.is_tls:
-            from .tls import create_tls
-
-            self.protocol.tls = create_tls(self._network)
-        port = self.server.start()
-        name_thread(f"flinknet:{port}")
-        return advertised_port(self._network, port)
-
-    def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
-        """Return a client with one more reference (see PartitionRequestClientFactory).
-
-        Raises: LocalProtocolError after `close`.
-        """
-        if self._is_shut_down:
-            raise LocalProtocolError("the network client has already been shut down")
-        return self.client_factory.create_client(connection_id)
-
-    def forget_closed(self) -> None:
-        self.client_factory.forget_closed()
-        self.server.forget_closed()
-
-    def close(self) -> None:
-        """Stop connecting and listening; open connections stay open."""
-        self._is_shut_down = True
-        self.client_factory.close()
-        self.server.close()
+        wrapped = self.protocol.outermost(connection, is_server=True)
+        return self._loop.add_transport(sock, wrapped, closed), connection
 
 
 class LocalConnectionManager(ConnectionManager):
-    """The connections of a cluster of one TaskManager: every channel is local, there is no port
-    (Flink: LocalConnectionManager).
-    """
+    """All connections of a cluster of one TaskManager: every channel is local, there is no port."""
 
     def start(self) -> int:
         return LOCAL_ONLY_PORT
@@ -216,12 +241,70 @@ def advertised_port(network: NetworkConfig, bound_port: int) -> int:
     return bound_port
 
 
-def name_thread(name: str) -> None:
-    """Name the calling thread, where the system allows it; `ps` and `top` show the name.
-
-    Flink: "Flink Netty Server (PORTS) Thread N" and "Flink Netty Client (PORTS) Thread N". Here one
-    event loop is both groups and has one name, with the port that was bound. Linux keeps 15
-    characters.
+class ConnectingChannel:
+    """A connection being opened: the first attempt, and immediate retries if the peer refuses
+    (`taskmanager.network.retries`), but not after a fault on this side. Calls `end` once, with the
+    socket or the error.
     """
-    with suppress(OSError):
-        _THREAD_NAME.write_text(name)
+
+    def __init__(
+        self,
+        client: ConsumerConnection,
+        address: tuple[str, int],
+        network: NetworkConfig,
+        loop: EventLoop,
+        end: Callable[[ConnectingChannel, socket.socket | TransportError], None],
+    ) -> None:
+        self.client = client
+        self._address = address
+        self._network = network
+        self._loop = loop
+        self._end = end
+        self._attempts = 0
+        self._sock: socket.socket | None = None
+        self.deadline_ns = 0
+
+    def begin(self) -> None:
+        """Start an attempt."""
+        self._attempts += 1
+        self.deadline_ns = monotonic_ns() + self._network.connect_timeout_ns
+        try:
+            self._sock = connect(self._address, self._network)
+        except TransportError as error:
+            self._handle_failure(error)
+        else:
+            self._loop.add_writer(self._sock, self._handle_writable)
+
+    def handle_timeout(self) -> None:
+        """Fail the attempt: the peer has not answered in time."""
+        seconds = self._network.connect_timeout_ns / 1e9
+        self._give_up_socket().close()
+        self._handle_failure(RemoteTransportError(f"no answer within {seconds:g} s"))
+
+    def close(self) -> None:
+        if self._sock is not None:
+            self._give_up_socket().close()
+
+    def _handle_writable(self) -> None:
+        sock = self._give_up_socket()
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            sock.close()
+            self._handle_failure(connect_error(code))
+        else:
+            self._end(self, sock)
+
+    def _handle_failure(self, error: TransportError) -> None:
+        if isinstance(error, RemoteTransportError) and (
+            self._attempts <= self._network.connect_retries
+        ):
+            self.begin()
+            return
+        tries = f" in {self._attempts} attempts" if self._attempts > 1 else ""
+        self._end(self, type(error)(f"could not be made{tries}: {error}"))
+
+    def _give_up_socket(self) -> socket.socket:
+        sock, self._sock = self._sock, None
+        assert sock is not None
+        self._loop.remove(sock)
+        return sock

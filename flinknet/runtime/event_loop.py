@@ -6,6 +6,7 @@ threads of its tasks wake it, and use nothing else of it.
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import socket
 import threading
@@ -18,7 +19,7 @@ from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.job.times import TaskTimes
 
 from .clock import monotonic_ns
-from .sockets import create_selector, sleep_until_ready
+from .sockets import create_selector
 from .transport import TcpTransport
 
 SPIN_NS = 200_000
@@ -56,22 +57,21 @@ class Task(Protocol):
 
 class EventLoop:
     """Runs tasks, sends, waits and receives in turns. `waited_ns` is the time spent waiting,
-    `slept_ns` the part of it spent asleep.
-
-    Attributes:
-        working_threads: number of tasks' threads at work; meanwhile the loop does not poll, which
-            would take the interpreter from them.
+    `slept_ns`
+    the part of it spent asleep. While threads of tasks are working (`working_threads`), it does not
+    poll, which would take the interpreter from them.
 
     Args:
         may_spin: there is a core for each process, so polling takes nothing from the others.
-        transport: nio, epoll or auto (see `selector.create_selector`).
+        transport: nio, epoll or auto (see `sockets.create_selector`).
 
     Raises: ConfigError for a transport that is unknown or unavailable.
     """
 
     def __init__(self, *, may_spin: bool, transport: str = "auto") -> None:
         self._selector = create_selector(transport)
-        self._transports: list[TcpTransport] = []
+        self._is_exact = isinstance(self._selector, selectors.SelectSelector)
+        self.transports: list[TcpTransport] = []
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self.tasks: Sequence[Task] = ()
         self.has_local_channels = False
@@ -84,10 +84,6 @@ class EventLoop:
         self.working_threads = 0
         self._wake_pipe: tuple[int, int] | None = None
         self._waking = threading.Lock()  # so that the pipe is not closed under a thread that writes
-
-    @property
-    def transports(self) -> Sequence[TcpTransport]:
-        return self._transports
 
     def add_reader(self, sock: socket.socket | int, callback: Callable[[], None]) -> None:
         """Call back when a descriptor other than a transport's is readable."""
@@ -112,7 +108,7 @@ class EventLoop:
             sock, connection, self.receive_buffer, self._watch, self._forget, closed
         )
         self._watch(transport)
-        self._transports.append(transport)
+        self.transports.append(transport)
         return transport
 
     def make_wakeable(self) -> None:
@@ -157,7 +153,7 @@ class EventLoop:
             self._take(self._wait(self._serve(wake_ns)))
         if self._has_closed:
             self._has_closed = False
-            self._transports = [each for each in self._transports if not each.is_closed]
+            self.transports = [each for each in self.transports if not each.is_closed]
 
     def _call(self, wake_ns: int | None) -> int | None:
         """Make the calls that are due. Returns: when to wake up."""
@@ -174,7 +170,7 @@ class EventLoop:
     def _serve(self, wake_ns: int | None) -> int | None:
         """Handle the deadlines of connections, and send their data. Returns: when to wake up."""
         has_sent = False
-        for transport in self._transports:
+        for transport in self.transports:
             deadline_ns = transport.connection.next_deadline_ns()
             if deadline_ns is not None:
                 if deadline_ns <= monotonic_ns():
@@ -201,7 +197,7 @@ class EventLoop:
                 return True
             if (is_blocked or has_local_channels) and task.is_ready:
                 return True
-        transports = self._transports
+        transports = self.transports
         return len(transports) > 1 and any(each.is_ready for each in transports)
 
     def _take(self, ready: Sequence[tuple[selectors.SelectorKey, int]]) -> None:
@@ -223,12 +219,12 @@ class EventLoop:
 
     def pump(self) -> None:
         """Send queued bytes, as far as sockets accept them now."""
-        for transport in list(self._transports):
+        for transport in list(self.transports):
             transport.pump()
 
     def close(self) -> None:
         self._calls.clear()
-        for transport in self._transports:
+        for transport in self.transports:
             transport.close()
         self._selector.close()
         with self._waking:
@@ -249,9 +245,7 @@ class EventLoop:
         return next_ns
 
     def _wait(self, wake_ns: int | None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for sockets with microsecond precision: an epoll wait alone rounds up to a
-        millisecond.
-        """
+        """Wait for sockets with microsecond precision; an epoll wait rounds up to a millisecond."""
         ready = self._selector.select(0)
         begun_ns = monotonic_ns()
         timeout_ns = IDLE_WAIT_NS if wake_ns is None else min(wake_ns - begun_ns, IDLE_WAIT_NS)
@@ -265,7 +259,11 @@ class EventLoop:
                 now_ns = monotonic_ns()
         timeout_ns -= now_ns - begun_ns
         if not ready and timeout_ns > 0:
-            ready = sleep_until_ready(self._selector, timeout_ns / 1e9)
+            if self._is_exact:
+                ready = self._selector.select(timeout_ns / 1e9)
+            else:
+                select.select([self._selector.fileno()], [], [], timeout_ns / 1e9)  # type: ignore[attr-defined]
+                ready = self._selector.select(0)
             asleep_ns, now_ns = now_ns, monotonic_ns()
             self.slept_ns += now_ns - asleep_ns
         waited_ns = now_ns - begun_ns

@@ -7,12 +7,12 @@ Bytes that the receiver's kernel has, and has not acknowledged yet, count in bot
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 from itertools import chain
 
-from flinknet.core.buffers import LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.connection import RECEIVE_BYTES, Connection
+from flinknet.core.connection import RECEIVE_BYTES
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
 from flinknet.core.producer import ProducerConnection, ResultPartition
 from flinknet.core.wire.layout import BUFFER_RESPONSE_HEADER_BYTES
@@ -24,8 +24,8 @@ from .transport import TcpTransport
 
 
 def subpartition_bytes(partitions: Iterable[ResultPartition]) -> int:
-    """Bytes written and not yet passed to a connection. A buffer shared by several subpartitions
-    counts in each.
+    """Bytes written and not yet passed to a connection; a shared buffer counts in each
+    subpartition.
     """
     return sum(each.queued_bytes for partition in partitions for each in partition.subpartitions)
 
@@ -33,11 +33,8 @@ def subpartition_bytes(partitions: Iterable[ResultPartition]) -> int:
 def subpartition_bytes_max(
     partitions: Iterable[ResultPartition], total_buffers: int, *, is_shared: bool
 ) -> int:
-    """Capacity of these partitions' pools, overdraft included.
-
-    Args:
-        total_buffers: of the TaskManager; the limit of an unlimited pool.
-        is_shared: whether all subpartitions of a partition share their buffers (broadcast).
+    """Capacity of these partitions' pools, overdraft included. An unlimited pool has the buffers of
+    the TaskManager; broadcast subpartitions share theirs.
     """
     most = 0
     for partition in partitions:
@@ -50,18 +47,17 @@ def subpartition_bytes_max(
 
 def input_channel_bytes(gates: Iterable[SingleInputGate]) -> int:
     """Bytes that have arrived over connections and that no task has taken."""
-    return sum(map(_received_bytes, _remote_channels(gates)))
+    return sum(_received_bytes(each) for gate in gates for each in gate.remote_channels)
 
 
 def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
     """Capacity of the exclusive buffers and pools of these gates."""
-    pools: dict[int, LocalBufferPool] = {}
-    most = 0
-    for channel in _remote_channels(gates):
-        pool = channel.buffers.pool
-        pools[id(pool)] = pool
-        most += channel.initial_credit * pool.segment_size_bytes
-    return most + sum(each.max_buffers * each.segment_size_bytes for each in pools.values())
+    channels = [each for gate in gates for each in gate.remote_channels]
+    pools = {id(each.buffers.pool): each.buffers.pool for each in channels}
+    floating = sum(each.max_buffers * each.segment_size_bytes for each in pools.values())
+    return floating + sum(
+        each.initial_credit * each.buffers.pool.segment_size_bytes for each in channels
+    )
 
 
 def netty_inbound_bytes(connections: Iterable[ConsumerConnection]) -> int:
@@ -72,24 +68,13 @@ def netty_inbound_bytes(connections: Iterable[ConsumerConnection]) -> int:
 def netty_inbound_bytes_max(
     connections: Iterable[ConsumerConnection], *, receive_bytes: int, segment_size_bytes: int
 ) -> int:
-    """The most that one read and one partly received message leave staged.
-
-    Args:
-        receive_bytes: the most the driver passes on at once.
-    """
+    """The most that one read and one partly received message leave staged."""
     without_credit = sum(not each.is_credit_based for each in connections)
     return without_credit * (receive_bytes + segment_size_bytes)
 
 
 def _received_bytes(channel: RemoteInputChannel) -> int:
     return sum(buffer.size_bytes for buffer, _ in channel.received if buffer.data_type in IS_BUFFER)
-
-
-def _remote_channels(gates: Iterable[SingleInputGate]) -> Iterator[RemoteInputChannel]:
-    for gate in gates:
-        for channel in gate.channels:
-            if isinstance(channel, RemoteInputChannel):
-                yield channel
 
 
 SAMPLES_MAX = 600
@@ -103,12 +88,7 @@ _PACKET_BYTES = 64 * 1024
 
 
 class FillMeter:
-    """Reads the fill levels of one TaskManager on request; no counting in between.
-
-    Args:
-        total_buffers: number of buffers of the TaskManager's network memory.
-        is_broadcast: whether the subpartitions of a partition share their buffers.
-    """
+    """Reads the fill levels of one TaskManager on request; no counting in between."""
 
     def __init__(self, *, total_buffers: int, segment_size_bytes: int, is_broadcast: bool) -> None:
         self._partitions: list[ResultPartition] = []
@@ -126,11 +106,7 @@ class FillMeter:
         gates: Sequence[SingleInputGate],
         channels: Sequence[Sequence[int]],
     ) -> None:
-        """Add the partitions and gates of a task.
-
-        Args:
-            channels: of each partition those of its subpartitions.
-        """
+        """Add the partitions, with the channels of their subpartitions, and gates of a task."""
         self._partitions += partitions
         self._gates += gates
         self._channels += channels
@@ -146,9 +122,6 @@ class FillMeter:
     ) -> FillSample:
         """Return the current fill levels on this side. A source whose buffers have come back does
         not wait: it goes on in its next step.
-
-        Args:
-            transports: the current transports of the event loop.
         """
         is_writing = not any(each.is_blocked and not each.is_ready for each in sources)
         levels = FillLevels(
@@ -158,7 +131,7 @@ class FillMeter:
         bounds = FillLevels()
         is_reading = is_writable = True
         for transport in transports:
-            connection = _innermost(transport.connection)
+            connection = getattr(transport.connection, "inner", transport.connection)  # of TLS
             if isinstance(connection, ProducerConnection):
                 is_writable = is_writable and connection.water_marks.is_writable
                 levels += FillLevels(
@@ -185,7 +158,7 @@ class FillMeter:
                         segment_size_bytes=self._segment_size_bytes,
                     ),
                 )
-        self._note_bounds(bounds)
+        self._sockets_max = FillLevels(*map(max, astuple(self._sockets_max), astuple(bounds)))
         return FillSample(
             now_ns, levels, is_reading, is_writable, is_writing, self._levels_by_channel()
         )
@@ -203,19 +176,10 @@ class FillMeter:
             for partition, own in zip(self._partitions, self._channels, strict=True)
             for subpartition, channel in zip(partition.subpartitions, own, strict=True)
         }
-        received = {x.index: _received_bytes(x) for x in _remote_channels(self._gates)}
+        received = {x.index: _received_bytes(x) for g in self._gates for x in g.remote_channels}
         return tuple(
             ChannelLevels(channel, written.get(channel, 0), received.get(channel, 0))
             for channel in sorted({*written, *received})
-        )
-
-    def _note_bounds(self, bounds: FillLevels) -> None:
-        seen = self._sockets_max
-        self._sockets_max = FillLevels(
-            netty_outbound_bytes=max(seen.netty_outbound_bytes, bounds.netty_outbound_bytes),
-            socket_send_bytes=max(seen.socket_send_bytes, bounds.socket_send_bytes),
-            socket_receive_bytes=max(seen.socket_receive_bytes, bounds.socket_receive_bytes),
-            netty_inbound_bytes=max(seen.netty_inbound_bytes, bounds.netty_inbound_bytes),
         )
 
 
@@ -255,9 +219,7 @@ class FillTimeline:
 
 
 def _joined(halves: Iterable[Sequence[ChannelLevels]]) -> tuple[ChannelLevels, ...]:
-    """The channels of all TaskManagers; empty for a single one, which has all that there is, and
-    for many.
-    """
+    """The channels of all TaskManagers; none for a single one, which has all, and for many."""
     joined: dict[int, ChannelLevels] = {}
     for each in chain.from_iterable(halves):
         before = joined.get(each.channel, ChannelLevels(each.channel))
@@ -269,12 +231,6 @@ def _joined(halves: Iterable[Sequence[ChannelLevels]]) -> tuple[ChannelLevels, .
     if not 1 < len(joined) <= CHANNELS_MAX:
         return ()
     return tuple(joined[channel] for channel in sorted(joined))
-
-
-def _innermost(connection: Connection) -> Connection:
-    """The core's connection, inside TLS if there is any."""
-    inner: Connection | None = getattr(connection, "inner", None)
-    return connection if inner is None else inner
 
 
 def _size(sock: socket.socket, option: int) -> int:

@@ -39,9 +39,7 @@ OPTIMISED = "profile-guided optimisation"
 
 
 def build_of_interpreter() -> str | None:
-    """DEBUG or OPTIMISED; None if unknown: some distributions optimise without recording it in the
-    configuration.
-    """
+    """DEBUG or OPTIMISED; None if unknown, as some distributions do not record the latter."""
     if sysconfig.get_config_var("Py_DEBUG"):
         return DEBUG
     flags = (
@@ -99,9 +97,7 @@ def versions_of(host: Mapping[str, Any]) -> dict[str, str]:
 
 
 def differences_from(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Differences between two `environment`s that change the cost of a record, as far as both have
-    the facts.
-    """
+    """Known differences between two `environment`s that change the cost of a record."""
     return [
         f"{name} {recorded[name]} there, {here[name]} here"
         for name in ("core", "python", "cpu", "cores")
@@ -121,9 +117,9 @@ def _cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        return platform.processor()
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor()
+        lines = []
+    models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())
 
 
 def available_cores() -> int:
@@ -234,12 +230,11 @@ def check_clock() -> Check:
 
 
 def check_cores() -> Check:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found = f"{cores} usable"
-    if cores is None or cores < _CORES_MIN:
+    cores = available_cores()
+    if cores < _CORES_MIN:
         advice = f"two TaskManagers share a core: use {_CORES_MIN} or more for true latencies"
-        return Check("cores", WARNING, found, advice)
-    return Check("cores", OK, found)
+        return Check("cores", WARNING, f"{cores} usable", advice)
+    return Check("cores", OK, f"{cores} usable")
 
 
 def check_memory() -> Check:

@@ -8,7 +8,7 @@ import errno
 import json
 import socket
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +20,8 @@ from flinknet.whole_files import close_file, whole_file
 
 
 class MetricsLog:
-    """Appends a line for each task of a sample, and one for the memory of its TaskManager.
-
-    Never raises: if the file cannot be written, it is given up, and `error` says why.
+    """Appends a line for each task of a sample, and one for the memory of its TaskManager. Never
+    raises: if the file cannot be written, it is given up, and `error` says why.
 
     Args:
         keep_ns: how much of the past `drop_old` keeps; None: all of it.
@@ -62,8 +61,8 @@ class MetricsLog:
             self.error = f"{self._path}: cannot be written ({error.strerror})"
 
     def keep_around(self, at_ns: int) -> None:
-        """Protect the lines around an instant from `drop_old`: `keep_ns` before it, and half of
-        that after it.
+        """Protect the lines from `keep_ns` before an instant to half of that after it from
+        `drop_old`.
         """
         if self._keep_ns is None:
             return
@@ -110,16 +109,12 @@ _WAITING_MAX = 128
 """Connections accepted in one call of `poll`, and waiting in the kernel."""
 
 _PATIENCE = 50
-"""Calls of `poll` before a connection without a request, or that takes no byte of the response, is
-closed.
-"""
+"""Calls of `poll` before a connection that sends no request or takes no response is closed."""
 
 
 @dataclass(slots=True)
 class _Client:
-    """A connection: the request so far, what is left of the response, and the calls of `poll` since
-    it was accepted or last took bytes.
-    """
+    """A connection: its request, the rest of the response, and calls of `poll` since progress."""
 
     request: bytes = b""
     unsent: memoryview | None = None
@@ -128,9 +123,7 @@ class _Client:
 
 class MetricsEndpoint:
     """A listening socket to be polled several times a second from an existing loop: it never waits,
-    and needs no thread.
-
-    Raises: LocalTransportError if it cannot listen on the address.
+    and needs no thread. Raises: LocalTransportError if it cannot listen on the address.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -161,7 +154,12 @@ class MetricsEndpoint:
         """Answer waiting requests, and go on with long responses."""
         for sock in list(self._clients):
             self._serve(sock)
-        for sock in self._accepted():
+        for _ in range(_WAITING_MAX):
+            try:
+                sock, _ = self._sock.accept()
+            except OSError:
+                return
+            sock.setblocking(False)
             self._clients[sock] = _Client()
             self._serve(sock)
             if len(self._clients) > _CONNECTIONS_MAX:
@@ -171,15 +169,6 @@ class MetricsEndpoint:
         for sock in list(self._clients):
             self._close(sock)
         self._sock.close()
-
-    def _accepted(self) -> Iterator[socket.socket]:
-        for _ in range(_WAITING_MAX):
-            try:
-                sock, _ = self._sock.accept()
-            except OSError:
-                return
-            sock.setblocking(False)
-            yield sock
 
     def _serve(self, sock: socket.socket) -> None:
         """Receive the request, then send what the socket takes of the response."""

@@ -40,10 +40,8 @@ class ProcessorReading:
     Attributes:
         cores: cores that this process may use.
         steal_s: time that the host took from each core; empty if the system does not report it.
-        threads: use of each thread, by its id; empty if the kernel does not report it
-            (CONFIG_SCHED_INFO).
-        launcher: pid of this process.
-        task_managers: pids of the processes that it started.
+        threads: by id; empty if the kernel does not report them (CONFIG_SCHED_INFO).
+        launcher, task_managers: pids of this process and of those that it started.
     """
 
     at_ns: int
@@ -55,14 +53,12 @@ class ProcessorReading:
 
 
 class OtherProcesses:
-    """Reads the CPU use once when created and once for `taken`.
+    """Reads the CPU use once when created and once for `taken`. TaskManagers are pinned to their
+    own
+    cores if there are enough (see `host.stay_on_core`).
 
     Reading a hundred threads takes about 5 ms, so it must not fall into the measured part. Threads
     that end before the second reading are missed. The host's share is counted in steps of 10 ms.
-
-    Args:
-        task_managers: number of TaskManagers, each pinned to its own core (see
-            `host.stay_on_core`) if there are enough.
     """
 
     def __init__(
@@ -184,10 +180,8 @@ class Standstill:
         self.queued_ns: int | None = None
 
     def look(self, *, within_ns: int) -> None:
-        """Note whether the process stood still since the last look.
-
-        Args:
-            within_ns: time after which this look was due.
+        """Note whether the process stood still since the last look; this one was due after
+        `within_ns`.
         """
         before, now = self._last, self._read()
         self._last = now

@@ -61,23 +61,17 @@ class PinnedCertificates:
             _: Any, direction: str, version: int, content: int, kind: int, data: bytes
         ) -> None:
             if kind == _CERTIFICATE and content == 22 and direction == "read":
-                self._learn(context, _first_certificate(data, version))
+                certificate = _first_certificate(data, version)
+                if self.check(certificate) and self.shown not in self._known:
+                    self._known.add(self.shown)
+                    context.load_verify_locations(cadata=certificate)
 
         context._msg_callback = on_message  # type: ignore[attr-defined]
 
     def check(self, certificate: bytes | None) -> bool:
         """Whether the certificate that a peer has shown, and has the key of, is pinned."""
-        self.shown = _fingerprint(certificate or b"")
+        self.shown = hashlib.sha1(certificate or b"", usedforsecurity=False).hexdigest()
         return self.is_shown_listed
-
-    def _learn(self, context: ssl.SSLContext, certificate: bytes) -> None:
-        if self.check(certificate) and self.shown not in self._known:
-            self._known.add(self.shown)
-            context.load_verify_locations(cadata=certificate)
-
-
-def _fingerprint(certificate: bytes) -> str:
-    return hashlib.sha1(certificate, usedforsecurity=False).hexdigest()
 
 
 def _first_certificate(message: bytes, version: int) -> bytes:

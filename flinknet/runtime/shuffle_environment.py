@@ -38,9 +38,8 @@ PIECES_MAX = 1024
 
 
 class SpillFile:
-    """Implements `core.producer.BoundedData` (Flink: FileChannelBoundedData).
-
-    The file is created with the first byte and removed at the release.
+    """Implements `core.producer.BoundedData` (Flink: FileChannelBoundedData); created with the
+    first byte.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,9 +49,8 @@ class SpillFile:
         self._unwritten_bytes = 0
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Append; the memory may be reused after the call.
-
-        Raises: LocalTransportError if the file cannot be created or written.
+        """Append; the memory may be reused after the call. Raises: LocalTransportError if the file
+        cannot be created or written.
         """
         self._unwritten_bytes += sum(map(len, pieces))
         if self._unwritten_bytes < WRITE_BUFFER_BYTES:
@@ -65,11 +63,8 @@ class SpillFile:
         self._write_through()
 
     def read(self, offset: int, into: Sequence[memoryview]) -> int:
-        """Fill pieces of memory, one after the other, with the content from an offset on.
-
-        Returns: number of bytes read; fewer than there is room only at the end of the content.
-
-        Raises: LocalTransportError.
+        """Fill pieces of memory in turn with the content from an offset on. Returns: number of
+        bytes read; fewer than there is room only at the end. Raises: LocalTransportError.
         """
         start, left = offset, deque(into)
         try:
@@ -203,9 +198,6 @@ class ShuffleEnvironment:
         may_spin: see EventLoop.
         protocol: creates the protocol of the data port, with the arguments of DataProtocol.
         counting: wraps the writer of events, to count them on their way (MessageCounts).
-
-    Attributes:
-        traces: the channels of each job.
     """
 
     def __init__(
@@ -236,21 +228,16 @@ class ShuffleEnvironment:
         self.connections = manager(network, self.loop, data_protocol)
 
     def start(self) -> int:
-        """Start the connections. Returns: the port to advertise; see ConnectionManager.
-
-        Raises: LocalProtocolError if that was done before, or after `close`.
+        """Start the connections. Returns: the port to advertise; see ConnectionManager. Raises:
+        LocalProtocolError if that was done before, or after `close`.
         """
         if self._is_closed:
             raise LocalProtocolError("the shuffle environment has already been shut down")
         return self.connections.start()
 
     def open_trace(self, directory: Path | None) -> JobTrace:
-        """Begin to record the events of a job.
-
-        Args:
-            directory: directory of the trace; None: events are only counted.
-
-        Raises: TraceError if the trace cannot be created.
+        """Begin to record the events of a job; without a directory they are only counted. Raises:
+        TraceError if the trace cannot be created.
         """
         writer: EventWriter | None = None
         if directory is not None:
@@ -265,9 +252,7 @@ class ShuffleEnvironment:
 
     def flush_trace(self, *, now_ns: int) -> int:
         """Write recorded events every second, so that a crash loses little more than that; one step
-        at a time, to be called at the returned instants.
-
-        Returns: when to call again.
+        at a time, to be called at the returned instants. Returns: when to call again.
         """
         if now_ns < self._next_flush_ns:
             return self._next_flush_ns

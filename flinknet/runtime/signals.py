@@ -95,9 +95,7 @@ def terminations_unwind() -> Iterator[None]:
 
 def raise_dropped_termination() -> None:
     """Raise again if a signal of `terminations_unwind` has come and its exception was dropped on
-    its way up. Call this between two steps of anything long.
-
-    Raises: Terminated.
+    its way up. Call this between two steps of anything long. Raises: Terminated.
     """
     if _termination:
         number, raised = _termination[0]

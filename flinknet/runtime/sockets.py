@@ -1,6 +1,6 @@
 """Sockets of the data port with Flink's options: listening, accepted, and connecting ones;
-Listener: a listening socket that pauses while the process can open no more sockets; the selectors
-that wait for them.
+Listener: a listening socket that pauses while the process can open no more sockets; the loop's
+selectors.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import select
 import selectors
 import socket
 import sys
@@ -34,11 +33,9 @@ _GONE = {
 
 def listen(network: NetworkConfig) -> socket.socket:
     """Listen on the first free port of `taskmanager.data.bind-port` (else `taskmanager.data.port`):
-    a number, a range "50100-50200", or a list of both; 0 for any.
-
-    Raises: ConfigError for text that is not a port; FlinknetError if there is no loopback address;
-        LocalTransportError naming the range if no port
-        is free, and at once for any other fault.
+    a number, a range "50100-50200", or a list of both; 0 for any. Raises: ConfigError for text that
+    is not a port; FlinknetError if there is no loopback address; LocalTransportError naming the
+    range if no port is free, and at once for any other fault.
     """
     host, ports = bound_host(network.bind_host), network.bind_port or network.data_port
     key = "taskmanager.data.bind-port" if network.bind_port else "taskmanager.data.port"
@@ -82,10 +79,9 @@ def accept(server: socket.socket) -> tuple[socket.socket, str]:
 
 
 def connect(address: tuple[str, int], network: NetworkConfig) -> socket.socket:
-    """Return a non-blocking socket that is connecting, with Flink's client options.
-
-    Raises: TransportError if it fails at once; ConfigError for keep-alive settings that the system
-        does not accept.
+    """Return a non-blocking socket that is connecting, with Flink's client options. Raises:
+    TransportError if it fails at once; ConfigError for keep-alive settings that the system does not
+    accept.
     """
     sock = _open(address[0])
     try:
@@ -130,9 +126,8 @@ def _open(host: str) -> socket.socket:
 
 
 def _set_keep_alive(sock: socket.socket, network: NetworkConfig) -> None:
-    """Turn on keep-alive; its three numbers are the system's unless configured.
-
-    Raises: ConfigError for a number that the system does not accept.
+    """Turn on keep-alive; its three numbers are the system's unless configured. Raises: ConfigError
+    for a number that the system does not accept.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, option, value in (
@@ -170,9 +165,8 @@ def listed_ports(ports: str, key: str) -> list[int]:
             found.extend(range(first, last + 1))
     except ValueError:
         raise ConfigError(
-            f"{key} {ports!r} is not a port; give a number, a range such as"
-            " 50100-50200, or a list of"
-            " both"
+            f"{key} {ports!r} is not a port; give a number, a range such as 50100-50200, or a list"
+            " of both"
         ) from None
     return found
 
@@ -194,14 +188,13 @@ _Accepted = TypeVar("_Accepted")
 
 
 class Listener:
-    """A listening socket and its watch.
+    """A listening socket, which it owns, and its watch.
 
     Without a free file descriptor a selector would report a waiting connection again and again. So
     the socket is not watched from then on until `wake`; new connections wait in the kernel's
     backlog.
 
     Args:
-        sock: non-blocking listening socket, owned by the listener from now on.
         watch: makes the driver call `accept` when a connection waits. Called at once.
         unwatch: ends the watch.
 
@@ -223,9 +216,7 @@ class Listener:
         return self.refusal is not None
 
     def accept(self, take: Callable[[socket.socket], _Accepted]) -> _Accepted | None:
-        """Return the result of `take` on the socket; None if no connection waits, or none can be
-        accepted now.
-        """
+        """Return the result of `take` on the socket; None if no connection can be accepted now."""
         try:
             return take(self.sock)
         except (BlockingIOError, ConnectionError):  # it may have disconnected meanwhile
@@ -276,15 +267,3 @@ def create_selector(transport: str) -> selectors.BaseSelector:
     if name == NIO or not has_epoll:
         return selectors.SelectSelector()
     return selectors.EpollSelector()
-
-
-def sleep_until_ready(
-    selector: selectors.BaseSelector, timeout_s: float
-) -> list[tuple[selectors.SelectorKey, int]]:
-    """Wait for registered sockets with microsecond precision: an epoll wait alone rounds up to a
-    millisecond.
-    """
-    if isinstance(selector, selectors.SelectSelector):
-        return selector.select(timeout_s)
-    select.select([selector.fileno()], [], [], timeout_s)  # type: ignore[attr-defined]
-    return selector.select(0)

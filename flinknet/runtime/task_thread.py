@@ -30,11 +30,7 @@ Python's 5 ms, and 0.45 with this; next to one that sleeps 0.9 and more."""
 
 
 class TaskThread:
-    """Implements TaskWorker; only the loop calls its methods.
-
-    Args:
-        name: name of the task.
-    """
+    """Implements TaskWorker; only the loop calls its methods."""
 
     def __init__(self, loop: EventLoop, name: str) -> None:
         self._loop = loop
@@ -44,7 +40,7 @@ class TaskThread:
             threading.Lock()
         )  # released by the thread at the end of work, acquired by the loop
         self._done.acquire()
-        self._is_over = True
+        self.is_over = True
         self._wakes_loop = False
         self._error: BaseException | None = None
         self._impatience = 0
@@ -54,7 +50,7 @@ class TaskThread:
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def begin(self, work: Callable[[], None]) -> bool:
-        self._is_over = self._wakes_loop = False
+        self.is_over = self._wakes_loop = False
         self._work.put(work)
         if self._impatience:
             self._impatience -= 1
@@ -64,13 +60,9 @@ class TaskThread:
             self._impatience = RETRY_AFTER
         self._wakes_loop = True
         self._loop.working_threads += 1
-        if self._is_over:  # the thread may have ended before it saw `_wakes_loop`
+        if self.is_over:  # the thread may have ended before it saw `_wakes_loop`
             self._loop.wake()
         return False
-
-    @property
-    def is_over(self) -> bool:
-        return self._is_over
 
     def end(self) -> None:
         if self._wakes_loop:
@@ -97,7 +89,7 @@ class TaskThread:
                 self._error = TaskFailedError(f"{self._name}: a function raised {error!r}")
                 self._error.__cause__ = error
             del work
-            self._is_over = True
+            self.is_over = True
             self._done.release()
             if self._wakes_loop:
                 self._loop.wake()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,15 +60,9 @@ _CIPHERS = {
 _CIPHERS_1_3 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 """The ciphers of TLS 1.3, which OpenSSL always offers with it."""
 
-_REQUIRED: Mapping[str, Callable[[NetworkConfig], str | None]] = {
-    "security.ssl.internal.keystore": lambda network: network.ssl_keystore,
-    "security.ssl.internal.truststore": lambda network: network.ssl_truststore,
-}
-_REQUIRED_PASSWORDS: Mapping[str, Callable[[NetworkConfig], str | None]] = {
-    "security.ssl.internal.keystore-password": lambda network: network.ssl_keystore_password,
-    "security.ssl.internal.key-password": lambda network: network.ssl_key_password,
-    "security.ssl.internal.truststore-password": lambda network: network.ssl_truststore_password,
-}
+_REQUIRED = ("keystore", "truststore")
+_PASSWORDS = ("keystore-password", "key-password", "truststore-password")
+"""Ends of the keys security.ssl.internal.… that TLS needs, and of those that PKCS #12 adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +86,8 @@ class Tls:
 
 
 def create_tls(network: NetworkConfig) -> Tls:
-    """Create TLS from the settings.
-
-    Raises: ConfigError naming a key that is missing or has an unusable value.
+    """Create TLS from the settings. Raises: ConfigError naming a key that is missing or has an
+    unusable value.
     """
     _check_required(network)
     if network.ssl_provider.upper() not in _PROVIDERS:
@@ -115,9 +108,7 @@ def create_tls(network: NetworkConfig) -> Tls:
 
 def openssl_ciphers(names: str) -> str:
     """OpenSSL's cipher list for a comma-separated list of Java's names; empty if all are of TLS
-    1.3.
-
-    Raises: ConfigError for an unknown name.
+    1.3. Raises: ConfigError for an unknown name.
     """
     found = []
     for name in (each.strip() for each in names.split(",")):
@@ -133,9 +124,8 @@ def openssl_ciphers(names: str) -> str:
 
 def fingerprints_of(text: str) -> frozenset[str]:
     """SHA-1 fingerprints of a comma-separated list, with or without colons (Netty:
-    FingerprintTrustManagerFactory); empty for an empty text.
-
-    Raises: ConfigError for text that is not a fingerprint.
+    FingerprintTrustManagerFactory); empty for an empty text. Raises: ConfigError for text that is
+    not a fingerprint.
     """
     found = set()
     for part in filter(None, (each.strip() for each in text.split(","))):
@@ -150,8 +140,7 @@ def fingerprints_of(text: str) -> frozenset[str]:
 
 
 class TlsConnection:
-    """A Connection around a Connection, with the same five methods: encrypted bytes outside, plain
-    bytes inside.
+    """A Connection around a Connection: encrypted bytes outside, plain bytes inside.
 
     The handshake uses the same bytes; the inner connection is asked for data only when it is over.
     The driver needs no knowledge of TLS, and without TLS there is no cost. Encrypting copies, so
@@ -196,10 +185,8 @@ class TlsConnection:
         return self.is_established and self.error is None and self.inner.is_ready
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Decrypt data and pass it on.
-
-        Raises: RemoteProtocolError if the handshake fails or the stream is not TLS; an alert is
-            queued for sending.
+        """Decrypt data and pass it on. Raises: RemoteProtocolError if the handshake fails or the
+        stream is not TLS; an alert is queued for sending.
         """
         self._incoming.write(data)
         if not self.is_established:
@@ -324,16 +311,17 @@ def reason_of(error: ssl.SSLError) -> str:
 
 
 def _check_required(network: NetworkConfig) -> None:
-    wanted = dict(_REQUIRED)
-    if PKCS12 in (network.ssl_keystore_type.lower(), network.ssl_truststore_type.lower()):
-        wanted |= _REQUIRED_PASSWORDS
-    missing = [key for key, read in wanted.items() if not read(network)]
-    if missing:
-        raise ConfigError(
-            f"{missing[0]} is missing: TLS on the data port (security.ssl.internal.enabled) needs a"
-            " certificate of its own and a trust store; `flinknet certificates --out DIR` makes a"
-            " set for experiments"
-        )
+    has_passwords = PKCS12 in (
+        network.ssl_keystore_type.lower(),
+        network.ssl_truststore_type.lower(),
+    )
+    for key in _REQUIRED + (_PASSWORDS if has_passwords else ()):
+        if not getattr(network, f"ssl_{key.replace('-', '_')}"):
+            raise ConfigError(
+                f"security.ssl.internal.{key} is missing: TLS on the data port"
+                " (security.ssl.internal.enabled) needs a certificate of its own and a trust store;"
+                " `flinknet certificates --out DIR` makes a set for experiments"
+            )
 
 
 def _context(
@@ -350,7 +338,13 @@ def _context(
     context.options |= ssl.OP_NO_TICKET
     _set_protocols(context, network)
     if pinned is None:
-        _load_trusted(context, network, trusted)
+        try:  # Python accepts ASCII only; other characters occur in comments between certificates
+            context.load_verify_locations(cadata=trusted.encode("ascii", "replace").decode("ascii"))
+        except ssl.SSLError as error:
+            raise ConfigError(
+                f"security.ssl.internal.truststore: {network.ssl_truststore}: OpenSSL does not take"
+                f" it ({reason_of(error)})"
+            ) from None
     else:
         pinned.use(context, is_server=purpose == ssl.PROTOCOL_TLS_SERVER)
     _load_key(context, network, key)
@@ -394,21 +388,9 @@ def _read_stores(network: NetworkConfig) -> tuple[bytes, str]:
         raise ConfigError(f"security.ssl.internal.{name}: {error}") from None
 
 
-def _load_trusted(context: ssl.SSLContext, network: NetworkConfig, trusted: str) -> None:
-    # Python accepts ASCII only; other characters occur in comments between certificates.
-    ascii_only = trusted.encode("ascii", "replace").decode("ascii")
-    try:
-        context.load_verify_locations(cadata=ascii_only)
-    except ssl.SSLError as error:
-        raise ConfigError(
-            f"security.ssl.internal.truststore: {network.ssl_truststore}: OpenSSL does not take it"
-            f" ({reason_of(error)})"
-        ) from None
-
-
 def _load_key(context: ssl.SSLContext, network: NetworkConfig, key: bytes) -> None:
-    """Load the key. OpenSSL reads keys only from files: a private one, removed at once, with the
-    key encrypted.
+    """Load the key, which OpenSSL reads only from a file: a private one, encrypted, removed at
+    once.
     """
     descriptor, path = tempfile.mkstemp(suffix=".pem", dir=temporary_base())
     try:

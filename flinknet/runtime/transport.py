@@ -29,7 +29,6 @@ class TcpTransport:
         closed: called when the transport is closed and the connection has been informed.
 
     Attributes:
-        sent_bytes, received_bytes: totals of the socket so far.
         unsent_bytes: bytes that the connection has passed on and the socket has not accepted
             (Netty's outbound buffer).
     """
@@ -58,30 +57,19 @@ class TcpTransport:
         self._unsent: list[bytes | memoryview] = []
         self._room_until_bytes = 0
         self._asked_at_bytes = -1
-        self._is_waiting = False
-        self._is_reading = True
-
-    @property
-    def wants_to_read(self) -> bool:
-        """Whether to read from the socket: not while the connection wants no data."""
-        return self._is_reading
+        self.wants_to_write = False
+        self.wants_to_read = True
 
     @property
     def is_ready(self) -> bool:
-        """Whether the connection would be heard if it were asked again: it is ready, and nothing
-        waits for the socket.
-        """
+        """Whether the connection is ready and nothing waits for the socket."""
         return not self.is_closed and not self.unsent_bytes and self.connection.is_ready
-
-    @property
-    def wants_to_write(self) -> bool:
-        return self._is_waiting
 
     def follow_wants_data(self) -> None:
         """Stop or resume reading, as the connection wants; call this when that may have changed."""
         wants_data = self.connection.wants_data
-        if wants_data != self._is_reading and not self.is_closed:
-            self._is_reading = wants_data
+        if wants_data != self.wants_to_read and not self.is_closed:
+            self.wants_to_read = wants_data
             self._watch(self)
 
     def handle_readable(self) -> None:
@@ -119,9 +107,7 @@ class TcpTransport:
         self.pump()
 
     def pump(self) -> None:
-        """Send the connection's data until it has none or the socket accepts no more; the rest
-        waits here.
-        """
+        """Send the connection's data until it has none or the socket accepts no more."""
         connection = self.connection
         while not self.is_closed:
             out = connection.data_to_send(
@@ -140,7 +126,7 @@ class TcpTransport:
                 if connection.is_closing:
                     self.close()
                 return
-            if self._is_waiting:
+            if self.wants_to_write:
                 return
             self._send()
 
@@ -192,6 +178,6 @@ class TcpTransport:
             count -= len(piece)
 
     def _set_waiting(self, is_waiting: bool) -> None:
-        if is_waiting != self._is_waiting:
-            self._is_waiting = is_waiting
+        if is_waiting != self.wants_to_write:
+            self.wants_to_write = is_waiting
             self._watch(self)

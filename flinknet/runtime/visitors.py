@@ -48,8 +48,7 @@ class VisitedPort(Generic[_Connection]):
     Args:
         sock: non-blocking listening socket, owned by the port from now on.
         add: adds an accepted socket, with its address, to the event loop.
-        is_known: whether a connection has shown that it belongs here; from then on it is no
-            visitor.
+        is_known: whether a connection has shown that it belongs here, and is no visitor any more.
         is_waiting: whether requests of a visitor wait, so that it may be silent.
         has_renewal: whether bytes of a visitor renew its time.
     """

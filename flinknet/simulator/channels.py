@@ -1,5 +1,5 @@
-"""SimulatedHosts: the TaskManagers that jobs run on. Channels: the partitions and gates of a
-cluster, which exist before its tasks; Wiring: the connections between its TaskManagers.
+"""SimulatedHosts: the TaskManagers that jobs run on. Channels: the partitions, gates and
+connections of a cluster.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from flinknet.job.gates import (
     create_gates,
     create_partitions,
     create_producer_connection,
-    request_backoff_of,
 )
 
 from .faults import NO_FAULTS, Faults
@@ -51,8 +50,6 @@ class SimulatedHosts:
 
     Args:
         segments: number of segments of each TaskManager's network memory.
-        network: settings of all jobs.
-        start_ns: virtual time at the beginning.
         faults: clocks and lost wake-ups.
         create_data: makes the storage of blocking partitions.
         wrap: puts a layer, such as TLS, around a connection; the flag is set for servers.
@@ -85,21 +82,20 @@ class SimulatedHosts:
         self.partitions[index] = ResultPartitionManager()
 
     def _start(self, index: int) -> SimulatedTaskManager:
-        faults = self._faults
-        started = SimulatedTaskManager(
-            f"tm-{index}",
-            self.scheduler,
-            NetworkBufferPool(self._segments[index], self._segment_size_bytes),
-        )
-        started.clock = faults.clock_of(index)
-        started.lost_wakeups = faults.wakeups_of(index)
+        memory = NetworkBufferPool(self._segments[index], self._segment_size_bytes)
+        started = SimulatedTaskManager(f"tm-{index}", self.scheduler, memory)
+        started.clock = self._faults.clock_of(index)
+        started.lost_wakeups = self._faults.wakeups_of(index)
         return started
 
 
-class Wiring:
-    """Opens a connection when its first channel needs it.
+class Channels:
+    """The partitions and gates of a cluster, which exist before its tasks, and the connections
+    between its TaskManagers, each opened when its first channel needs it.
 
     Attributes:
+        partition_of: partitions by edge and writing subtask.
+        gate_of: gates by edge and reading subtask.
         links: links by TaskManager of the producer, TaskManager of the consumer, and number of the
             connection between the two.
         settings: properties of all links towards consumers.
@@ -124,12 +120,16 @@ class Wiring:
         self.settings = self._settings_back = replace(link, latency_ns=latency_ns)
         if costs.back_ns is not None:
             self._settings_back = replace(link, latency_ns=int(costs.back_ns))
+        self.partition_of: dict[tuple[int, int], ResultPartition] = {}
+        self.gate_of: dict[tuple[int, int], SingleInputGate] = {}
         self.links: dict[tuple[int, int, int], SimulatedLink] = {}
         self.producer_connections: list[ProducerConnection] = []
         self.consumer_connections: list[ConsumerConnection] = []
         self._connections: dict[tuple[int, int, int], ConsumerConnection] = {}
         self._job = job
+        self._network = job.network
         self._hosts = hosts
+        self._task_managers = tuple(hosts.task_managers)
         self._probes = probes
         self._faults = faults
         self._fail = fail
@@ -140,79 +140,6 @@ class Wiring:
             for gate in subtask.inputs
             for channel in gate.channels
         }
-
-    def connection_of(self, downstream: int, channel: InputChannelDescriptor) -> ConsumerConnection:
-        """The connection for a channel to a TaskManager; opened if needed."""
-        key = channel.producer_task_manager, downstream, channel.connection_index
-        if key not in self._connections:
-            self._connections[key] = self._connect(*key)
-        return self._connections[key]
-
-    def _connect(self, upstream: int, downstream: int, index: int) -> ConsumerConnection:
-        network, flow_control = self._job.network, self._job.flow_control
-        producer = create_producer_connection(
-            flow_control,
-            self._hosts.partitions[upstream],
-            self._probes[upstream],
-            self._channel_of,
-            partition_request_timeout_ns=network.partition_request_timeout_ns,
-            segment_size_bytes=network.segment_size_bytes,
-        )
-        high_bytes = self.settings.high_water_bytes
-        if high_bytes:
-            producer.water_marks.set(-(-high_bytes // 2), high_bytes)
-        consumer = create_consumer_connection(
-            flow_control, f"tm-{upstream}", self._probes[downstream]
-        )
-        consumer.requests.policy = request_backoff_of(network)
-        self.producer_connections.append(producer)
-        self.consumer_connections.append(consumer)
-        wrap = self._hosts.wrap
-        ends = (
-            self._create_end(wrap(producer, True), upstream, side=0),
-            self._create_end(wrap(consumer, False), downstream, side=1),
-        )
-        ends[0].join(ends[1])
-        self.links[upstream, downstream, index] = SimulatedLink(*ends)
-        return consumer
-
-    def _create_end(self, connection: Connection, index: int, *, side: int) -> LinkEnd:
-        task_manager = self._hosts.task_managers[index]
-        faults = self._faults.link_faults(len(self.links), side, origin_ns=self._job.start_ns)
-        settings = self._settings_back if side else self.settings
-        costs = SendCosts() if side else self._send_costs
-        end = LinkEnd(connection, settings, costs, task_manager.wake, faults)
-        end.clock = task_manager.clock
-        end.fail = self._fail
-        end.seed = self._job.seed
-        task_manager.ends.append(end)
-        return end
-
-
-class Channels:
-    """Makes partitions and gates, and lets gates request their partitions.
-
-    Attributes:
-        partition_of: partitions by edge and writing subtask.
-        gate_of: gates by edge and reading subtask.
-    """
-
-    def __init__(
-        self,
-        hosts: SimulatedHosts,
-        network: NetworkConfig,
-        faults: Faults,
-        probes: Sequence[Probe],
-        wiring: Wiring,
-    ) -> None:
-        self.partition_of: dict[tuple[int, int], ResultPartition] = {}
-        self.gate_of: dict[tuple[int, int], SingleInputGate] = {}
-        self._hosts = hosts
-        self._task_managers = tuple(hosts.task_managers)
-        self._network = network
-        self._first_number = faults.first_sequence_number
-        self._probes = probes
-        self._wiring = wiring
 
     def create_partitions(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
         """Create and register the partitions of subtasks, with their pools."""
@@ -229,7 +156,7 @@ class Channels:
                 self.partition_of[output.edge, each.subtask] = partition
                 for queue in partition.subpartitions:
                     if isinstance(queue, PipelinedSubpartition):
-                        queue.begin_with(self._first_number)
+                        queue.begin_with(self._faults.first_sequence_number)
         self._wake()
 
     def create_gates(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
@@ -241,14 +168,14 @@ class Channels:
                 self._network,
                 self._task_managers[place].memory,
                 partitions=self._hosts.partitions[place],
-                connect=partial(self._wiring.connection_of, place),
+                connect=partial(self._connection_of, place),
                 probe=self._probes[place],
             )
             for described, gate in zip(each.inputs, gates, strict=True):
                 self.gate_of[described.edge, each.subtask] = gate
                 if not described.partition_type.is_blocking_or_blocking_persistent:
                     for channel in gate.remote_channels:
-                        channel.expected_sequence_number = self._first_number
+                        channel.expected_sequence_number = self._faults.first_sequence_number
         self._wake()
 
     def request(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
@@ -277,3 +204,49 @@ class Channels:
     def _wake(self) -> None:
         for task_manager in self._task_managers:
             task_manager.wake(self._hosts.scheduler.now_ns)
+
+    def _connection_of(
+        self, downstream: int, channel: InputChannelDescriptor
+    ) -> ConsumerConnection:
+        """The connection for a channel to a TaskManager; opened if needed."""
+        upstream = channel.producer_task_manager
+        key = upstream, downstream, channel.connection_index
+        if key in self._connections:
+            return self._connections[key]
+        network, flow_control = self._network, self._job.flow_control
+        producer = create_producer_connection(
+            network,
+            flow_control,
+            self._hosts.partitions[upstream],
+            self._probes[upstream],
+            self._channel_of,
+        )
+        high_bytes = self.settings.high_water_bytes
+        if high_bytes:
+            producer.water_marks.set(-(-high_bytes // 2), high_bytes)
+        consumer = create_consumer_connection(
+            network, flow_control, f"tm-{upstream}", self._probes[downstream]
+        )
+        self.producer_connections.append(producer)
+        self.consumer_connections.append(consumer)
+        wrap = self._hosts.wrap
+        ends = (
+            self._create_end(wrap(producer, True), upstream, side=0),
+            self._create_end(wrap(consumer, False), downstream, side=1),
+        )
+        ends[0].join(ends[1])
+        self.links[key] = SimulatedLink(*ends)
+        self._connections[key] = consumer
+        return consumer
+
+    def _create_end(self, connection: Connection, index: int, *, side: int) -> LinkEnd:
+        task_manager = self._hosts.task_managers[index]
+        faults = self._faults.link_faults(len(self.links), side, origin_ns=self._job.start_ns)
+        settings = self._settings_back if side else self.settings
+        costs = SendCosts() if side else self._send_costs
+        end = LinkEnd(connection, settings, costs, task_manager.wake, faults)
+        end.clock = task_manager.clock
+        end.fail = self._fail
+        end.seed = self._job.seed
+        task_manager.ends.append(end)
+        return end

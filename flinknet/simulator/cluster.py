@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from flinknet.config import Scenario
@@ -13,20 +12,22 @@ from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import ResultPartition
 from flinknet.core.producer.partition_type import ReleaseBy
 from flinknet.errors import FlinknetError, SimulationError, StalledError
-from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.barriers import ignore
+from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor
 from flinknet.job.load.load_tasks import run_input_of
-from flinknet.job.load.plan import LoadPlan, listed_load_plan, load_plan_of
+from flinknet.job.load.plan import LoadPlan, listed_load_plan
 from flinknet.job.stream_task import StreamTask
 
-from .channels import Channels, SimulatedHosts, Wiring
+from .channels import Channels, SimulatedHosts
+from .checkpoints import SimulatedCheckpoints
 from .cost_model import TYPICAL_COSTS, CostModel, Preemptions
-from .deployed_tasks import DeployedTasks, SimulatedCheckpoints
 from .faults import NO_FAULTS, Faults
 from .link import LinkSettings
 from .simulated_job import OPENING_NS, SimulatedJob, SimulatedLoad
-from .source_plan import SourcePlan, plan_sources
+from .source_plan import SourcePlan
 from .stages import Stages
-from .task_manager import START_NS, SimulatedTaskManager
+from .task_manager import START_NS, SimulatedTaskManager, SteppedTask
 
 __all__ = ["OPENING_NS", "START_NS", "TYPICAL_COSTS", "Cluster"]
 
@@ -41,10 +42,7 @@ class Cluster:
 
     Attributes:
         error: why the job was cancelled.
-        partition_of: partitions by edge and subtask.
-        gate_of: gates by edge and subtask.
-        links: links by TaskManager of the producer, TaskManager of the consumer, and number of the
-            connection between the two.
+        partition_of, gate_of, links: see Channels.
         tasks: started tasks, in the order of the job's subtasks.
         stages: deploys vertices when their inputs can be read; None if the job has no scheduling.
 
@@ -82,25 +80,13 @@ class Cluster:
         for index, each in preemptions.items():
             self.task_managers[index].set_preemptions(each, start_ns=job.start_ns)
         self._probes = tuple(probes) or tuple(NullProbe() for _ in self.task_managers)
-        self._wiring = Wiring(job, hosts, self._probes, link, faults, self.cancel)
-        self._channels = Channels(hosts, self.network, faults, self._probes, self._wiring)
-        self.partition_of = self._channels.partition_of
-        self.gate_of = self._channels.gate_of
-        self.links = self._wiring.links
-        self.link_settings = self._wiring.settings
-        self.producer_connections = self._wiring.producer_connections
-        self.consumer_connections = self._wiring.consumer_connections
-        self._deployed = DeployedTasks(
-            job,
-            self.scheduler,
-            self.task_managers,
-            self._probes,
-            self._channels,
-            self.cancel,
-            lambda: self.is_over,
-        )
-        self.tasks = self._deployed.each
-        self.debloated_gates = self._deployed.debloated_gates
+        self.channels = Channels(job, hosts, self._probes, link, faults, self.cancel)
+        self.partition_of = self.channels.partition_of
+        self.gate_of = self.channels.gate_of
+        self.links = self.channels.links
+        self.tasks: dict[SubtaskKey, StreamTask] = {}
+        self.debloated_gates: list[GateDebloating] = []
+        self._stepped: list[SteppedTask] = []
         self.stages: Stages | None = None
         if job.scheduling is not None:
             self.stages = Stages(
@@ -176,36 +162,6 @@ class Cluster:
             preemptions=preemptions,
         )
 
-    @staticmethod
-    def of_scenario(
-        scenario: Scenario,
-        costs: CostModel = TYPICAL_COSTS,
-        *,
-        probes: Sequence[Probe] = (),
-        link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
-        faults: Faults = NO_FAULTS,
-        flush_overhead_ns: int = 0,
-    ) -> Cluster:
-        """The cluster of a scenario, with the round trip and bandwidth of its emulated link.
-
-        Raises: ConfigError if its number of records is unknown.
-        """
-        load, emulated = load_plan_of(scenario), scenario.link
-        if emulated is not None:
-            link = replace(link, bandwidth_bytes_per_s=emulated.bandwidth_bytes_per_s)
-            back_ns = costs.transit_ns if costs.back_ns is None else costs.back_ns
-            way_ns = emulated.rtt_ns / 2
-            costs = replace(costs, transit_ns=costs.transit_ns + way_ns, back_ns=back_ns + way_ns)
-        return Cluster.of_load(
-            load,
-            plan_sources(load, start_ns=START_NS),
-            costs,
-            probes=probes,
-            link=link,
-            faults=faults,
-            flush_overhead_ns=flush_overhead_ns,
-        )
-
     @property
     def partitions(self) -> list[ResultPartition]:
         return list(self.partition_of.values())
@@ -220,15 +176,11 @@ class Cluster:
 
     @property
     def relays(self) -> list[StreamTask]:
-        return [task for task in self.reading_tasks if task.outputs.each]
+        return [x for x in self.tasks.values() if not x.is_source and x.outputs.each]
 
     @property
     def sinks(self) -> list[StreamTask]:
-        return [task for task in self.reading_tasks if not task.outputs.each]
-
-    @property
-    def reading_tasks(self) -> list[StreamTask]:
-        return [task for task in self.tasks.values() if not task.is_source]
+        return [task for task in self.tasks.values() if not task.outputs.each]
 
     @property
     def is_finished(self) -> bool:
@@ -252,9 +204,8 @@ class Cluster:
         return self.scheduler.now_ns
 
     def step(self) -> bool:
-        """Run the next action. Returns: False if there was none.
-
-        An error of the stack cancels the job, as a failing task does in Flink, and is in `error`.
+        """Run the next action; an error of the stack cancels the job, as in Flink. Returns: False
+        if there was none.
         """
         try:
             has_stepped = self.scheduler.step()
@@ -271,7 +222,8 @@ class Cluster:
         if self.error is not None:
             return
         try:
-            if self._stage != self._last_stage and self._is_stage_over():
+            is_last = self._stage == self._last_stage
+            if not is_last and all(task.is_finished for task in self.tasks.values()):
                 self._stage += 1
                 self._deploy_stage()
             if self.stages is not None:
@@ -285,12 +237,8 @@ class Cluster:
                 return
 
     def run_until_idle(self, limit: int = 100_000_000) -> None:
-        """Run until there is no action left.
-
-        Args:
-            limit: most steps, so that a livelock fails instead of running for ever.
-
-        Raises: StalledError if the job has not ended then, or if the limit is reached.
+        """Run until there is no action left, or until there were `limit`, so that a livelock fails.
+        Raises: StalledError then, or if the job has not ended.
         """
         for _ in range(limit):
             if not self.step():
@@ -301,13 +249,9 @@ class Cluster:
             raise StalledError("nothing can happen any more, but records are left", self.seed)
 
     def run(self, *, until_ns: int | None = None, limit: int = 20_000_000) -> None:
-        """Run until the job has ended, or to an instant counted from the start.
-
-        Args:
-            limit: most steps, so that a livelock fails instead of running for ever.
-
-        Raises: the error that cancelled the job; StalledError if there is no action left before
-            its end, or if the limit is reached.
+        """Run until the job has ended, or to an instant counted from the start, or until there were
+        `limit` actions, so that a livelock fails. Raises: the error that cancelled the job;
+        StalledError if it has not ended.
         """
         for _ in range(limit):
             if self.error is not None:
@@ -332,11 +276,11 @@ class Cluster:
             task_manager.wake(self.now_ns)
 
     def cancel(self, error: FlinknetError, *, breaks_links: bool = True) -> None:
-        """End the job and return its memory; the first error is kept. Connections are closed, or
-        stay open as a TaskManager's do (`breaks_links`).
+        """End the job and return its memory; the first error is kept. Connections stay open, as a
+        TaskManager's do, unless this `breaks_links`.
         """
         self.error = self.error or error
-        self._deployed.stop_stepping()
+        self._step_instead([])
         if breaks_links:
             for link in self.links.values():
                 link.reset(now_ns=self.now_ns)
@@ -363,44 +307,88 @@ class Cluster:
 
     def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
         """Set the time that a consumer of the load generator takes for each record."""
-        task, task_manager = self.consumers()[consumer]
-        run_input_of(task).set_delay(delay_ns_per_record)
-        task_manager.wake(self.now_ns)
-
-    def consumers(self) -> list[tuple[StreamTask, SimulatedTaskManager]]:
-        return [
-            (self.tasks[each.key], self.task_managers[each.task_manager])
-            for each in self.job.subtasks
-            if each.key in self.tasks and each.inputs and not each.outputs
-        ]
+        sinks = [x for x in self.job.subtasks if x.key in self.tasks and x.inputs and not x.outputs]
+        run_input_of(self.tasks[sinks[consumer].key]).set_delay(delay_ns_per_record)
+        self.task_managers[sinks[consumer].task_manager].wake(self.now_ns)
 
     # Deploying
-
-    def _is_stage_over(self) -> bool:
-        return all(task.is_finished for task in self.tasks.values())
 
     def _deploy_stage(self) -> None:
         """Create all partitions and gates of the current stage, then start its tasks."""
         subtasks = [each for each in self.job.subtasks if each.stage == self._stage]
         late_ns = self.faults.late_partitions_ns
         if late_ns is None or self.stages is not None or self.now_ns >= self._start_ns:
-            self._channels.create_partitions(subtasks)
+            self.channels.create_partitions(subtasks)
         else:
             at_ns = min(self.now_ns + late_ns, self._start_ns)
-            self.scheduler.at(at_ns, partial(self._channels.create_partitions, subtasks))
-        self._channels.create_gates(subtasks)
+            self.scheduler.at(at_ns, partial(self.channels.create_partitions, subtasks))
+        self.channels.create_gates(subtasks)
         if self.stages is None:
-            self._channels.request(subtasks)
+            self.channels.request(subtasks)
         if self.now_ns < self._start_ns:
             self.scheduler.at(self._start_ns, partial(self._start_tasks, subtasks))
         else:
             self._start_tasks(subtasks)
 
     def _start_tasks(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
+        """Start the tasks of a stage in place of those of the stage before."""
         if self.error is not None:
             return
-        self._deployed.start(subtasks, self.checkpoints)
+        self._step_instead([(each.task_manager, self._create_task(each)) for each in subtasks])
+        for index, task_manager in enumerate(self.task_managers):
+            task_manager.has_local_channels |= any(
+                channel.is_local
+                for each in subtasks
+                if each.task_manager == index
+                for gate in each.inputs
+                for channel in gate.channels
+            )
+            task_manager.wake(self.now_ns)
+            if self.network.debloating_enabled:
+                self._start_debloating(task_manager)
         if self._stage == 0:
             self.faults.begin(self)
             if self.checkpoints is not None:
                 self.checkpoints.advance()
+
+    def _create_task(self, subtask: TaskDeploymentDescriptor) -> SteppedTask:
+        stepped = self.job.create_task(
+            subtask,
+            [self.partition_of[each.edge, subtask.subtask] for each in subtask.outputs],
+            [self.gate_of[each.edge, subtask.subtask] for each in subtask.inputs],
+            self.task_managers[subtask.task_manager],
+            self._probes[subtask.task_manager],
+            ignore if self.checkpoints is None else self.checkpoints.receive,
+        )
+        self.tasks[subtask.key] = stepped.task
+        return stepped
+
+    def _step_instead(self, placed: Sequence[tuple[int, SteppedTask]]) -> None:
+        """Let TaskManagers step these tasks in place of those of the stage before."""
+        for each in self._stepped:
+            each.is_cancelled = True
+        self._stepped = [each for _, each in placed]
+        for each in self._stepped:
+            each.fail = self.cancel
+        for index, task_manager in enumerate(self.task_managers):
+            own = [each for where, each in placed if where == index]
+            task_manager.tasks = [e for e in task_manager.tasks if not e.is_cancelled] + own
+
+    def _start_debloating(self, task_manager: SimulatedTaskManager) -> None:
+        """Evaluate the gates of a TaskManager's tasks until the job is over."""
+        network, now_ns = self.network, task_manager.now_ns
+        own = [each.task for each in self._stepped if each in task_manager.tasks]
+        gates = debloated_gates(own, network, now_ns=now_ns)
+        debloating = BufferDebloating(gates, network.debloating_period_ns, start_ns=now_ns)
+        self.debloated_gates += gates
+
+        def debloat() -> None:
+            if self.is_over:
+                return
+            debloating.handle_deadline(now_ns=task_manager.now_ns)
+            task_manager.wake(self.now_ns)
+            due_ns = debloating.next_deadline_ns()
+            if due_ns is not None:
+                self.scheduler.at(task_manager.virtual_ns(due_ns), debloat)
+
+        debloat()

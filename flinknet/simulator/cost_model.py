@@ -47,9 +47,7 @@ TYPICAL_COSTS = CostModel(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preemptions:
-    """Times in which a process had work but was not running, ascending; instants count from the
-    start of the window.
-    """
+    """Times in which a process had work but was not running, from the start of the window."""
 
     starts_ns: IntArray
     lengths_ns: IntArray

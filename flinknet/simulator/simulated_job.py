@@ -67,11 +67,8 @@ class SimulatedJob:
         probe: Probe,
         respond: CheckpointResponder,
     ) -> SteppedTask:
-        """Create the task of a subtask.
-
-        Args:
-            partitions, gates: partitions of its outputs and gates of its inputs, in their order.
-            respond: takes its answers about checkpoints.
+        """Create the task of a subtask between its partitions and gates; `respond` takes its
+        answers about checkpoints.
         """
         raise NotImplementedError
 

@@ -18,16 +18,13 @@ _PartitionKey = tuple[int, int]
 
 class Stages:
     """Deploys a vertex when its input can be read. A deployed vertex requests each channel when its
-    partition can be consumed (Flink: until then, the channel is an unknown channel).
-
-    Args:
-        partition_of: partitions by edge and producer; filled later.
-        gate_of: gates by edge and consumer; filled later.
+    partition can be consumed (Flink: until then, the channel is an unknown channel). Partitions and
+    gates are filled in later.
 
     Attributes:
         deployed_ns: instant of deployment of each vertex; the start for vertices without inputs.
-        first_record_ns: instant of the first output of each vertex that writes.
-        finished_ns: instant at which all partitions of each vertex that writes were complete.
+        first_record_ns, finished_ns: when each vertex that writes had its first output, and when
+            all its partitions were complete.
     """
 
     def __init__(

@@ -46,9 +46,7 @@ class Scheduler:
         return self._heap[0][0] if self._heap else None
 
     def at(self, at_ns: int, action: Action) -> int:
-        """Schedule an action at an instant, or now if that has passed. Returns: a number for
-        `cancel`.
-        """
+        """Schedule an action at an instant, or now if that has passed. Returns: its number."""
         self._order += 1
         if at_ns < self.now_ns:
             at_ns = self.now_ns
@@ -81,14 +79,8 @@ NEVER_NS = 2**63 - 1
 
 
 class SteppedTask:
-    """A task that a loop steps, with the cost of the steps.
-
-    Args:
-        work: what `step` calls, unless a derived class replaces it.
-
-    Attributes:
-        is_cancelled: the loop must not step it any more.
-        fail: called with an error of the task; None to raise it.
+    """A task that a loop steps, with the cost of the steps. Errors of the task are passed to
+    `fail`, or raised. A derived class may replace `work` by a `step` of its own.
     """
 
     def __init__(
@@ -117,7 +109,6 @@ class SimulatedTaskManager:
         tasks: tasks in the order of their steps in a turn: writers before their local readers.
         idle_ns: total idle time until the last turn began.
         clock: clock of its host, for connections and tasks; None for virtual time.
-        lost_wakeups: chooses the lost wake-ups; None: none is lost.
     """
 
     def __init__(self, name: str, scheduler: Scheduler, memory: NetworkBufferPool) -> None:
@@ -195,11 +186,7 @@ class SimulatedTaskManager:
                 each.task.rest(now_ns=now_ns)
             next_ns = min(next_ns, next_step_ns)
         self._free_since_ns = self.virtual_ns(now_ns)
-        is_blocked = False
-        for each in self.tasks:
-            if each.is_blocked:
-                is_blocked = True
-                break
+        is_blocked = any(each.is_blocked for each in self.tasks)
         for end in self.ends:
             sent_bytes = end.sent_bytes
             now_ns = end.pump(now_ns=now_ns)
@@ -237,12 +224,9 @@ class SimulatedTaskManager:
 
 
 class SimulatedSource(SteppedTask):
-    """Steps a source when it can have an effect, and charges the loop for the records.
-
-    Args:
-        segment_instants: instants at which a record opens a segment; None: step for every record.
-        idle_ns: total idle time of the loop. Records due while it was idle were emitted then, and
-            are not charged.
+    """Steps a source when it can have an effect, and charges the loop for the records. Without the
+    instants at which a record opens a segment, it is stepped for every record. Records due while
+    the loop was idle were emitted then, and are not charged.
     """
 
     def __init__(
@@ -286,7 +270,10 @@ class SimulatedSource(SteppedTask):
             self._emit_until(beat_ns - 1)
         next_ns = self._emit_until(now_ns)
         if self._stops is not None and task.state is TaskState.RUNNING:
-            next_ns = self._stop_after(now_ns)
+            stops = self._stops
+            while self._next_stop < len(stops) and stops[self._next_stop] <= now_ns:
+                self._next_stop += 1
+            next_ns = stops[self._next_stop] if self._next_stop < len(stops) else NEVER_NS
             beat_ns = self._flusher.next_deadline_ns()
             if beat_ns is not None and beat_ns < next_ns:
                 next_ns = beat_ns
@@ -333,21 +320,10 @@ class SimulatedSource(SteppedTask):
             emitted = task.emitted_records
             next_ns = task.step(now_ns=now_ns)
             is_due_now = next_ns == now_ns
-            count = task.emitted_records - emitted
-            if count:
-                now_ns += int(count * self._emit_ns)
+            now_ns += int((task.emitted_records - emitted) * self._emit_ns)
             if not is_due_now:
                 return now_ns, NEVER_NS if next_ns is None else next_ns
         return now_ns, now_ns
-
-    def _stop_after(self, now_ns: int) -> int:
-        stops = self._stops
-        assert stops is not None
-        position = self._next_stop
-        while position < len(stops) and stops[position] <= now_ns:
-            position += 1
-        self._next_stop = position
-        return stops[position] if position < len(stops) else NEVER_NS
 
 
 class SimulatedSink(SteppedTask):

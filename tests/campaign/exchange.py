@@ -20,12 +20,12 @@ from flinknet.options import network_config
 from flinknet.simulator.channels import SimulatedHosts, no_wrap
 from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster
 from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
-from flinknet.simulator.source_plan import plan_sources
 from flinknet.simulator.task_manager import SimulatedTaskManager
 from tests.checkers import Watched, check_memory, run_all_checked
 from tests.faults import FaultPlan
 from tests.pair import partition_id
 from tests.protocol_checker import ProtocolChecker
+from tests.simulated_scenario import plan_sources
 
 from .disk import Disk
 from .draw import Draw
@@ -200,12 +200,11 @@ class ExchangeRun:
                 goes=draw.chance(f"{name} goes", 2) or load.scenario.workload.is_blocking,
             )
             serving = create_producer_connection(
+                load.scenario.network,
                 load.scenario.flow_control,
                 self.hosts.partitions[index],
                 NullProbe(),
                 {},
-                partition_request_timeout_ns=load.scenario.network.partition_request_timeout_ns,
-                segment_size_bytes=load.scenario.network.segment_size_bytes,
             )
             at_ns = START_NS + draw.below(f"{name} at", DURATION_NS)
             self._strangers.append(stranger)

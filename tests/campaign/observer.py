@@ -155,7 +155,7 @@ class Observer:
             marks["a source heard nothing of a checkpoint"] += (
                 cluster.checkpoints.lost_triggers.lost
             )
-            summary = cluster.checkpoints.summary()
+            summary = cluster.checkpoints.coordinator.summary()
             marks["a checkpoint was completed"] += summary.completed
             marks["an unaligned checkpoint was completed"] += summary.unaligned
             marks["a checkpoint was aborted"] += summary.aborted or 0

@@ -13,8 +13,9 @@ from click.testing import Result
 
 from flinknet.config import Scenario
 from flinknet.results import LatencySummary, Progress, RunResult
-from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.cluster import START_NS
 from flinknet.units import NS_PER_S, parse_duration_ns
+from tests.simulated_scenario import cluster_of
 from tests.simulation import finished, latency_of
 
 from .conftest import RecordingRun
@@ -35,7 +36,7 @@ class SimulatedRun(RecordingRun):
         on_progress: Callable[[Progress], None],
     ) -> RunResult:
         result = super().__call__(scenario, out_dir=out_dir, trace=trace, on_progress=on_progress)
-        cluster = finished(Cluster.of_scenario(scenario))
+        cluster = finished(cluster_of(scenario))
         latency = latency_of(cluster).summary()
         ends_ns = [sink.last_measured_ns for task in cluster.sinks for sink in task.receivers]
         measured = replace(

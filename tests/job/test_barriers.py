@@ -28,16 +28,8 @@ from flinknet.core.wire.events import (
     decode_event,
 )
 from flinknet.errors import FrameCorruptedError
-from flinknet.job.barriers import (
-    InputCheckpoints,
-    OutputCheckpoints,
-    barrier_of,
-)
-from flinknet.job.checkpoint_coordinator import (
-    AcknowledgeCheckpoint,
-    Answer,
-    DeclineCheckpoint,
-)
+from flinknet.job.barriers import InputCheckpoints, OutputCheckpoints, barrier_of
+from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint, Answer, DeclineCheckpoint
 from flinknet.options import effective_keys, network_config
 from tests.comparisons import compares, compares_in
 from tests.pair import Pair, partition_of, records_of
@@ -477,12 +469,7 @@ class Forwarding(CheckpointedPair):
             partial(barrier_of, network, partitioner),
         )
         self.forwarding = InputCheckpoints(
-            "relay input",
-            self.gate,
-            [self.written],
-            network,
-            self.answers.append,
-            lambda: None,
+            "relay input", self.gate, [self.written], network, self.answers.append, lambda: None
         )
 
     def forwarded(self) -> list[tuple[object, int]]:

@@ -214,13 +214,10 @@ def test_a_task_that_has_ended_acknowledges_what_it_was_and_is_asked() -> None:
     task, answers = acknowledgements("input")
     task.ask(1)
     task.ask(2)
-    task.abort(1)
+    task.forget(1)
     task.end()
     task.ask(3)
-    assert answers == [
-        AcknowledgeCheckpoint("Map (1/2)", 2),
-        AcknowledgeCheckpoint("Map (1/2)", 3),
-    ]
+    assert answers == [AcknowledgeCheckpoint("Map (1/2)", 2), AcknowledgeCheckpoint("Map (1/2)", 3)]
 
 
 def test_a_task_without_ends_acknowledges_at_once() -> None:

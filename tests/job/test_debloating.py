@@ -65,7 +65,7 @@ def test_it_is_off_unless_it_is_asked_for() -> None:
 def test_a_new_size_goes_to_the_producer_of_every_channel() -> None:
     debloated = Debloated(channels=2)
     debloated.evaluate(150, 1 * S)
-    assert debloated.gate.announced_bytes == 150
+    assert debloated.gate.debloater.announced_bytes == 150
     assert debloated.sizes() != [150, 150]  # it is on its way
     debloated.pair.drive()
     assert debloated.sizes() == [150, 150]
@@ -95,7 +95,7 @@ def test_a_size_that_changes_little_is_not_told() -> None:
     debloated = Debloated()
     debloated.evaluate(110, 1 * S)
     assert debloated.pair.input.sent() == []
-    assert debloated.gate.announced_bytes == 100
+    assert debloated.gate.debloater.announced_bytes == 100
 
 
 def test_released_channels_are_told_nothing() -> None:

@@ -47,10 +47,10 @@ def worked_example(task_managers: int = 2) -> PhysicalPlan:
 def test_the_worked_example_has_eight_local_and_eight_remote_channels() -> None:
     first, second = descriptors_of(worked_example())
     assert [(each.vertex, each.subtask, each.slot) for each in first] == [
-        *((0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 1)),
+        *((0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 1))
     ]
     assert [each.name for each in second] == [
-        *("Source: A (3/4)", "Source: A (4/4)", "Sink: B (3/4)", "Sink: B (4/4)"),
+        *("Source: A (3/4)", "Source: A (4/4)", "Sink: B (3/4)", "Sink: B (4/4)")
     ]
     for own, task in ((0, first[2]), (1, second[2])):
         (gate,) = task.inputs

@@ -286,9 +286,9 @@ def test_latencies_are_kept_apart_by_the_granularity() -> None:
     markers = [LatencyMarker(100, ID, 0), LatencyMarker(90, ID, 1), LatencyMarker(95, bytes(16), 0)]
     kept = {}
     for granularity in ("single", "operator", "subtask"):
-        stats = LatencyStats(granularity, 2)
+        stats = LatencyStats(granularity, 2, lambda: 110)
         for marker in markers:
-            stats.report("op", marker, now_ms=110)
+            stats.report("op", marker)
         kept[granularity] = list(stats)
     assert kept["single"] == [MarkedLatency("", -1, "op", 3, (20, 15))]
     assert kept["operator"] == [

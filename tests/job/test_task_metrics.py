@@ -270,7 +270,11 @@ def test_debloating_is_told_with_the_task_that_reads(tasks: Tasks) -> None:
     tasks.debloating[0].evaluate(now_ns=1 * S)
     _, sink = tasks.sample()
     assert sink["debloatedBufferSize"] == 100
-    assert sink["estimatedTimeToConsumeBuffersMs"] == tasks.debloating[0].consume_ns // MS > 0
+    assert (
+        sink["estimatedTimeToConsumeBuffersMs"]
+        == tasks.debloating[0].debloater.consume_ns // MS
+        > 0
+    )
     assert "debloatedBufferSize" not in tasks.sample()[0]
 
 
@@ -499,10 +503,10 @@ def test_pools_may_wish_for_more_than_there_is() -> None:
 
 
 def test_queue_lengths_of_one_gate() -> None:
-    assert queue_metrics([1, 4, 1]) == {
+    assert queue_metrics("", [1, 4, 1]) == {
         "totalQueueLen": 6,
         "minQueueLen": 1,
         "maxQueueLen": 4,
         "avgQueueLen": 2.0,
     }
-    assert queue_metrics([])["avgQueueLen"] == 0
+    assert queue_metrics("", [])["avgQueueLen"] == 0

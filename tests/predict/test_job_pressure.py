@@ -33,10 +33,10 @@ from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.simulator.cluster import START_NS
 from flinknet.simulator.cost_model import CostModel
-from flinknet.simulator.source_plan import plan_sources
 from tests.predict.test_job_run import chain, is_within_the_bound, recorded
 from tests.recorded_exchange import steady
 from tests.simulated_chain import Simulated, edge, simulated
+from tests.simulated_scenario import plan_sources
 from tests.simulation import MS
 
 JOBS = int(os.environ.get("FLINKNET_EXCHANGES", 20)) // 5

@@ -11,14 +11,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from flinknet.config import (
-    CREDIT,
-    TCP,
-    NetworkConfig,
-    RecordSize,
-    Scenario,
-    SlowConsumer,
-)
+from flinknet.config import CREDIT, TCP, NetworkConfig, RecordSize, Scenario, SlowConsumer
 from flinknet.results import Progress
 from flinknet.runtime.cluster.launcher import run_scenario
 from tests.node import SEGMENT_BYTES, Node

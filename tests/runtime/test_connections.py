@@ -192,12 +192,12 @@ def test_data_sets_share_a_connection_unless_several_are_allowed(
 @pytest.mark.row("S077")
 def test_whoever_asks_while_a_connection_is_made_shares_it(node: NewNode) -> None:
     one, other = node(), node()
-    clients = [other.factory.create_client(other.address_of(one)) for _ in range(16)]
+    clients = [other.manager.create_client(other.address_of(one)) for _ in range(16)]
     assert len(set(map(id, clients))) == 1
     assert clients[0].references == 16
     settle([one, other])
     assert len(one.accepted) == 1
-    assert other.factory.create_client(other.address_of(one)) is clients[0]
+    assert other.manager.create_client(other.address_of(one)) is clients[0]
     assert other.clients == clients[:1]
 
 
@@ -244,7 +244,7 @@ def test_a_server_that_comes_up_late_is_found_by_trying_again(
 ) -> None:
     port = unused_port()
     other = node(replace(NETWORK, connect_retries=retries))
-    client = other.factory.create_client(ConnectionID(9, (HOST, port)))
+    client = other.manager.create_client(ConnectionID(9, (HOST, port)))
     with socket.create_server((HOST, port)):  # after the first attempt was refused
         drive([other], lambda: len(other.loop.transports) == 1 or client.error is not None)
     assert (client.error is None) is succeeds
@@ -253,7 +253,7 @@ def test_a_server_that_comes_up_late_is_found_by_trying_again(
 @pytest.mark.row("S078")
 def test_the_attempts_are_counted_and_reported(node: NewNode) -> None:
     other = node(replace(NETWORK, connect_retries=2))
-    client = other.factory.create_client(ConnectionID(9, (HOST, unused_port())))
+    client = other.manager.create_client(ConnectionID(9, (HOST, unused_port())))
     drive([other], lambda: client.error is not None)
     assert "could not be made in 3 attempts: Connection refused" in str(client.error)
 
@@ -264,15 +264,15 @@ def test_the_factory_gives_up_when_the_time_out_has_come(node: NewNode) -> None:
     with socket.create_server((HOST, 0), backlog=0) as full:
         address = full.getsockname()[:2]
         with socket.create_connection(address):
-            client = other.factory.create_client(ConnectionID(9, address))
-            due_ns = other.factory.next_deadline_ns()
+            client = other.manager.create_client(ConnectionID(9, address))
+            due_ns = other.manager.next_deadline_ns()
             assert due_ns is not None
-            other.factory.handle_deadline(now_ns=due_ns - 1)
+            other.manager.handle_deadline(now_ns=due_ns - 1)
             assert client.error is None
-            other.factory.handle_deadline(now_ns=due_ns)
+            other.manager.handle_deadline(now_ns=due_ns)
     assert "could not be made: no answer within 120 s" in str(client.error)
     assert isinstance(client.error, RemoteTransportError)
-    assert other.factory.next_deadline_ns() is None
+    assert other.manager.next_deadline_ns() is None
 
 
 @pytest.mark.row("S065")
@@ -287,7 +287,7 @@ def test_a_fault_of_this_side_is_not_tried_again(
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(socket, "socket", no_more_files)
-    client = other.factory.create_client(ConnectionID(9, (HOST, 1)))
+    client = other.manager.create_client(ConnectionID(9, (HOST, 1)))
     assert isinstance(client.error, LocalTransportError)
     assert "ulimit -n" in str(client.error)
     assert len(attempts) == 1
@@ -316,13 +316,13 @@ def test_an_idle_connection_stays_open_only_to_be_used_again(node: NewNode, reus
     drive([one, other], lambda: bool(read.extend(other.read())) or bool(read))
     assert read == [(third.index, b"again")]
     assert len(one.accepted) == (1 if reuse else 2)
-    assert [other.factory.number_of(each) for each in other.clients] == (
+    assert [other.manager.number_of(each) for each in other.clients] == (
         [(0, 0)] if reuse else [(0, 0), (0, 1)]
     )
     for each in (one, other):
         each.manager.forget_closed()
     assert (len(one.accepted), len(other.clients)) == (1, 1)
-    assert other.factory.number_of(third.connection) == (0, 0 if reuse else 1)
+    assert other.manager.number_of(third.connection) == (0, 0 if reuse else 1)
 
 
 @pytest.mark.row("S078")
@@ -358,7 +358,7 @@ def test_bytes_pass_encoder_decoder_and_channel_of_a_client_in_this_order(node: 
     with socket.create_server((HOST, 0)) as server:
         address = ConnectionID(9, (HOST, server.getsockname()[1]), 0)
         channel = other.channel_to(other, 0)
-        other.factory.create_client(address).request_subpartition(channel, now_ns=0)
+        other.manager.create_client(address).request_subpartition(channel, now_ns=0)
         settle([other])
         raw, _ = server.accept()
         with raw:
@@ -626,7 +626,7 @@ def test_a_visitor_that_is_gone_before_it_is_looked_at_does_no_harm(
     if is_reset:
         visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     visitor.close()
-    server = one.manager.server
+    server = one.manager
     drive([one], lambda: server.strangers().connections == 1 and one.loop.transports == [])
     assert one.accepted == []
     channel = other.read_from(one, 0)

@@ -12,11 +12,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer
-from flinknet.errors import (
-    ConfigError,
-    LocalTransportError,
-    RunFailedError,
-)
+from flinknet.errors import ConfigError, LocalTransportError, RunFailedError
 from flinknet.results import Progress
 from flinknet.runtime.cluster import launcher
 from flinknet.runtime.cluster.launcher import run_scenario
@@ -149,11 +145,7 @@ def test_a_trace_of_a_real_run_keeps_every_rule(tmp_path: Path) -> None:
 def test_a_paused_consumer_stops_its_own_channel_and_no_neighbour() -> None:
     result = run(
         scenario_of(
-            4,
-            4,
-            partitioner="forward",
-            duration_ns=300 * MS,
-            slow_consumers=(SlowConsumer(2, -1),),
+            4, 4, partitioner="forward", duration_ns=300 * MS, slow_consumers=(SlowConsumer(2, -1),)
         )
     )
     records = [channel.records for channel in result.channels]

@@ -77,7 +77,7 @@ def test_a_channel_without_a_connection_answers_nothing(node: Callable[..., Node
     for use in (channel.resume_consumption, channel.acknowledge_all_records_processed):
         with pytest.raises(LocalProtocolError, match=r"has not been requested: .* no connection"):
             use()
-    client = other.factory.create_client(other.address_of(one))
+    client = other.manager.create_client(other.address_of(one))
     client.request_subpartition(channel, now_ns=time.monotonic_ns())
     channel.resume_consumption()
 

@@ -102,9 +102,7 @@ def test_a_backlog_bounds_the_connections_that_wait_to_be_accepted() -> None:
 
 @pytest.mark.row("S069")
 @pytest.mark.parametrize("asked", [0, 100_000])
-def test_sockets_have_the_buffer_sizes_asked_for_or_those_of_the_system(
-    asked: int,
-) -> None:
+def test_sockets_have_the_buffer_sizes_asked_for_or_those_of_the_system(asked: int) -> None:
     network = replace(NETWORK, send_receive_buffer_bytes=asked)
     with (
         listen(network) as server,

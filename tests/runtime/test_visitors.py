@@ -73,7 +73,7 @@ def test_nothing_is_kept_of_strangers_that_are_gone_but_their_number(
         visitor.close()
         drive([node], lambda: node.loop.transports == [])
         assert node.accepted == []
-    assert node.manager.server.strangers() == Strangers(3, 3, 3 * len(strange_request(0)))
+    assert node.manager.strangers() == Strangers(3, 3, 3 * len(strange_request(0)))
 
 
 def test_a_huge_frame_of_a_stranger_is_refused_before_it_comes(
@@ -82,7 +82,7 @@ def test_a_huge_frame_of_a_stranger_is_refused_before_it_comes(
     visitor = visit(sockets, node)
     visitor.sendall(HUGE_FRAME + bytes(1000))
     drive([node], lambda: node.loop.transports == [])
-    assert node.manager.server.strangers() == Strangers(1, 0, len(HUGE_FRAME) + 1000)
+    assert node.manager.strangers() == Strangers(1, 0, len(HUGE_FRAME) + 1000)
 
 
 def test_requests_for_unknown_partitions_end_the_connection_and_hold_up_nobody(
@@ -95,7 +95,7 @@ def test_requests_for_unknown_partitions_end_the_connection_and_hold_up_nobody(
     visitor.sendall(b"".join(map(strange_request, range(2 * STRANGE_REQUESTS_MAX))))
     drive(nodes, lambda: len(one.loop.transports) == 1)
     assert len(one.accepted) == 1
-    found = one.manager.server.strangers()
+    found = one.manager.strangers()
     assert (found.connections, found.requests) == (1, STRANGE_REQUESTS_MAX + 1)
     one.write(0, b"alive")
     drive(nodes, lambda: (channel.index, b"alive") in other.read())
@@ -111,7 +111,7 @@ def test_silent_strangers_are_sent_away_and_silent_consumers_stay(
     waiting = visit(sockets, one)
     waiting.sendall(strange_request(0))
     drive([one], lambda: one.accepted[-1].waiting_requests == 1)
-    late_ns, port = time.monotonic_ns() + SILENCE_NS, one.manager.server.port
+    late_ns, port = time.monotonic_ns() + SILENCE_NS, one.manager.port
     assert port is not None
     port.close_silent(now_ns=late_ns)
     settle([one])
@@ -130,7 +130,7 @@ def test_the_server_looks_for_silent_strangers_while_there_are_any(
     monkeypatch.setattr(visitors, "CHECK_INTERVAL_NS", 0)
     visit(sockets, node)
     drive([node], lambda: node.loop.transports == [])
-    assert node.manager.server.strangers() == Strangers(1, 0, 0)
+    assert node.manager.strangers() == Strangers(1, 0, 0)
 
 
 def test_one_stranger_too_many_ends_the_oldest_and_no_consumer(
@@ -142,7 +142,7 @@ def test_one_stranger_too_many_ends_the_oldest_and_no_consumer(
     drive(nodes, lambda: bool(one.accepted) and one.accepted[0].is_of_run)
     first, *_ = [visit(sockets, one) for _ in range(3)]
     sockets.enter_context(socket.create_connection((HOST, one.port)))
-    drive([one], lambda: one.manager.server.strangers().connections == 4)
+    drive([one], lambda: one.manager.strangers().connections == 4)
     assert len(one.loop.transports) == 4
     assert first.recv(1) == b""
     assert channel.error is None
@@ -173,10 +173,10 @@ def test_without_descriptors_the_listener_rests_and_accepts_later(
     with no_descriptors():
         settle([node], turns=3)
         with pytest.raises(LocalTransportError, match=r"too many open files.*ulimit -n"):
-            node.manager.server.check_accepting()
+            node.manager.check_accepting()
     assert node.accepted == []
     drive([node], lambda: len(node.accepted) == 1)
-    node.manager.server.check_accepting()
+    node.manager.check_accepting()
 
 
 def test_without_descriptors_a_stranger_makes_room(
@@ -185,15 +185,13 @@ def test_without_descriptors_a_stranger_makes_room(
     stranger = visit(sockets, node)
     sockets.enter_context(socket.create_connection((HOST, node.port)))
     with no_descriptors():
-        drive([node], lambda: node.manager.server.strangers().connections == 2)
-        node.manager.server.check_accepting()
+        drive([node], lambda: node.manager.strangers().connections == 2)
+        node.manager.check_accepting()
     assert stranger.recv(1) == b""
     assert len(node.accepted) == 1
 
 
-def test_a_peer_that_does_not_read_its_answers_is_not_read(
-    sockets: contextlib.ExitStack,
-) -> None:
+def test_a_peer_that_does_not_read_its_answers_is_not_read(sockets: contextlib.ExitStack) -> None:
     node = sockets.enter_context(
         contextlib.closing(Node(0, replace(NetworkConfig(), send_receive_buffer_bytes=32 * 1024)))
     )

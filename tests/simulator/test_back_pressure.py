@@ -17,6 +17,7 @@ from flinknet.job.task_metrics import TaskMetrics, back_pressure_level, memory_m
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
 from tests.checkers import check_memory, check_records
+from tests.simulated_scenario import cluster_of
 from tests.simulation import MS, US, S, finished, scenario
 
 OFFERED_PER_S = 20_000
@@ -77,7 +78,7 @@ class Watch:
 def test_the_source_falls_to_the_rate_of_the_last_task_and_recovers_when_it_is_freed(
     is_spread: bool,
 ) -> None:
-    cluster = Cluster.of_scenario(chain(is_spread=is_spread, records=400_000), COSTS)
+    cluster = cluster_of(chain(is_spread=is_spread, records=400_000), COSTS)
     watch = Watch(cluster)
     cluster.run_until(START_NS)
     relay, source = cluster.relays[0], cluster.sources[0]
@@ -121,7 +122,7 @@ def test_the_source_falls_to_the_rate_of_the_last_task_and_recovers_when_it_is_f
 @pytest.mark.row("S104")
 def test_a_task_that_cannot_write_keeps_the_buffer_it_has_read_from() -> None:
     """It is no credit for its producer as long as its records are not written."""
-    cluster = Cluster.of_scenario(chain(records=100_000), COSTS)
+    cluster = cluster_of(chain(records=100_000), COSTS)
     cluster.run_until(START_NS)
     cluster.set_delay(0, 100 * S)
     cluster.run_until(START_NS + 5 * S)
@@ -137,7 +138,7 @@ def test_a_task_that_cannot_write_keeps_the_buffer_it_has_read_from() -> None:
 
 
 def test_a_task_ends_when_all_that_it_has_written_was_read() -> None:
-    cluster = Cluster.of_scenario(chain(records=10), COSTS)
+    cluster = cluster_of(chain(records=10), COSTS)
     cluster.run_until(START_NS)
     cluster.set_delay(0, S)
     (relay,) = cluster.relays
@@ -152,7 +153,7 @@ def test_a_task_ends_when_all_that_it_has_written_was_read() -> None:
 @pytest.mark.row("S103")
 def test_in_one_task_manager_the_writer_waits_when_its_own_pool_is_used_up() -> None:
     """The consumer reads the producer's subpartition; there is no socket and no credit."""
-    cluster = Cluster.of_scenario(chain(relays=0, is_spread=True, records=200_000), COSTS)
+    cluster = cluster_of(chain(relays=0, is_spread=True, records=200_000), COSTS)
     assert not cluster.links
     assert all(channel.is_local for gate in cluster.gates for channel in gate.channels)
     watch = Watch(cluster)
@@ -179,7 +180,7 @@ def test_in_one_task_manager_the_writer_waits_when_its_own_pool_is_used_up() -> 
 @pytest.mark.row("S105")
 def test_a_source_reads_what_it_is_offered_as_slowly_as_the_sink_takes_it() -> None:
     """Records come to the source from outside, 20 000 a second, as they would from a log."""
-    cluster = Cluster.of_scenario(chain(records=10 * OFFERED_PER_S), COSTS)
+    cluster = cluster_of(chain(records=10 * OFFERED_PER_S), COSTS)
     cluster.run_until(START_NS)
     cluster.set_delay(0, 200 * US)
     watch = Watch(cluster)
@@ -206,7 +207,7 @@ def test_a_producer_ten_times_faster_for_a_minute_fills_its_pools_and_no_more() 
             slow_consumers=(SlowConsumer(0, 1000 * US),),
         )
     )
-    cluster = Cluster.of_scenario(drawn, COSTS)
+    cluster = cluster_of(drawn, COSTS)
     cluster.run_until(START_NS)
     watch = Watch(cluster)
     watch.run_for(60 * S)
@@ -233,7 +234,7 @@ def test_a_producer_ten_times_faster_for_a_minute_fills_its_pools_and_no_more() 
 def test_the_time_of_a_waiting_writer_is_back_pressure_until_its_consumer_goes_on(
     rate_per_s: float,
 ) -> None:
-    cluster = Cluster.of_scenario(scenario(10 * MS, records=60_000, rate_per_s=rate_per_s))
+    cluster = cluster_of(scenario(10 * MS, records=60_000, rate_per_s=rate_per_s))
     cluster.run_until(START_NS)
     cluster.set_delay(0, PAUSED_NS)
     cluster.run_until(START_NS + 1 * S)
@@ -276,7 +277,7 @@ def test_each_task_of_a_chain_says_what_holds_it_up() -> None:
         relays=1,
         slow_consumers=(SlowConsumer(0, 200 * US),),
     )
-    cluster = Cluster.of_scenario(replace(asked, task_managers=3))
+    cluster = cluster_of(replace(asked, task_managers=3))
     cluster.run_until(START_NS)
     tasks = (*cluster.sources, *cluster.relays, *cluster.sinks)
     metrics = [TaskMetrics(each, now_ns=cluster.now_ns) for each in tasks]
@@ -298,7 +299,7 @@ def test_each_task_of_a_chain_says_what_holds_it_up() -> None:
 
 @pytest.mark.row("S105")
 def test_a_source_that_waits_reads_less_and_its_backlog_outside_grows() -> None:
-    cluster = Cluster.of_scenario(
+    cluster = cluster_of(
         scenario(
             10 * MS,
             rate_per_s=20_000.0,

@@ -24,6 +24,7 @@ from tests.checkers import (
 from tests.invariants import unflushed_bytes
 from tests.pair import records_of
 from tests.protocol_checker import ProtocolChecker
+from tests.simulated_scenario import cluster_of
 from tests.simulation import MS, Rows, finished, scenario
 
 REQUEST = int(MessageKind.PARTITION_REQUEST)
@@ -89,7 +90,7 @@ def test_a_sound_exchange_passes_and_is_handed_on() -> None:
 
 def running() -> tuple[Cluster, ProtocolChecker]:
     checker = ProtocolChecker(1)
-    cluster = Cluster.of_scenario(
+    cluster = cluster_of(
         scenario(MS, rate_per_s=100_000.0, records=2000), probes=(checker, checker)
     )
     cluster.run_until(START_NS + 5 * MS)
@@ -108,7 +109,7 @@ def test_a_backlog_that_changes_on_its_way_is_noticed() -> None:
 @pytest.mark.parametrize("error", [1, -1])
 def test_a_backlog_that_is_not_that_of_the_queue_is_noticed(error: int) -> None:
     checker = ProtocolChecker(1)
-    cluster = Cluster.of_scenario(scenario(records=2000), probes=(checker, checker))
+    cluster = cluster_of(scenario(records=2000), probes=(checker, checker))
     cluster.run_until(START_NS)
     cluster.partitions[0].subpartitions[0].buffers_in_backlog += error
     checker.watch(cluster)
@@ -117,7 +118,7 @@ def test_a_backlog_that_is_not_that_of_the_queue_is_noticed(error: int) -> None:
 
 
 def leave_a_closed_channel_in_the_line(cluster: Cluster) -> None:
-    queue = cluster.producer_connections[0].queue
+    queue = cluster.channels.producer_connections[0].queue
     (reader,) = queue.readers.values()
     if not reader.is_enqueued:
         queue.available.append(reader)
@@ -169,12 +170,12 @@ def miscount_the_backlog(cluster: Cluster) -> None:
 
 
 def spend_credit_that_is_not_there(cluster: Cluster) -> None:
-    (reader,) = cluster.producer_connections[0].queue.readers.values()
+    (reader,) = cluster.channels.producer_connections[0].queue.readers.values()
     reader.credits_available = -1
 
 
 def starve_with_credit(cluster: Cluster) -> None:
-    (reader,) = cluster.producer_connections[0].queue.readers.values()
+    (reader,) = cluster.channels.producer_connections[0].queue.readers.values()
     reader.credits_available, reader.starved_since_ns = 1, 0
 
 
@@ -252,9 +253,9 @@ def with_a_line_of(checker: ProtocolChecker, *channels: int) -> PartitionRequest
     """Let a checker see the line of a connection whose channels are 0 and 1, and in which these
     stand.
     """
-    cluster = Cluster.of_scenario(scenario(consumers=2, partitioner="rebalance", records=10))
+    cluster = cluster_of(scenario(consumers=2, partitioner="rebalance", records=10))
     cluster.run_until(START_NS - 1)
-    (connection,) = cluster.producer_connections
+    (connection,) = cluster.channels.producer_connections
     checker._connections = (connection,)
     queue = connection.queue
     reader_of = {each.channel: each for each in queue.readers.values()}
@@ -282,7 +283,7 @@ def test_who_left_the_line_is_owed_nothing() -> None:
 
 @pytest.mark.parametrize("timeout_ns", [0, MS])
 def test_bytes_that_wait_for_a_flush_for_too_long_are_noticed(timeout_ns: int) -> None:
-    cluster = Cluster.of_scenario(scenario(timeout_ns, rate_per_s=100_000.0, records=2000))
+    cluster = cluster_of(scenario(timeout_ns, rate_per_s=100_000.0, records=2000))
     checker = FlushChecker(cluster)
     cluster.run_until(START_NS + 5 * MS)
     checker.check()
@@ -306,7 +307,7 @@ def test_a_checkpoint_that_is_complete_without_an_answer_is_noticed(
 
     each = scenario(MS, rate_per_s=100_000.0, records=2000)
     network = replace(each.network, checkpoint_interval_ns=2 * MS)
-    cluster = Cluster.of_scenario(replace(each, network=network))
+    cluster = cluster_of(replace(each, network=network))
     monkeypatch.setattr(CheckpointCoordinator, "_complete", complete)
     with pytest.raises(
         InvariantViolatedError, match="checkpoint 1 is complete with 1 answers of 2"

@@ -14,9 +14,9 @@ from flinknet.job.checkpoint_coordinator import DeclineCheckpoint
 from flinknet.job.load.plan import load_plan_of, placed_load_plan
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.source_plan import plan_sources
 from tests.checkers import check_records, run_checked
 from tests.protocol_checker import ProtocolChecker
+from tests.simulated_scenario import cluster_of, plan_sources
 from tests.simulation import MS, US, Rows, disturbed_scenario, finished, scenario
 
 MODES = {
@@ -34,14 +34,14 @@ def with_checkpoints(each: Scenario, mode: str, interval_ns: int = 10 * MS) -> S
 
 def run(each: Scenario) -> tuple[Cluster, CheckpointSummary]:
     if each.flow_control == "tcp":  # the checker follows credit
-        cluster = finished(Cluster.of_scenario(each))
+        cluster = finished(cluster_of(each))
         check_records(cluster)
     else:
         checker = ProtocolChecker(each.seed)
-        cluster = Cluster.of_scenario(each, probes=(checker,) * each.task_managers)
+        cluster = cluster_of(each, probes=(checker,) * each.task_managers)
         run_checked(cluster, checker)
     assert cluster.checkpoints is not None
-    return cluster, cluster.checkpoints.summary()
+    return cluster, cluster.checkpoints.coordinator.summary()
 
 
 @cache
@@ -50,10 +50,7 @@ def behind_a_slow_consumer(
 ) -> CheckpointSummary:
     """2 x 2 at the highest rate; consumer 0 takes 20 us for each record."""
     loaded = scenario(
-        records=30_000,
-        producers=2,
-        consumers=2,
-        slow_consumers=(SlowConsumer(0, 20 * US),),
+        records=30_000, producers=2, consumers=2, slow_consumers=(SlowConsumer(0, 20 * US),)
     )
     loaded = replace(loaded, flow_control=flow_control, placement=placement)
     _, summary = run(with_checkpoints(loaded, mode, 20 * MS))
@@ -156,7 +153,7 @@ def test_a_relay_that_cannot_write_reads_barriers_all_the_same(mode: str) -> Non
     cluster = Cluster.of_load(load, plans, probes=(checker,) * 3)
     run_checked(cluster, checker)
     assert cluster.checkpoints is not None
-    summary = cluster.checkpoints.summary()
+    summary = cluster.checkpoints.coordinator.summary()
     assert summary.unaligned == summary.completed >= 5
     assert summary.travel_ns.max is not None
     assert summary.travel_ns.max < 5 * MS  # a buffer takes a consumer 31 ms
@@ -169,7 +166,7 @@ def test_a_checkpoint_that_one_task_declines_is_begun_by_no_other(mode: str) -> 
     chain = with_checkpoints(replace(chain, task_managers=3), mode)
     rows = Rows()
     checker = ProtocolChecker(chain.seed, rows)
-    cluster = Cluster.of_scenario(chain, probes=(checker,) * 3)
+    cluster = cluster_of(chain, probes=(checker,) * 3)
     assert cluster.checkpoints is not None
     cluster.run_until(START_NS + 10 * MS)  # the first barriers are written
     cluster.checkpoints.receive(DeclineCheckpoint("sink 1", 1, "has no room for it"))
@@ -183,7 +180,7 @@ def test_a_checkpoint_that_one_task_declines_is_begun_by_no_other(mode: str) -> 
     assert {(0, 1), (0, 2), (1, 2)} <= read
     assert (1, 1) not in read
     assert not any(each.is_blocked for part in cluster.partitions for each in part.subpartitions)
-    assert cluster.checkpoints.summary().aborted == 1
+    assert cluster.checkpoints.coordinator.summary().aborted == 1
 
 
 @pytest.mark.parametrize("partitioner", ["forward", "broadcast"])
@@ -212,7 +209,7 @@ def test_disturbed_runs_with_checkpoints_lose_nothing(mode: str, seed: int) -> N
     interval_ns = random.Random(seed).choice([MS // 2, 3 * MS])
     drawn = with_checkpoints(drawn, mode, interval_ns)
     checker = ProtocolChecker(seed)
-    cluster = Cluster.of_scenario(drawn, probes=(checker,) * drawn.task_managers, faults=faults)
+    cluster = cluster_of(drawn, probes=(checker,) * drawn.task_managers, faults=faults)
     run_checked(cluster, checker)
     if cluster.error is None:
         assert not any(

@@ -12,12 +12,13 @@ from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, W
 from flinknet.errors import ConfigError, StalledError
 from flinknet.job.load.plan import load_plan_of
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.source_plan import SourcePlan, beat_phase_ns, plan_sources
+from flinknet.simulator.source_plan import SourcePlan, beat_phase_ns
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.reader import TraceReader
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.writer import TraceWriter
 from tests.faults import FaultPlan, Interval
+from tests.simulated_scenario import cluster_of, plan_sources
 from tests.simulation import (
     FREE,
     MS,
@@ -42,7 +43,7 @@ def trace_of(directory: Path, seed: int, faults: FaultPlan) -> list[bytes]:
         TraceRecorder(TraceWriter(file, ProcessInfo(file.stem, file.name, 1))) for file in files
     ]
     drawn = scenario(MS, rate_per_s=20_000.0, records=2000, seed=seed, **EXCHANGE)  # type: ignore[arg-type]
-    finished(Cluster.of_scenario(drawn, probes=recorders, faults=faults))
+    finished(cluster_of(drawn, probes=recorders, faults=faults))
     for recorder in recorders:
         recorder.close()
     return [file.read_bytes() for file in files]
@@ -121,14 +122,9 @@ def test_stopping_for_every_record_shows_the_same_events(
 @pytest.mark.parametrize("partitioner", ["rebalance", "hash", "broadcast", "forward"])
 def test_every_partitioner_brings_every_record_to_its_channel(partitioner: str) -> None:
     drawn = scenario(
-        MS,
-        rate_per_s=50_000.0,
-        records=1000,
-        producers=3,
-        consumers=3,
-        partitioner=partitioner,
+        MS, rate_per_s=50_000.0, records=1000, producers=3, consumers=3, partitioner=partitioner
     )
-    cluster = finished(Cluster.of_scenario(drawn))
+    cluster = finished(cluster_of(drawn))
     received = [received_records(cluster, consumer) for consumer in range(3)]
     if partitioner == "broadcast":
         assert received == [3000] * 3
@@ -147,14 +143,14 @@ def test_records_longer_than_segments_arrive() -> None:
         size_bytes=10_000,
         network=NetworkConfig(segment_size_bytes=4096),
     )
-    assert received_records(finished(Cluster.of_scenario(drawn)), 0) == 50
+    assert received_records(finished(cluster_of(drawn)), 0) == 50
 
 
 def test_records_that_come_while_others_are_being_emitted_are_not_forgotten() -> None:
     """Emitting a record takes longer than the next one, and with it the end, is away."""
     costs = replace(FREE, emit_ns_per_record=1e6)
     drawn = scenario(NEVER, rate_per_s=10_000.0, records=500)
-    cluster = finished(Cluster.of_scenario(drawn, costs))
+    cluster = finished(cluster_of(drawn, costs))
     assert received_records(cluster, 0) == 500
     assert (latency_of(cluster).max or 0) > 300 * MS
 
@@ -170,23 +166,23 @@ def test_flushers_start_at_phases_of_their_own() -> None:
 def test_a_run_that_cannot_come_to_its_end_stalls() -> None:
     paused = scenario(NEVER, rate_per_s=1000.0, records=10, slow_consumers=(SlowConsumer(0, -1),))
     with pytest.raises(StalledError, match=r"records are left \(seed 1\)"):
-        Cluster.of_scenario(paused).run_until_idle()
+        cluster_of(paused).run_until_idle()
 
 
 def test_a_livelock_fails_instead_of_running_for_ever() -> None:
     paused = scenario(MS, rate_per_s=1000.0, records=10, slow_consumers=(SlowConsumer(0, -1),))
     with pytest.raises(StalledError, match="after 1000 steps"):
-        Cluster.of_scenario(paused).run_until_idle(limit=1000)
+        cluster_of(paused).run_until_idle(limit=1000)
 
 
 def test_a_scenario_must_say_how_many_records_there_are() -> None:
     with pytest.raises(ConfigError, match="number of records"):
-        Cluster.of_scenario(Scenario())
+        cluster_of(Scenario())
 
 
 def test_a_duration_and_a_rate_make_a_number_of_records() -> None:
     drawn = scenario(MS, rate_per_s=1000.0, records=None, duration_ns=2 * S)  # type: ignore[arg-type]
-    assert received_records(finished(Cluster.of_scenario(drawn)), 0) == 2000
+    assert received_records(finished(cluster_of(drawn)), 0) == 2000
 
 
 RECORDS = 200
@@ -223,7 +219,7 @@ def whole(cluster: Cluster) -> Cluster:
 @pytest.mark.row("S018")
 @pytest.mark.row("S019")
 def test_all_at_once_deploys_every_stage_before_the_first_record() -> None:
-    cluster = whole(Cluster.of_scenario(scenario_of("pipelined", "all-at-once", relays=1)))
+    cluster = whole(cluster_of(scenario_of("pipelined", "all-at-once", relays=1)))
     assert cluster.stages is not None
     deployed = cluster.stages.deployed_ns
     assert sorted(deployed) == [0, 1, 2]
@@ -235,7 +231,7 @@ def test_all_at_once_deploys_every_stage_before_the_first_record() -> None:
 @pytest.mark.row("S019")
 def test_on_first_output_each_stage_is_deployed_with_the_first_record_of_the_one_before() -> None:
     scenario = scenario_of("pipelined-bounded", "first-output", relays=1)
-    stages = whole(Cluster.of_scenario(scenario)).stages
+    stages = whole(cluster_of(scenario)).stages
     assert stages is not None
     assert stages.deployed_ns[1] == stages.first_record_ns[0]
     assert stages.deployed_ns[2] == stages.first_record_ns[1]
@@ -247,7 +243,7 @@ def test_on_first_output_each_stage_is_deployed_with_the_first_record_of_the_one
 @pytest.mark.row("S019")
 def test_on_complete_output_each_stage_is_deployed_when_the_one_before_has_ended() -> None:
     scenario = scenario_of("blocking", "complete-output", relays=1)
-    stages = whole(Cluster.of_scenario(scenario)).stages
+    stages = whole(cluster_of(scenario)).stages
     assert stages is not None
     assert stages.deployed_ns[1] == stages.finished_ns[0]
     assert stages.deployed_ns[2] == stages.finished_ns[1]
@@ -257,7 +253,7 @@ def test_on_complete_output_each_stage_is_deployed_when_the_one_before_has_ended
 
 
 def test_a_blocking_exchange_waits_for_its_end_without_being_asked() -> None:
-    stages = whole(Cluster.of_scenario(scenario_of("blocking", None))).stages
+    stages = whole(cluster_of(scenario_of("blocking", None))).stages
     assert stages is not None
     assert stages.deployed_ns[1] == stages.finished_ns[0]
 
@@ -267,7 +263,7 @@ def test_a_blocking_exchange_waits_for_its_end_without_being_asked() -> None:
     "partition_type", ["pipelined", "pipelined-bounded", "pipelined-approximate"]
 )
 def test_a_pipelined_exchange_is_deployed_at_once_without_being_asked(partition_type: str) -> None:
-    assert whole(Cluster.of_scenario(scenario_of(partition_type, None))).stages is None
+    assert whole(cluster_of(scenario_of(partition_type, None))).stages is None
 
 
 def test_the_first_output_of_one_producer_is_enough() -> None:

@@ -15,6 +15,7 @@ from flinknet.simulator.cluster import START_NS, Cluster
 from tests.checkers import check_memory, check_records
 from tests.protocol_checker import ProtocolChecker
 from tests.simulated_fill_levels import fill_sample
+from tests.simulated_scenario import cluster_of
 from tests.simulation import MS, US, Rows, S, finished, scenario
 
 RECORD_BYTES = 1000
@@ -52,7 +53,7 @@ def in_flight_bytes(cluster: Cluster, from_ns: int, to_ns: int) -> float:
 
 @pytest.mark.parametrize("placement", ["split", "spread"])
 def test_in_flight_is_what_is_consumed_in_the_target(placement: str) -> None:
-    cluster = Cluster.of_scenario(debloated(placement=placement))
+    cluster = cluster_of(debloated(placement=placement))
     consumed_per_s = 5000 * RECORD_BYTES
     found = in_flight_bytes(cluster, 3 * S, 5 * S)
     # sizes that are less than a quarter off are not announced
@@ -65,25 +66,25 @@ def test_in_flight_is_what_is_consumed_in_the_target(placement: str) -> None:
 
 
 def test_without_it_in_flight_is_what_the_buffers_hold() -> None:
-    cluster = Cluster.of_scenario(debloated(debloating_enabled=False))
+    cluster = cluster_of(debloated(debloating_enabled=False))
     assert in_flight_bytes(cluster, 3 * S, 5 * S) > 2.5 * 5000 * RECORD_BYTES * TARGET_NS / S
     assert cluster.debloated_gates == []
 
 
 def test_a_consumer_that_becomes_slower_gets_smaller_buffers() -> None:
-    cluster = Cluster.of_scenario(debloated())
+    cluster = cluster_of(debloated())
     cluster.run_until(START_NS + 3 * S)
     (gate,) = cluster.debloated_gates
-    before = gate.announced_bytes
+    before = gate.debloater.announced_bytes
     cluster.set_delay(0, 800 * US)
     found = in_flight_bytes(cluster, 6 * S, 8 * S)
     assert found == pytest.approx(1250 * RECORD_BYTES * TARGET_NS / S, rel=0.25)
-    assert gate.announced_bytes < before / 2
+    assert gate.debloater.announced_bytes < before / 2
 
 
 def test_subpartitions_begin_with_the_starting_size_or_without_a_limit() -> None:
     for is_on, size in ((True, 1024), (False, UNLIMITED_BYTES)):
-        cluster = Cluster.of_scenario(debloated(debloating_enabled=is_on))
+        cluster = cluster_of(debloated(debloating_enabled=is_on))
         (partition,) = cluster.partitions
         assert [each.buffer_size_bytes for each in partition.subpartitions] == [size]
 
@@ -93,7 +94,7 @@ def test_buffers_are_no_larger_than_was_asked_for_when_they_were_opened() -> Non
     rows = Rows()
     asked = debloated()
     workload = replace(asked.workload, slow_consumers=(), rate_per_s=5000.0, records=10_000)
-    finished(Cluster.of_scenario(replace(asked, workload=workload), probes=(rows, rows)))
+    finished(cluster_of(replace(asked, workload=workload), probes=(rows, rows)))
     size, before, sent = 1024, 1024, 0
     for row in rows.rows:
         if row.kind == MessageKind.NEW_BUFFER_SIZE and row.point == TracePoint.RECEIVED:
@@ -108,11 +109,11 @@ def test_buffers_are_no_larger_than_was_asked_for_when_they_were_opened() -> Non
 
 def test_the_messages_break_no_rule_of_the_protocol() -> None:
     checker = ProtocolChecker(1)
-    cluster = Cluster.of_scenario(debloated(), probes=(checker, checker))
+    cluster = cluster_of(debloated(), probes=(checker, checker))
     finished(cluster)
     check_records(cluster)
 
 
 def test_without_credit_it_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"buffer-debloat.enabled: .* flow control is tcp"):
-        Cluster.of_scenario(replace(debloated(), flow_control=TCP))
+        cluster_of(replace(debloated(), flow_control=TCP))

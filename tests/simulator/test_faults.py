@@ -19,6 +19,7 @@ from tests.campaign.trial import failure_of
 from tests.checkers import run_checked
 from tests.faults import FaultPlan, Interval
 from tests.protocol_checker import ProtocolChecker
+from tests.simulated_scenario import cluster_of
 from tests.simulation import MS, NEVER, Rows, disturbed_scenario, run_disturbed, scenario
 
 Forget = Callable[[pytest.MonkeyPatch], None]
@@ -226,7 +227,7 @@ def test_a_backlog_that_is_always_0_is_noticed_whatever_the_seed(
     without_backlog_in_the_queue(monkeypatch)
     checker = ProtocolChecker(seed)
     loaded = scenario(records=5000, producers=2, consumers=2, seed=seed)
-    cluster = Cluster.of_scenario(loaded, probes=(checker, checker))
+    cluster = cluster_of(loaded, probes=(checker, checker))
     with pytest.raises(InvariantViolatedError, match="carries backlog 0"):
         run_checked(cluster, checker)
 
@@ -300,27 +301,23 @@ def test_a_source_that_was_blocked_behind_its_last_stop_goes_on(
 ) -> None:
     checker = ProtocolChecker(loaded.seed)
     probes = (checker,) * loaded.task_managers
-    run_checked(Cluster.of_scenario(loaded, probes=probes, faults=faults), checker)
+    run_checked(cluster_of(loaded, probes=probes, faults=faults), checker)
 
 
 @pytest.mark.parametrize(
-    "at_ns",
-    [30_000, 33_000, 37_000, 38_300, 40_000, MS],
-    ids=lambda at_ns: f"reset at {at_ns} ns",
+    "at_ns", [30_000, 33_000, 37_000, 38_300, 40_000, MS], ids=lambda at_ns: f"reset at {at_ns} ns"
 )
 def test_a_reset_in_the_middle_of_a_buffer_gives_all_memory_back(at_ns: int) -> None:
     faults = FaultPlan(seed=1, piece_bytes_max=100, delay_ns_max=100, resets=((0, at_ns),))
     checker = ProtocolChecker(1)
-    cluster = Cluster.of_scenario(
-        scenario(MS, records=50_000), probes=(checker, checker), faults=faults
-    )
+    cluster = cluster_of(scenario(MS, records=50_000), probes=(checker, checker), faults=faults)
     run_checked(cluster, checker)
     assert isinstance(cluster.error, RemoteTransportError)
 
 
 def test_memory_that_others_take_shrinks_pools_to_what_they_were_promised_for_a_while() -> None:
     checker = ProtocolChecker(1)
-    cluster = Cluster.of_scenario(
+    cluster = cluster_of(
         scenario(5 * MS, rate_per_s=300_000.0, records=20_000),
         probes=(checker, checker),
         faults=FaultPlan(exhaustions=(Interval(0, 0, 30 * MS), Interval(1, 0, 30 * MS))),
@@ -345,7 +342,7 @@ def test_a_seed_draws_the_same_faults_and_another_seed_others() -> None:
 
 def checked(faults: FaultPlan, each: Scenario) -> Cluster:
     checker = ProtocolChecker(each.seed)
-    cluster = Cluster.of_scenario(each, probes=(checker, checker), faults=faults)
+    cluster = cluster_of(each, probes=(checker, checker), faults=faults)
     run_checked(cluster, checker)
     return cluster
 
@@ -355,7 +352,7 @@ def test_a_source_that_hears_nothing_of_a_checkpoint_holds_up_that_one_only() ->
     network = replace(each.network, checkpoint_interval_ns=5 * MS, checkpoint_timeout_ns=2 * MS)
     cluster = checked(FaultPlan(lost_triggers=0.3), replace(each, network=network))
     assert cluster.checkpoints is not None
-    summary = cluster.checkpoints.summary()
+    summary = cluster.checkpoints.coordinator.summary()
     assert cluster.checkpoints.lost_triggers.lost > 0
     assert summary.aborted
     assert summary.completed > 0
@@ -387,4 +384,4 @@ def test_no_checkpoint_begins_behind_the_end_of_checkpoints() -> None:
     network = replace(each.network, checkpoint_interval_ns=5 * MS)
     cluster = checked(FaultPlan(checkpoints_end_ns=15 * MS), replace(each, network=network))
     assert cluster.checkpoints is not None
-    assert cluster.checkpoints.summary().triggered == 2  # at 5 and at 10 ms
+    assert cluster.checkpoints.coordinator.summary().triggered == 2  # at 5 and at 10 ms

@@ -24,6 +24,7 @@ from flinknet.simulator.link import LinkSettings
 from tests.checkers import check_memory, check_records
 from tests.faults import FaultPlan, Interval
 from tests.simulated_fill_levels import fill_bounds, fill_sample
+from tests.simulated_scenario import cluster_of
 from tests.simulation import FREE, MS, US, Rows, S, finished, received_records, scenario
 
 SOCKETS = LinkSettings(capacity_bytes=1 << 20, receive_capacity_bytes=1 << 19)
@@ -105,7 +106,7 @@ def release(cluster: Cluster) -> None:
 
 @pytest.mark.row("S102")
 def test_tcp_places_fill_from_the_consumers_end_and_empty_from_the_producers() -> None:
-    cluster = Cluster.of_scenario(one_on_one(TCP), link=SOCKETS)
+    cluster = cluster_of(one_on_one(TCP), link=SOCKETS)
     samples = history(cluster)
     marks: list[Callable[[FillSample], bool]] = [
         lambda sample: sample.levels.input_channel_bytes > 7 * 32 * 1024,  # of ten buffers
@@ -139,7 +140,7 @@ def test_tcp_places_fill_from_the_consumers_end_and_empty_from_the_producers() -
 @pytest.mark.row("S102")
 def test_tcp_the_trace_tells_when_reading_stops_and_when_the_writer_waits() -> None:
     rows = Rows()
-    finished(Cluster.of_scenario(one_on_one(TCP), link=SOCKETS, probes=(rows, rows)))
+    finished(cluster_of(one_on_one(TCP), link=SOCKETS, probes=(rows, rows)))
     log = [row.point for row in rows.rows if row.point >= TracePoint.WRITER_WAITS]
     assert log.index(TracePoint.READING_STOPS) < log.index(TracePoint.WRITER_WAITS)
     assert log[::-1].index(TracePoint.WRITER_RESUMES) > log[::-1].index(TracePoint.READING_RESUMES)
@@ -147,7 +148,7 @@ def test_tcp_the_trace_tells_when_reading_stops_and_when_the_writer_waits() -> N
 
 @pytest.mark.row("S102")
 def test_tcp_the_producer_comes_down_to_the_rate_of_its_consumer() -> None:
-    cluster = Cluster.of_scenario(one_on_one(TCP, records=40_000), link=SOCKETS)
+    cluster = cluster_of(one_on_one(TCP, records=40_000), link=SOCKETS)
     cluster.run_until(START_NS + S)  # every place is full
     emitted = cluster.sources[0].emitted_records
     cluster.run_until(START_NS + 2 * S)
@@ -160,14 +161,14 @@ def test_tcp_the_producer_comes_down_to_the_rate_of_its_consumer() -> None:
 @pytest.mark.parametrize("flow_control", [CREDIT, TCP])
 def test_the_six_places_never_hold_more_than_their_bounds(flow_control: str) -> None:
     pauses = FaultPlan(pauses=(Interval(1, 100 * MS, 400 * MS),))
-    cluster = Cluster.of_scenario(two_on_two(flow_control), link=SOCKETS, faults=pauses)
+    cluster = cluster_of(two_on_two(flow_control), link=SOCKETS, faults=pauses)
     samples = history(cluster)
     assert max(sample.levels.total_bytes for sample in samples) > 500_000
 
 
 @pytest.mark.row("S101")
 def test_with_credit_only_the_first_and_the_last_place_hold_more_than_what_passes() -> None:
-    cluster = Cluster.of_scenario(one_on_one(CREDIT), link=SOCKETS)
+    cluster = cluster_of(one_on_one(CREDIT), link=SOCKETS)
     samples = history(cluster)
     assert all(sample.is_reading and sample.is_writable for sample in samples)
     assert max(sample.levels.netty_inbound_bytes for sample in samples) == 0
@@ -180,8 +181,8 @@ def test_with_credit_only_the_first_and_the_last_place_hold_more_than_what_passe
 
 def neighbours_share(flow_control: str) -> float:
     """What the neighbour of a paused consumer takes of what it takes alone, while that pauses."""
-    alone = Cluster.of_scenario(one_on_one(flow_control, delay_ns=0), link=SOCKETS)
-    beside = Cluster.of_scenario(two_on_two(flow_control, PAUSED), link=SOCKETS)
+    alone = cluster_of(one_on_one(flow_control, delay_ns=0), link=SOCKETS)
+    beside = cluster_of(two_on_two(flow_control, PAUSED), link=SOCKETS)
     from_ns, to_ns = 100 * MS, 900 * MS
     counts = []
     for cluster in (alone, beside):
@@ -209,9 +210,7 @@ def test_add_credits_or_reading_that_stops_and_equal_results() -> None:
         rows = Rows()
         pauses = FaultPlan(pauses=(Interval(1, 100 * MS, 400 * MS),))
         cluster = finished(
-            Cluster.of_scenario(
-                two_on_two(flow_control), link=SOCKETS, faults=pauses, probes=(rows, rows)
-            )
+            cluster_of(two_on_two(flow_control), link=SOCKETS, faults=pauses, probes=(rows, rows))
         )
         check_records(cluster)
         taken.append([received_records(cluster, consumer) for consumer in (0, 1)])
@@ -225,7 +224,7 @@ def test_add_credits_or_reading_that_stops_and_equal_results() -> None:
 def barrier_travel_ns(flow_control: str) -> int:
     """How long a barrier takes from its writing to a slow consumer's task, all places full."""
     rows = Rows()
-    cluster = Cluster.of_scenario(
+    cluster = cluster_of(
         one_on_one(flow_control, records=40_000), link=SOCKETS, probes=(rows, rows)
     )
     cluster.run_until(START_NS + S)
@@ -258,9 +257,7 @@ def test_a_neighbours_barrier_is_stuck_behind_a_paused_consumer_without_credit_o
     flow_control: str, is_stuck: bool
 ) -> None:
     rows = Rows()
-    cluster = Cluster.of_scenario(
-        two_on_two(flow_control, PAUSED), link=SOCKETS, probes=(rows, rows)
-    )
+    cluster = cluster_of(two_on_two(flow_control, PAUSED), link=SOCKETS, probes=(rows, rows))
 
     def arrived() -> int:
         return sum(
@@ -280,7 +277,7 @@ def test_a_neighbours_barrier_is_stuck_behind_a_paused_consumer_without_credit_o
 @pytest.mark.row("S115")
 def test_credit_runs_out_and_data_stops_until_credit_comes_back() -> None:
     rows = Rows()
-    cluster = Cluster.of_scenario(two_on_two(CREDIT, PAUSED), link=SOCKETS, probes=(rows, Rows()))
+    cluster = cluster_of(two_on_two(CREDIT, PAUSED), link=SOCKETS, probes=(rows, Rows()))
 
     def of_channel(since: int) -> list[tuple[int, int]]:
         """Data that left on the paused channel, and credit that came."""
@@ -295,7 +292,7 @@ def test_credit_runs_out_and_data_stops_until_credit_comes_back() -> None:
     cluster.run_until(START_NS + 300 * MS)
     (reader,) = (
         reader
-        for reader in cluster.producer_connections[0].queue.readers.values()
+        for reader in cluster.channels.producer_connections[0].queue.readers.values()
         if reader.channel == 1
     )
     assert reader.credits_available == 0
@@ -313,7 +310,7 @@ def test_credit_runs_out_and_data_stops_until_credit_comes_back() -> None:
 @pytest.mark.row("S074")
 def test_tcp_gates_have_all_their_buffers_in_one_pool() -> None:
     network = NetworkConfig(exclusive_buffers=3, floating_buffers=5)
-    cluster = Cluster.of_scenario(
+    cluster = cluster_of(
         replace(
             scenario(records=10, rate_per_s=1000.0, producers=4, network=network), flow_control=TCP
         )
@@ -383,7 +380,7 @@ def burst(**network: int) -> tuple[Cluster, float]:
         consumers=CHANNELS,
         warmup_ns=0,
     )
-    cluster = finished(Cluster.of_scenario(drawn, DELAY))
+    cluster = finished(cluster_of(drawn, DELAY))
     taken = sum(sink.records for task in cluster.sinks for sink in task.receivers)
     assert taken == RECORDS
     return cluster, RECORDS / (cluster.now_ns - START_NS) * 1e9

@@ -689,7 +689,7 @@ def test_checkpoints_complete_with_the_acknowledgements_of_all_tasks(is_unaligne
     coordinator.receive = watch  # type: ignore[method-assign]
     cluster = watched.run()
     assert cluster.checkpoints is not None
-    found = cluster.checkpoints.summary()
+    found = cluster.checkpoints.coordinator.summary()
     assert found.triggered >= 19
     assert found.completed >= found.triggered - 1
     assert found.aborted == 0
@@ -715,7 +715,7 @@ def test_checkpoints_go_on_when_some_tasks_have_ended() -> None:
     env.from_collection([1, 2, 3]).print()
     cluster = run_job(env.execute("Some end"))
     assert cluster.checkpoints is not None
-    found = cluster.checkpoints.summary()
+    found = cluster.checkpoints.coordinator.summary()
     assert found.triggered > 20
     assert found.aborted == 0
     assert found.completed >= found.triggered - 1
@@ -730,7 +730,7 @@ def test_a_slow_task_is_late_with_aligned_barriers_and_not_with_unaligned_ones()
         slow.name("Slow")
         cluster = WatchedJob(env.execute("Slow"), end_ns=S).run(until_ns=S)
         assert cluster.checkpoints is not None
-        found = cluster.checkpoints.summary()
+        found = cluster.checkpoints.coordinator.summary()
         completed[is_unaligned] = found.completed
     assert completed[True] >= 8
     assert completed[False] < completed[True]

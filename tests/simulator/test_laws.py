@@ -13,6 +13,7 @@ from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
 from flinknet.simulator.faults import NO_FAULTS, Faults
 from flinknet.simulator.link import LinkSettings
 from tests.faults import FaultPlan, Interval
+from tests.simulated_scenario import cluster_of
 from tests.simulation import (
     FREE,
     MS,
@@ -36,7 +37,7 @@ FILL_NS = SEGMENT_BYTES / ((SIZE_BYTES + OVERHEAD_BYTES) * RATE_PER_S) * S
 def run_free(timeout_ns: int, records: int = 40_000, **workload: object) -> tuple[Cluster, Rows]:
     """Run at RATE_PER_S where nothing but waiting takes time."""
     rows = Rows()
-    cluster = Cluster.of_scenario(
+    cluster = cluster_of(
         scenario(timeout_ns, rate_per_s=RATE_PER_S, records=records, **workload),  # type: ignore[arg-type]
         FREE,
         probes=(rows, rows),
@@ -74,9 +75,7 @@ def test_with_timeout_0_each_record_leaves_alone_and_at_once() -> None:
 
 def test_with_timeout_0_records_share_messages_where_the_sender_is_busy() -> None:
     rows = Rows()
-    cluster = Cluster.of_scenario(
-        scenario(0, rate_per_s=200_000.0, records=20_000), probes=(rows, rows)
-    )
+    cluster = cluster_of(scenario(0, rate_per_s=200_000.0, records=20_000), probes=(rows, rows))
     finished(cluster)
     sent = rows.buffers()
     busy_ns = len(sent) * TYPICAL_COSTS.send_ns_per_message
@@ -99,12 +98,12 @@ def test_without_a_timeout_only_full_buffers_leave_until_the_end() -> None:
 @pytest.mark.row("S029")
 def test_slow_sources_keep_the_timeout_and_fast_ones_fill_their_buffers() -> None:
     slow = scenario(100 * MS, rate_per_s=1.0, records=200, arrivals="poisson")
-    latency = latency_of(finished(Cluster.of_scenario(slow, FREE)))
+    latency = latency_of(finished(cluster_of(slow, FREE)))
     assert latency.mean == pytest.approx(50 * MS, rel=0.1)
     assert 90 * MS < (latency.max or 0) <= 100 * MS
     rows = Rows()
     fast = scenario(100 * MS, rate_per_s=500_000.0, records=100_000)
-    finished(Cluster.of_scenario(fast, probes=(rows, rows)))
+    finished(cluster_of(fast, probes=(rows, rows)))
     fill = [row.payload_bytes / SEGMENT_BYTES for row in rows.buffers()]
     assert sum(fill) / len(fill) > 0.9
 
@@ -130,7 +129,7 @@ def test_a_slow_sink_fills_the_pipe_with_twenty_segments_whatever_the_timeout(
     timeout_ns: int,
 ) -> None:
     slow = scenario(timeout_ns, records=1_000_000, slow_consumers=(SlowConsumer(0, 50 * US),))
-    cluster = Cluster.of_scenario(slow)
+    cluster = cluster_of(slow)
     for at_ms in (400, 500, 600):
         cluster.run_until(START_NS + at_ms * MS)
         assert 19 <= buffers_in_the_pipe(cluster) <= 22
@@ -139,7 +138,7 @@ def test_a_slow_sink_fills_the_pipe_with_twenty_segments_whatever_the_timeout(
 @pytest.mark.row("S014")
 def test_memory_stays_bounded_for_a_minute_of_a_producer_that_is_much_too_fast() -> None:
     slow = scenario(records=1_200_000, slow_consumers=(SlowConsumer(0, 50 * US),))
-    cluster = Cluster.of_scenario(slow)
+    cluster = cluster_of(slow)
     producer = cluster.partitions[0].pool
     consumer = cluster.gates[0].channels[0].buffers.pool
     for at_s in range(1, 60):
@@ -153,7 +152,7 @@ def test_memory_stays_bounded_for_a_minute_of_a_producer_that_is_much_too_fast()
 
 @pytest.mark.row("S106")
 def test_rates_recover_when_a_consumer_that_stood_still_goes_on() -> None:
-    cluster = Cluster.of_scenario(
+    cluster = cluster_of(
         scenario(records=2_000_000), faults=FaultPlan(pauses=(Interval(0, 100 * MS, 200 * MS),))
     )
     seen = []
@@ -167,7 +166,7 @@ def test_rates_recover_when_a_consumer_that_stood_still_goes_on() -> None:
 
 def test_round_robin_to_a_slow_and_a_fast_sink_holds_both_at_the_rate_of_the_slow_one() -> None:
     uneven = scenario(records=1_000_000, consumers=2, slow_consumers=(SlowConsumer(0, 20 * US),))
-    cluster = Cluster.of_scenario(uneven)
+    cluster = cluster_of(uneven)
     cluster.run_until(START_NS + 500 * MS)
     before = [received_records(cluster, consumer) for consumer in (0, 1)]
     cluster.run_until(START_NS + 1500 * MS)
@@ -183,14 +182,9 @@ no data: the producer waits for the answer to its first event.)"""
 
 def with_neighbours(faults: Faults = NO_FAULTS) -> Cluster:
     four = scenario(
-        5 * MS,
-        rate_per_s=20_000.0,
-        records=10_000,
-        producers=4,
-        consumers=4,
-        partitioner="forward",
+        5 * MS, rate_per_s=20_000.0, records=10_000, producers=4, consumers=4, partitioner="forward"
     )
-    return Cluster.of_scenario(four, faults=faults)
+    return cluster_of(four, faults=faults)
 
 
 def test_a_paused_consumer_does_not_slow_its_neighbours_on_the_same_connection() -> None:
@@ -213,7 +207,7 @@ def test_a_paused_consumer_goes_on_where_it_stopped() -> None:
 
 def test_no_more_leaves_for_a_paused_consumer_than_it_has_buffers() -> None:
     rows = Rows()
-    cluster = Cluster.of_scenario(
+    cluster = cluster_of(
         scenario(MS, rate_per_s=1e6, records=100_000), probes=(rows, rows), faults=PAUSED
     )
     cluster.run_until(START_NS + S)
@@ -225,9 +219,7 @@ def test_the_flushers_overhead_lengthens_its_period() -> None:
     def flushes(overhead_ns: int) -> int:
         rows = Rows()
         slow = scenario(MS, rate_per_s=5000.0, records=5000)
-        cluster = Cluster.of_scenario(
-            slow, FREE, probes=(rows, rows), flush_overhead_ns=overhead_ns
-        )
+        cluster = cluster_of(slow, FREE, probes=(rows, rows), flush_overhead_ns=overhead_ns)
         finished(cluster)
         return sum(row.reason == FlushReason.FLUSH for row in rows.buffers())
 
@@ -237,10 +229,8 @@ def test_the_flushers_overhead_lengthens_its_period() -> None:
 
 def test_a_link_of_little_bandwidth_sets_the_pace() -> None:
     rows = Rows()
-    cluster = Cluster.of_scenario(
-        scenario(records=20_000),
-        probes=(rows, rows),
-        link=LinkSettings(bandwidth_bytes_per_s=10e6),
+    cluster = cluster_of(
+        scenario(records=20_000), probes=(rows, rows), link=LinkSettings(bandwidth_bytes_per_s=10e6)
     )
     finished(cluster)
     last_ns = rows.buffers(TracePoint.CONSUMED)[-1].at_ns
@@ -250,7 +240,7 @@ def test_a_link_of_little_bandwidth_sets_the_pace() -> None:
 def test_latency_grows_by_what_the_steps_take() -> None:
     light = scenario(0, rate_per_s=1000.0, records=500)
     costs = replace(TYPICAL_COSTS, transit_ns=80_000.0, consume_ns_per_record=(7000.0,))
-    latency = latency_of(finished(Cluster.of_scenario(light, costs)))
+    latency = latency_of(finished(cluster_of(light, costs)))
     expected_ns = 100 + 80_000 + 0.15 * 152 + 12_000 + 7000
     assert latency.min == pytest.approx(expected_ns, abs=100)
 
@@ -269,5 +259,5 @@ def test_a_round_trip_of_an_emulated_link_carries_the_credit_that_there_is(
         asked = replace(
             scenario(NEVER), network=network, workload=workload, link=Link(round_trip_ns)
         )
-        times_ns.append(finished(Cluster.of_scenario(asked, FREE)).now_ns)
+        times_ns.append(finished(cluster_of(asked, FREE)).now_ns)
     assert 80_000 / (times_ns[1] - times_ns[0]) * S == pytest.approx(law_per_s, rel=0.1)

@@ -14,6 +14,7 @@ from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts, SimulatedL
 from tests.checkers import run_checked
 from tests.faults import DrawnLinkFaults, FaultPlan, Interval
 from tests.protocol_checker import ProtocolChecker
+from tests.simulated_scenario import cluster_of
 from tests.simulation import FREE, MS, NEVER, received_records, scenario
 
 
@@ -190,7 +191,7 @@ def run(
         placement=placement,
     )
     checker = ProtocolChecker(1)
-    cluster = Cluster.of_scenario(drawn, FREE, probes=(checker,) * task_managers)
+    cluster = cluster_of(drawn, FREE, probes=(checker,) * task_managers)
     run_checked(cluster, checker)
     return cluster, checker
 
@@ -236,7 +237,9 @@ def test_the_same_job_over_one_and_over_two_task_managers_has_the_same_result(
 def test_four_subtasks_over_two_task_managers_share_one_connection_each_way() -> None:
     cluster, _ = run(2, "spread", producers=4, consumers=4, rate_per_s=50_000.0)
     assert sorted(cluster.links) == [(0, 1, 0), (1, 0, 0)]
-    readers = [len(connection.opened_readers) for connection in cluster.producer_connections]
+    readers = [
+        len(connection.opened_readers) for connection in cluster.channels.producer_connections
+    ]
     assert readers == [4, 4]
     for gate in cluster.gates:
         assert [channel.is_local for channel in gate.channels].count(True) == 2

@@ -69,14 +69,7 @@ def working(done: list[str], *instants_ns: int) -> SimulatedSource:
         return 0
 
     return SimulatedSource(
-        task,
-        writer,
-        flusher,
-        arrivals,
-        None,
-        END_NS,
-        emit_ns_per_record=WORK_NS,
-        idle_ns=idle_ns,
+        task, writer, flusher, arrivals, None, END_NS, emit_ns_per_record=WORK_NS, idle_ns=idle_ns
     )
 
 

@@ -70,7 +70,7 @@ def test_barriers_pass_between_two_records_of_a_function_in_work(is_unaligned: b
     made.rebalance().map(some_time).name("Read").rebalance().discard()
     cluster = WorkedJob(env.execute("Barriers"), end_ns=2 * S).run()
     assert cluster.checkpoints is not None
-    found = cluster.checkpoints.summary()
+    found = cluster.checkpoints.coordinator.summary()
     assert found.triggered >= 19
     assert found.completed >= found.triggered - 1
 

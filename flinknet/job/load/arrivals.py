@@ -111,11 +111,7 @@ class ScheduledArrivals:
 
 
 class RecordedArrivals:
-    """Recorded or planned instants, for replay and simulations.
-
-    Args:
-        end_ns: end of the plan; None: it ends with its last record.
-    """
+    """Recorded or planned instants, up to the last or to `end_ns`, for replay and simulations."""
 
     def __init__(self, instants_ns: IntArray, end_ns: int | None = None) -> None:
         self._instants = instants_ns
@@ -177,12 +173,7 @@ class _Draws(ABC):
 
 
 class KeyDraws(_Draws):
-    """Keys from 0 on, uniform or Zipf-distributed with key 0 the most frequent.
-
-    Args:
-        keys: number of distinct keys.
-        skew: exponent of the distribution; 0 for uniform.
-    """
+    """Keys from 0 on, uniform or, with a skew, Zipf-distributed with key 0 the most frequent."""
 
     def __init__(self, keys: int, skew: float, seed: int) -> None:
         super().__init__(seed)
@@ -239,11 +230,8 @@ class RecordedSizes:
 
 
 class RecordedSelector(ChannelSelector):
-    """Routes records to recorded or planned targets.
-
-    Args:
-        subpartitions: target of each record; None to send all to `only`.
-        only: a subpartition, or BROADCAST.
+    """Routes each record to its recorded or planned subpartition, or all records to one or to all
+    (`only`).
     """
 
     def __init__(self, subpartitions: NDArray[np.int32] | None, only: int = 0) -> None:

@@ -88,8 +88,9 @@ class LoadTask:
     ) -> StreamTask:
         """The task that generates records."""
         frame, (described,) = self._frame, self._descriptor.outputs
+        keys = key_draws(self._scenario, self._descriptor.subtask)
         output = GeneratedOutput(
-            described.edge, writer, batcher, flusher, described.channels, frame.context, self._keys
+            described.edge, writer, batcher, flusher, described.channels, frame.context, keys
         )
         frame.set_outputs((output,), (described.partitioner,))
         chain = Generate(output, frame.context)
@@ -102,10 +103,8 @@ class LoadTask:
         partition: ResultPartition,
         flusher: OutputFlusher,
     ) -> StreamTask:
-        """The task that forwards records (Flink: OneInputStreamTask around an identity map).
-
-        Args:
-            sinks: one per channel of the gate; they check and time the incoming records.
+        """The task that forwards records (Flink: OneInputStreamTask around an identity map). The
+        sinks, one per channel of the gate, check and time the incoming records.
         """
         frame, descriptor, scenario = self._frame, self._descriptor, self._scenario
         (described,) = descriptor.outputs
@@ -116,7 +115,7 @@ class LoadTask:
         forwarder = RecordForwarder(_numbered(writer, described), epoch_ns=self._start_ns)
         output = ForwardedOutput(
             *(described.edge, writer, forwarder, flusher, described.channels, frame.context),
-            self._keys,
+            key_draws(scenario, descriptor.subtask),
         )
         frame.set_outputs((output,), (described.partitioner,))
         delay_ns = scenario.workload.relay_delays_ns[descriptor.vertex - 1]
@@ -133,11 +132,7 @@ class LoadTask:
         delay_ns_per_record: int = 0,
         takes_runs: bool = False,
     ) -> StreamTask:
-        """The task that consumes records.
-
-        Args:
-            sinks, delay_ns_per_record, takes_runs: see RunInput.
-        """
+        """The task that consumes records; see RunInput."""
         measure = Measure(self._frame.context, sinks)
         run_input = RunInput(
             gate,
@@ -194,10 +189,6 @@ class LoadTask:
         generator = LoadGenerator(arrivals, batcher.batch_records, start, records=workload.records)
         return self.source(generator, batcher, writer, flusher)
 
-    @property
-    def _keys(self) -> KeyDraws:
-        return key_draws(self._scenario, self._descriptor.subtask)
-
 
 def _numbered(
     writer: RecordWriter, described: ResultPartitionDeploymentDescriptor
@@ -231,12 +222,8 @@ def create_load_task(
     spills: SpillStore | None = None,
     records: str = MEASURED,
 ) -> StreamTask:
-    """Create the task of a descriptor for the workload of the scenario.
-
-    Args:
-        partitions, gates: of the descriptor's outputs and inputs, in order.
-        respond, start, spills: see LoadTask.
-        records: what a sink expects (MEASURED, STAMPED, COUNTED).
+    """Create the task of a descriptor between its partitions and gates, in order, for the workload
+    of the scenario; see LoadTask. A sink expects MEASURED, STAMPED or COUNTED records.
     """
     task = LoadTask(descriptor, scenario, probe, respond, start=start, spills=spills)
     workload = scenario.workload
@@ -272,9 +259,7 @@ def key_draws(scenario: Scenario, subtask: int) -> KeyDraws:
 
 
 def delay_of(consumer: int, slow_consumers: Sequence[SlowConsumer]) -> int:
-    """The initial delay per record of a consumer: 0 if it is not slow, or slow only for a part of
-    the measured time.
-    """
+    """The initial delay per record of a consumer: 0 if not slow, or only for a limited time."""
     for slow in slow_consumers:
         if slow.index == consumer:
             return slow.delay_ns_per_record if slow.slow_ns is None else 0

@@ -6,7 +6,7 @@ them: generate, forward, measure."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,8 +82,8 @@ class RecordBatcher:
         now_ns: int,
         sizes: IntArray | None = None,
     ) -> SerializedRecords:
-        """Serialise records with the next numbers of their channel; the memory is valid until the
-        channel's next batch.
+        """Serialise records with the next numbers of their channel, in memory that its next batch
+        reuses.
         """
         number = self.numbers[channel]
         self.numbers[channel] = number + count
@@ -113,12 +113,7 @@ class LoadGenerator:
     """
 
     def __init__(
-        self,
-        arrivals: Arrivals | None,
-        batch_records: int,
-        start: Start,
-        *,
-        records: int | None,
+        self, arrivals: Arrivals | None, batch_records: int, start: Start, *, records: int | None
     ) -> None:
         self.text: TextInput | None = None
         self.is_ended = False
@@ -166,28 +161,30 @@ class LoadGenerator:
         return count, now_ns
 
 
-class LoadOutput(TaskOutput):
-    """An output whose records are numbered per channel.
+MakerT = TypeVar("MakerT", bound=RecordBatcher | RecordForwarder)
 
-    Args:
-        numbers: records made so far, by channel.
-        keys: for hash partitioning.
-    """
+
+class LoadOutput(TaskOutput, Generic[MakerT]):
+    """An output whose records are numbered per channel; keys are for hash partitioning."""
 
     def __init__(
         self,
         edge: int,
         writer: RecordWriter,
+        maker: MakerT,
         flusher: OutputFlusher,
         channels: Sequence[int],
         context: ProcessingContext,
         keys: KeyDraws,
-        numbers: dict[int, int],
     ) -> None:
         super().__init__(edge, writer, flusher, channels)
         self._context = context
         self._keys = keys if writer.selector.needs_keys else None
-        self._numbers = numbers
+        self._maker = maker
+        self._numbers = maker.numbers
+        self._count = 0
+        self._instants: Instants = 0
+        self._runs: list[RecordRun] = []
 
     @property
     def sent_records(self) -> dict[int, int]:
@@ -197,24 +194,13 @@ class LoadOutput(TaskOutput):
             return dict.fromkeys(channels, numbers[BROADCAST])
         return {channels[subpartition]: count for subpartition, count in numbers.items()}
 
-
-class GeneratedOutput(LoadOutput):
-    """Serialises the records that a generator says are due."""
-
-    def __init__(
-        self,
-        edge: int,
-        writer: RecordWriter,
-        batcher: RecordBatcher,
-        flusher: OutputFlusher,
-        channels: Sequence[int],
-        context: ProcessingContext,
-        keys: KeyDraws,
-    ) -> None:
-        super().__init__(edge, writer, flusher, channels, context, keys, batcher.numbers)
-        self._batcher = batcher
+    def discard(self) -> None:
         self._count = 0
-        self._instants: Instants = 0
+        self._runs.clear()
+
+
+class GeneratedOutput(LoadOutput[RecordBatcher]):
+    """Serialises the records that a generator says are due."""
 
     def collect(self, count: int, instants: Instants) -> None:
         """Collect due records; they are written before the next are collected."""
@@ -228,8 +214,8 @@ class GeneratedOutput(LoadOutput):
         instants, now_ns = self._instants, self._context.now_ns
         keys = None if self._keys is None else self._keys.take(count)
         self.emitted_records += count
-        writer, make = self.writer, self._batcher.make
-        sizes = self._batcher.take_sizes(count)
+        writer, make = self.writer, self._maker.make
+        sizes = self._maker.take_sizes(count)
         for channel, indices in writer.selector.split(count, keys):
             own = None if sizes is None else sizes[indices]
             if isinstance(instants, int):
@@ -239,26 +225,9 @@ class GeneratedOutput(LoadOutput):
                 picked = instants[indices]
                 writer.emit(channel, make(channel, picked, len(picked), now_ns=now_ns, sizes=own))
 
-    def discard(self) -> None:
-        self._count = 0
 
-
-class ForwardedOutput(LoadOutput):
+class ForwardedOutput(LoadOutput[RecordForwarder]):
     """Forwards runs of records, numbered for their new channels."""
-
-    def __init__(
-        self,
-        edge: int,
-        writer: RecordWriter,
-        forwarder: RecordForwarder,
-        flusher: OutputFlusher,
-        channels: Sequence[int],
-        context: ProcessingContext,
-        keys: KeyDraws,
-    ) -> None:
-        super().__init__(edge, writer, flusher, channels, context, keys, forwarder.numbers)
-        self._forwarder = forwarder
-        self._runs: list[RecordRun] = []
 
     def collect(self, run: RecordRun) -> None:
         """Collect a run, whose memory must stay valid until `write`."""
@@ -269,7 +238,7 @@ class ForwardedOutput(LoadOutput):
         if not self._runs:
             return
         runs, self._runs = self._runs, []
-        writer, forwarder = self.writer, self._forwarder
+        writer, forwarder = self.writer, self._maker
         selector = writer.selector
         for memory, offset, count, record_bytes in runs:
             self.emitted_records += count
@@ -279,9 +248,6 @@ class ForwardedOutput(LoadOutput):
                     memory, offset, count, record_bytes, channel, picked
                 )
                 writer.emit(channel, SerializedRecords(data, instants, record_bytes=record_bytes))
-
-    def discard(self) -> None:
-        self._runs.clear()
 
 
 PORTION_NS = 1_000_000
@@ -307,11 +273,7 @@ class Generate(TaskChain):
 
 
 class Forward(TaskChain):
-    """An identity map; its batches are runs of records.
-
-    Args:
-        delay_ns_per_record: time per record.
-    """
+    """An identity map; its batches are runs of records."""
 
     def __init__(
         self, output: ForwardedOutput, context: ProcessingContext, *, delay_ns_per_record: int
@@ -336,11 +298,8 @@ class Forward(TaskChain):
 
 
 class Measure(TaskChain):
-    """The end of a load, whose records were counted and timed as they were read. Its batches are
-    the instants at which the task is done with them.
-
-    Args:
-        sinks: count and time the records.
+    """The end of a load, whose records the sinks counted and timed as they were read. Its batches
+    are the instants at which the task is done with them.
     """
 
     def __init__(self, context: ProcessingContext, sinks: Sequence[LatencyMeter]) -> None:

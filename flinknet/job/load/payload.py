@@ -142,12 +142,8 @@ _LATENESS_PLACES = np.arange(LATENESS_OFFSET, LATENESS_OFFSET + 8)
 def serialize_mixed(
     first_number: int, sizes: IntArray, since_epoch_ns: IntArray, emitted_ns: int
 ) -> tuple[memoryview, list[int]]:
-    """Serialise records of different sizes; see RecordFactory.serialize. Padding is zeros.
-
-    Args:
-        sizes: sizes of the values.
-
-    Returns: the bytes, and the end offset of each record.
+    """Serialise records with values of different sizes; see RecordFactory.serialize. Padding is
+    zeros. Returns: the bytes, and the end offset of each record.
     """
     count = len(sizes)
     if count <= FEW_RECORDS:
@@ -195,13 +191,8 @@ def _serialize_few(
 
 
 class RecordForwarder:
-    """Copies runs of records and renumbers the copies.
-
-    `numbers` is the number of records sent to each channel.
-
-    Args:
-        channels: of the partition, or (BROADCAST,).
-        epoch_ns: instant that stamps count from.
+    """Copies runs of records and renumbers the copies, by channel of the partition or for
+    BROADCAST.
     """
 
     def __init__(self, channels: Iterable[int], *, epoch_ns: int) -> None:
@@ -217,9 +208,8 @@ class RecordForwarder:
         channel: int,
         picked: slice | NDArray[np.intp],
     ) -> tuple[memoryview, IntArray]:
-        """Copy the picked ones of `count` adjacent records that begin at `offset`.
-
-        Returns: their bytes and intended instants.
+        """Copy the picked ones of `count` adjacent records that begin at `offset`. Returns: their
+        bytes and intended instants.
         """
         rows = np.ndarray((count, record_bytes), np.uint8, memory, offset)
         copied = np.array(rows[picked], order="C", copy=True)

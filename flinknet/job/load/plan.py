@@ -66,12 +66,8 @@ _PARTITIONERS = {
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """A scenario and the descriptors of its tasks.
-
-    Attributes:
-        plan: placement of the tasks.
-        tasks: by vertex and subtask: sources, relays, sinks.
-        channels: by index.
+    """A scenario and the descriptors of its tasks (sources, relays, sinks), with its channels by
+    index.
     """
 
     scenario: Scenario
@@ -136,9 +132,8 @@ class LoadPlan:
         return buffers_by_task_manager(needs, count, self.scenario.network.segments)
 
     def check_memory(self) -> None:
-        """Check that all buffers fit, before anything is started.
-
-        Raises: ConfigError with the numbers and a remedy.
+        """Check that all buffers fit, before anything is started. Raises: ConfigError with the
+        numbers and a remedy.
         """
         why = shortage(self.buffers(), self.scenario.network.segment_size_bytes)
         if why is not None:
@@ -155,13 +150,9 @@ def task_name(task: TaskDeploymentDescriptor) -> str:
 
 
 def load_plan_of(scenario: Scenario) -> LoadPlan:
-    """The plan of a scenario.
-
-    A relay is connected one to one to the previous stage if parallelisms are equal, else by
-    rebalance, as Flink connects operators; the partitioner of the workload is that of the last
-    edge.
-
-    Raises: ConfigError if the scenario cannot be deployed.
+    """The plan of a scenario. A relay is connected one to one to the previous stage if parallelisms
+    are equal, else by rebalance, as Flink connects operators; the partitioner of the workload is
+    that of the last edge. Raises: ConfigError if the scenario cannot be deployed.
     """
     _check(scenario)
     parallelisms = scenario.workload.parallelisms
@@ -175,12 +166,7 @@ def load_plan_of(scenario: Scenario) -> LoadPlan:
 def placed_load_plan(
     scenario: Scenario, partitioners: Sequence[str], places: Sequence[Sequence[int]]
 ) -> LoadPlan:
-    """The plan of sources, relays and sinks at given places.
-
-    Args:
-        partitioners: of each edge.
-        places: TaskManager of each subtask of each vertex.
-    """
+    """The plan with a partitioner for each edge and a TaskManager for each subtask."""
     plan = _physical_plan(scenario, partitioners, places)
     tasks = [_with_partitioners(each, partitioners) for each in _tasks_of(plan)]
     return LoadPlan(scenario, plan, tuple(tasks), tuple(deployed_channels(tasks)))
@@ -249,9 +235,7 @@ def _tasks_of(plan: PhysicalPlan) -> list[TaskDeploymentDescriptor]:
 def _with_partitioners(
     task: TaskDeploymentDescriptor, partitioners: Sequence[str]
 ) -> TaskDeploymentDescriptor:
-    """The task with the scenario's names of partitioners; the name of a custom one includes its
-    function.
-    """
+    """The task with the scenario's partitioners; a custom one's name includes its function."""
     outputs = (replace(each, partitioner=partitioners[each.edge]) for each in task.outputs)
     inputs = (replace(each, partitioner=partitioners[each.edge]) for each in task.inputs)
     return replace(task, outputs=tuple(outputs), inputs=tuple(inputs))

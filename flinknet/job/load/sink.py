@@ -51,9 +51,7 @@ _NO_LATENESS = -(2**63)
 
 @dataclass(slots=True)
 class Disorder:
-    """Errors in the sequence of a channel's records; all zero if every record arrived once and in
-    order.
-    """
+    """Errors in the sequence of a channel's records; all zero if each arrived once and in order."""
 
     lost: int = 0
     repeated: int = 0
@@ -272,11 +270,8 @@ class LatencySink(LatencyMeter):
         self, since_epoch: IntArray, starts: Sequence[int], low: int, high: int, arrivals: IntArray
     ) -> tuple[int, int]:
         """Compute latencies of the groups [low, high), which plain Python counts faster than numpy.
-
-        Args:
-            starts: the first record of each group, and the end of the last.
-
-        Returns: the range of their records.
+        Starts are the first records of each group, and the end of the last. Returns: the range of
+        their records.
         """
         next_arrival = iter(arrivals.T.tolist())
         reached = begin_ns = 0
@@ -349,8 +344,8 @@ anything.
 
 
 class ForeignSink(LatencySink):
-    """A LatencySink for the records of another program. Their instants mean nothing here, so there
-    are no latencies.
+    """A LatencySink for the records of another program, without latencies, as their instants mean
+    nothing here.
 
     Attributes:
         other_elements: stream elements other than records, such as watermarks and latency markers.
@@ -365,9 +360,7 @@ class ForeignSink(LatencySink):
 
 
 class CountingSink(ForeignSink):
-    """A sink for any job of Flink: checks neither stamps nor numbers, so nothing counts as lost or
-    out of order.
-    """
+    """A sink for any job of Flink: checks neither stamps nor numbers."""
 
     def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
         """Take the elements of a buffer; see LatencySink.receive."""
@@ -395,9 +388,8 @@ class StampedSink(ForeignSink):
     """A sink for records in flinknet's form from another program: checks their numbers."""
 
     def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
-        """Take the records of a buffer; see LatencySink.receive.
-
-        Raises: FrameCorruptedError if a record is too short for a stamp.
+        """Take the records of a buffer; see LatencySink.receive. Raises: FrameCorruptedError if a
+        record is too short for a stamp.
         """
         for _, _, count, record_bytes in runs:
             if record_bytes < STAMPED_MIN_BYTES:

@@ -20,7 +20,7 @@ from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.descriptor import InputChannelDescriptor
 from flinknet.job.gates import GateSetup, create_partitions
 from flinknet.job.stream_task import StreamTask
-from flinknet.job.task_metrics import Metrics, TaskMetrics
+from flinknet.job.task_metrics import TaskMetrics
 from flinknet.job.times import TaskTimes
 
 from ..protocol import ConnectionID
@@ -37,18 +37,17 @@ class Attempt:
 
     Attributes:
         start: the instants of its run; None: it starts with the load.
-        gates: open, with its channels, as soon as `is_open`; empty before that.
+        gates: empty until `is_open`.
         unread: input edges that are not readable yet.
-        task: from `begin` on.
-        debloating: of its gates; None if it is off, or there are no gates.
-        failure: the report of its failure; None: it has not failed. `details`: traceback and
-            record, if a function of the program failed.
+        task, metrics: from `begin` on.
+        failure: the report of its failure; `details`: traceback and record of a failed function.
         is_reported_running: whether the JobManager knows that its operators are open.
 
     Raises: the error that prevents it.
     """
 
     task: StreamTask
+    metrics: TaskMetrics
 
     def __init__(
         self,
@@ -93,15 +92,15 @@ class Attempt:
         *,
         now_ns: int,
     ) -> bool:
-        """Open its gates if they can have their memory now; each requests its readable partitions
-        once the recovered state of its channels has been read.
+        """Open its gates if they can have their memory now; each makes requests for its readable
+        partitions once the recovered state of its channels has been read. Returns: whether they are
+        open.
 
         Args:
-            request: requests the partitions of a gate.
             check_producer: called with an attempt and its channel if the producer does not have the
                 partition.
 
-        Returns: whether they are open. Raises: the error that prevents it.
+        Raises: the error that prevents it.
         """
         if not self._setup.is_complete(now_ns=now_ns):
             return False
@@ -142,11 +141,8 @@ class Attempt:
         start_ns: int,
         waits_for_readers: bool,
     ) -> None:
-        """Begin to run a task between its gates and partitions.
-
-        Args:
-            readers: sources of its text.
-            waits_for_readers: the attempt ends only when its pipelined partitions have been read.
+        """Begin to run a task between its gates and partitions, with the readers of its text; it
+        ends only when its pipelined partitions have been read, if it `waits_for_readers`.
         """
         self.task = task
         self._is_begun = True
@@ -159,7 +155,7 @@ class Attempt:
                 debloated, network.debloating_period_ns, start_ns=start_ns
             )
         task.times.start_window(now_ns=start_ns)
-        self._metrics = TaskMetrics(
+        self.metrics = TaskMetrics(
             task, now_ns=start_ns, is_detailed=network.detailed_metrics, debloating=debloated
         )
 
@@ -193,14 +189,6 @@ class Attempt:
     def times(self) -> TaskTimes:
         return self.task.times
 
-    @property
-    def wants_text(self) -> bool:
-        """Whether a file has text that can be read at once."""
-        for reader in self._readers:  # noqa: SIM110 - in each step; a generator takes longer
-            if reader.is_waiting:
-                return True
-        return False
-
     def rest(self, *, now_ns: int) -> None:
         if self.failure is None:
             self.task.rest(now_ns=now_ns)
@@ -215,7 +203,10 @@ class Attempt:
             for reader in self._readers:
                 reader.pump()
             next_ns = self.task.step(now_ns=now_ns)
-            return now_ns if self.wants_text else next_ns
+            for reader in self._readers:
+                if reader.is_waiting:
+                    return now_ns
+            return next_ns
         except (Exception, SystemExit) as error:
             self.fail(error)
             return None
@@ -233,11 +224,8 @@ class Attempt:
                     self.fail(channel.error)
 
     def release(self, cause: str | None) -> None:
-        """Release everything but what a running function still uses; see `try_cancel`.
-
-        Args:
-            cause: why it ended early, for the readers of its partitions; None: it finished, and its
-                partitions can still be read.
+        """Release everything but what a running function still uses; see `try_cancel`. The readers
+        of its partitions receive the cause; without one it finished, and they can still be read.
         """
         for reader in self._readers:
             reader.close()
@@ -265,24 +253,12 @@ class Attempt:
         """When it needs a step even if no data moves, to debloat its gates; None for never."""
         return None if self.debloating is None else self.debloating.next_deadline_ns()
 
-    def start_window(self, *, now_ns: int) -> None:
-        self._metrics.start_window(now_ns=now_ns)
-
-    def metrics(self, *, now_ns: int) -> Metrics:
-        return self._metrics.sample(now_ns=now_ns)
-
-    def final_metrics(self, *, now_ns: int, is_drained: bool) -> Metrics:
-        """Its metrics at the end of the measured part; see TaskMetrics."""
-        return self._metrics.sample_end(now_ns=now_ns, is_drained=is_drained)
-
 
 def failure_of(
     attempt_id: ExecutionAttemptID, error: BaseException, task_name: str = ""
 ) -> TaskStateChanged:
-    """The report of a failure.
-
-    Args:
-        task_name: name of the running task, which is not repeated; empty: it could not start.
+    """The report of a failure, which does not repeat the name of the running task (empty: it could
+    not start).
     """
     return TaskStateChanged(
         attempt_id,

@@ -40,12 +40,8 @@ OPENING_POLL_NS = 1_000_000
 class Attempts:
     """All attempts of one process.
 
-    Args:
-        send: sends a message to the JobManager.
-
     Attributes:
         running: attempts that the event loop steps, in the order of their tasks.
-        jobs: the jobs of the attempts, by id.
         load: follows the attempts of a load, which has its cluster to itself.
         awaits_first_output: whether readers wait for a first output that has not been reported.
         producers: state requests for producers whose partition was missing.
@@ -90,18 +86,12 @@ class Attempts:
     @property
     def has_unreported_change(self) -> bool:
         """Whether an attempt has opened or ended since `report_changes`."""
-        for running in self.running:
-            if running.has_unreported_change:
-                return True
-        return bool(self._ending)
+        return bool(self._ending) or any(each.has_unreported_change for each in self.running)
 
     @property
     def has_lines(self) -> bool:
         """Whether printed lines wait to be written."""
-        for job in self.jobs.values():  # noqa: SIM110 - in each turn; a generator takes longer
-            if job.io.has_lines:
-                return True
-        return False
+        return any(job.io.has_lines for job in self.jobs.values())
 
     def next_deadline_ns(self) -> int | None:
         """When to call `handle_deadline`, None for never."""
@@ -114,9 +104,8 @@ class Attempts:
         return min((each for each in due if each is not None), default=None)
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Do what is due, and report what has changed. Early calls do no harm.
-
-        Raises: the first error that prevents waiting tasks from starting.
+        """Do what is due, and report what has changed. Early calls do no harm. Raises: the first
+        error that prevents waiting tasks from starting.
         """
         self.producers.handle_deadline(now_ns=now_ns)
         if self._requests_ns is not None and now_ns >= self._requests_ns:
@@ -182,15 +171,15 @@ class Attempts:
         job = self.jobs.get(message.task.attempt_id.execution_graph_id)
         if job is None:  # it is over
             return
-        descriptor = job.complete(message.task)
-        message = replace(message, task=descriptor)
-        own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
-        written = [channel for output in descriptor.outputs for channel in output.channels]
-        self._environment.traces.claim(job.trace, (*own, *written))
+        task = job.complete(message.task)
+        read = [channel.index for gate in task.inputs for channel in gate.channels]
+        written = [channel for output in task.outputs for channel in output.channels]
+        self._environment.traces.claim(job.trace, (*read, *written))
+        message = replace(message, task=task)
         try:
             prepared = Attempt(message, job.network, job.storage, self._environment, now_ns=now_ns)
         except (Exception, SystemExit) as error:
-            self._send(failure_of(descriptor.attempt_id, error))
+            self._send(failure_of(task.attempt_id, error))
             return
         self.prepared.append(prepared)
         self.advance_setups(now_ns=now_ns)
@@ -310,7 +299,7 @@ class Attempts:
     def used(self, tasks: Iterable[Attempt]) -> tuple[UsedConnection, ...]:
         """The connections that the open channels of these tasks use, in order."""
         counts: Counter[tuple[int, int]] = Counter(
-            self._connections.client_factory.number_of(channel.connection)
+            self._connections.number_of(channel.connection)
             for each in tasks
             for gate in each.gates
             for channel in gate.remote_channels
@@ -321,15 +310,15 @@ class Attempts:
 
     def check_readers(self) -> None:
         """Raises: TransportError if a reader disconnected while its channels were open."""
-        for accepted in self._connections.server.accepted:
+        for accepted in self._connections.accepted:
             if accepted.connection.loss is not None:
                 raise accepted.loss_error(self._reader_names)
 
     def _check_channels(self) -> None:
         """Raises: the first error that prevents waiting tasks from starting."""
-        self._connections.server.check_accepting()
+        self._connections.check_accepting()
         channels = [channel.error for gate in self.waiting_gates for channel in gate.channels]
-        clients = self._connections.client_factory.connections
+        clients = self._connections.clients
         errors = [client.error for client in clients] + channels
         # an error that names the partition first: its client's does not
         errors.sort(key=lambda error: not isinstance(error, PartitionConnectionError))
@@ -436,12 +425,9 @@ class Attempts:
         self._end(running, failure)
 
     def _end(self, running: Attempt, final_state: messages.TaskStateChanged | None) -> None:
-        """Send the final state of an attempt as soon as none of its functions runs: until then it
-        would be in the way of the next attempt (Flink: CANCELING; task.cancellation.timeout is
-        the JobManager's).
-
-        Args:
-            final_state: None if its job is over, and nothing is to be sent.
+        """Send the final state of an attempt, if there is one to send, as soon as none of its
+        functions runs: until then it would be in the way of the next attempt (Flink: CANCELING;
+        task.cancellation.timeout is the JobManager's).
         """
         if running.try_cancel():
             if final_state is not None:

@@ -10,6 +10,7 @@ import secrets
 import select
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +34,7 @@ from .control_connection import ControlConnection
 from .job_files import CONTACT_NAME, Contact, spill_directory
 
 START_WAIT_S = 30.0
-ANSWER_WAIT_NS = 10_000_000_000
+ANSWER_WAIT_S = 10.0
 STATUS_INTERVAL_NS = 250_000_000
 POLL_S = 0.02
 END_WAIT_S = 10.0
@@ -45,7 +46,7 @@ CANCELING_SAID_NS = 1_000_000_000
 DEATH_WAIT_S = 1.0
 """How long to wait for the end of a process after its connection broke."""
 
-_Answer = TypeVar("_Answer", JobStatus, JobDump, ClusterStatus)
+_Answer = TypeVar("_Answer")
 
 Watch = Callable[[JobStatus], None]
 
@@ -65,8 +66,6 @@ class JobClient:
     """
 
     def __init__(self, contact: Contact, process: subprocess.Popen[bytes] | None = None) -> None:
-        import socket
-
         self.pid = contact.pid
         self.process = process
         self._job_id = contact.job_id
@@ -91,9 +90,8 @@ class JobClient:
         self._connection.send(message)
 
     def receive(self, *, until_ns: int) -> Any:
-        """Return the next message, or None if none came in time.
-
-        Raises: TransportError if the JobManager is gone, refuses, or has closed the connection.
+        """Return the next message, or None if none came in time. Raises: TransportError if the
+        JobManager is gone, refuses, or has closed the connection.
         """
         received = self._connection.received
         while not received:
@@ -120,31 +118,34 @@ class JobClient:
         """Query the status of the cluster. Raises: TransportError."""
         return self._ask(messages.RequestCluster(), ClusterStatus)
 
-    def _ask(self, question: object, kind: type[_Answer]) -> _Answer:
+    def _ask(
+        self, question: object, kind: type[_Answer], wait_s: float = 0.0, what: str = "answered"
+    ) -> _Answer:
         self.send(question)
-        until_ns = monotonic_ns() + ANSWER_WAIT_NS
+        wait_s = wait_s or ANSWER_WAIT_S
+        until_ns = monotonic_ns() + round(wait_s * 1e9)
         while (message := self.receive(until_ns=until_ns)) is not None:
             if isinstance(message, kind):
                 return message
-        raise self._lost(f"has not answered within {ANSWER_WAIT_NS / 1e9:g} s")
+        raise self._lost(f"has not {what} within {wait_s:g} s")
 
     def cancel(
         self, waits: Callable[[str], None] | None = None, *, is_own: bool = False
     ) -> messages.JobEnded:
-        """Cancel the job and wait for its end.
+        """Cancel the job and wait for its end. A Ctrl-C meanwhile ends an own job without waiting
+        for
+        functions to return.
 
         Args:
             waits: called once if the job does not end soon, with what it waits for.
-            is_own: a Ctrl-C meanwhile ends the job without waiting for functions to return.
 
         Raises: TransportError; KeyboardInterrupt of a further Ctrl-C.
         """
         return self._end(messages.CancelJob(self._job_id), waits, is_own=is_own)
 
     def stop(self, waits: Callable[[str], None] | None = None) -> messages.JobEnded:
-        """Stop the sources of the job and wait for its end; see `cancel`.
-
-        Raises: TransportError; ConfigError for a job that cannot be stopped.
+        """Stop the sources of the job and wait for its end; see `cancel`. Raises: TransportError;
+        ConfigError for a job that cannot be stopped.
         """
         try:
             return self._end(messages.StopJob(self._job_id), waits)
@@ -183,12 +184,8 @@ class JobClient:
 
     def stop_cluster(self) -> messages.ClusterStopped:
         """Stop a session with its jobs and wait for the end. Raises: TransportError."""
-        until_ns = monotonic_ns() + round(END_WAIT_S * 2e9)
-        self.send(messages.StopCluster())
-        while (message := self.receive(until_ns=until_ns)) is not None:
-            if isinstance(message, messages.ClusterStopped):
-                return message
-        raise self._lost(f"has not ended the cluster within {END_WAIT_S * 2:g} s")
+        kind = messages.ClusterStopped
+        return self._ask(messages.StopCluster(), kind, END_WAIT_S * 2, "ended the cluster")
 
     def _lost(self, what: str) -> TransportError:
         """The error for a missing answer: the process has died, or it runs and `what` happened."""
@@ -232,7 +229,8 @@ def _cluster(place: JobManagerSpec | Contact, *, is_kept: bool) -> Iterator[JobC
                 try:
                     _end(process)
                 finally:
-                    _clean_up(run_dir)
+                    (run_dir / CONTACT_NAME).unlink(missing_ok=True)
+                    shutil.rmtree(spill_directory(run_dir), ignore_errors=True)
 
 
 def run_job(
@@ -246,8 +244,7 @@ def run_job(
 
     If this process receives a request to end, it ends the job; if it is killed, the JobManager
     notices. A Ctrl-C cancels the job. A second one ends functions that do not return, of a job with
-    a cluster of its own, and leaves any other job; a cancelled job's end is returned as after any
-    other end.
+    a cluster of its own, and leaves any other job.
 
     Args:
         waits: called once if a cancelled job does not end soon, with what it waits for.
@@ -268,9 +265,7 @@ def run_job(
 
 @dataclass(frozen=True, slots=True)
 class DetachedJob:
-    """A job that runs without its client, with the process of the JobManager that was started for
-    it, if one was.
-    """
+    """A job without its client, with the process of the JobManager if one was started for it."""
 
     job_id: str
     name: str
@@ -279,7 +274,6 @@ class DetachedJob:
 
 def submit_job(place: JobManagerSpec | Contact, submission: messages.SubmitJob) -> DetachedJob:
     """Submit a job to a cluster of its own, or to a running one; return once it is accepted.
-
     Raises: TransportError; JobRefusedError if the job was not accepted.
     """
     with _cluster(place, is_kept=True) as client:
@@ -293,11 +287,8 @@ def submit_job(place: JobManagerSpec | Contact, submission: messages.SubmitJob) 
 
 
 def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen[bytes]]:
-    """Start a cluster for future jobs.
-
-    Returns: its status once all TaskManagers have registered, and the process of its JobManager.
-
-    Raises: TransportError if a TaskManager does not register.
+    """Start a cluster for future jobs. Returns: its status once all TaskManagers have registered,
+    and the process of its JobManager. Raises: TransportError if a TaskManager does not register.
     """
     with _cluster(spec, is_kept=True) as client:
         until_ns = monotonic_ns() + round(START_WAIT_S * 1e9)
@@ -340,11 +331,6 @@ def _follow(client: JobClient, watch: Watch) -> messages.JobEnded:
             return message
         if isinstance(message, JobStatus):
             watch(message)
-
-
-def _clean_up(run_dir: Path) -> None:
-    (run_dir / CONTACT_NAME).unlink(missing_ok=True)
-    shutil.rmtree(spill_directory(run_dir), ignore_errors=True)
 
 
 def _port_of(process: subprocess.Popen[bytes]) -> int:

@@ -17,13 +17,6 @@ from typing import IO, Any
 
 from flinknet import errors
 from flinknet.config import NetworkConfig
-from flinknet.errors import (
-    FlinknetError,
-    PartitionConnectionError,
-    ProducerFailedError,
-    RemoteTransportError,
-    RunFailedError,
-)
 from flinknet.plain_values import from_plain, to_plain
 
 from ..clock import wall_clock_iso
@@ -223,12 +216,7 @@ class TaskManagerState(Enum):
 
 
 class TaskManagerProcess:
-    """One TaskManager.
-
-    Attributes:
-        address: of its data port, once it has registered.
-        heartbeats: how many heartbeats it has answered.
-    """
+    """One TaskManager; its data port has an address once it has registered."""
 
     def __init__(self, index: int, process: subprocess.Popen[bytes] | RemoteProcess) -> None:
         self.index = index
@@ -323,11 +311,8 @@ _SELF_EXPLANATORY = (
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The premature end of a TaskManager.
-
-    Attributes:
-        exit_code: of a process that died without a message; None: `error` is why it ended, and
-            `kind` the class name of that FlinknetError, empty for a bug.
+    """The premature end of a TaskManager: its exit code if it died without a message; else why it
+    ended, and the class name of that FlinknetError, empty for a bug.
     """
 
     index: int
@@ -344,29 +329,29 @@ class Ending:
     @property
     def is_consequence(self) -> bool:
         """Whether it ended because it lost another TaskManager."""
-        lost = (RemoteTransportError, ProducerFailedError, PartitionConnectionError)
+        lost = (
+            errors.RemoteTransportError,
+            errors.ProducerFailedError,
+            errors.PartitionConnectionError,
+        )
         return not self.is_death and issubclass(kind_of(self.kind), lost)
 
 
 def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
-    """Combine the endings into one error: deaths first, then own failures, then consequences.
-
-    Args:
-        trace_dir: directory of the trace; None: there is none.
-    """
+    """Combine the endings into one error: deaths first, then own failures, then consequences."""
     first, *others = sorted(endings, key=lambda each: (not each.is_death, each.is_consequence))
     if not first.is_death:
         kind = kind_of(first.kind)
-        if kind is FlinknetError:
+        if kind is errors.FlinknetError:
             return RuntimeError(f"tm-{first.index} failed:\n{first.error}")
         if kind in _SELF_EXPLANATORY:
             return kind(first.error)
         if issubclass(kind, errors.BufferPoolError):
             return errors.ConfigError(first.error)
-    sentences = [_sentence(first), *(_sentence(each) for each in others)]
+    sentences = [_sentence(each) for each in (first, *others)]
     if trace_dir is not None:
         sentences.append(f"What was recorded is in {trace_dir}")
-    return RunFailedError(". ".join(sentences))
+    return errors.RunFailedError(". ".join(sentences))
 
 
 def _sentence(ending: Ending) -> str:
@@ -378,7 +363,7 @@ def _sentence(ending: Ending) -> str:
     return f"tm-{ending.index} (pid {ending.pid}) died in mid-run, {how}{why}"
 
 
-def kind_of(name: str) -> type[FlinknetError]:
+def kind_of(name: str) -> type[errors.FlinknetError]:
     """The class of an error by its name; FlinknetError itself for any other (a bug)."""
-    kind: type[FlinknetError] = getattr(errors, name or "-", FlinknetError)
+    kind: type[errors.FlinknetError] = getattr(errors, name or "-", errors.FlinknetError)
     return kind

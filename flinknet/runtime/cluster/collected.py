@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from flinknet import results
 from flinknet.config import NetworkConfig
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.histogram import LogLinearHistogram
@@ -16,15 +17,6 @@ from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.descriptor import InputChannelDescriptor, deployed_channels
 from flinknet.job.load.plan import LoadPlan, task_name
 from flinknet.options import effective_flink_keys
-from flinknet.results import (
-    BacklogSummary,
-    ChannelProgress,
-    Progress,
-    RunWarning,
-    Strangers,
-    TaskProgress,
-    shares_of,
-)
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 
 from ..host import host_id, versions_of
@@ -54,12 +46,7 @@ def manifest_of(
     measured_to_ns: int | None,
     clocks: Sequence[ClockOfHost] = (),
 ) -> RunManifest:
-    """Return the manifest of a run.
-
-    Args:
-        host: `host.environment`, and more facts.
-        clocks: those of its workers; instants are by this host's clock.
-    """
+    """The manifest of a run. Instants are by this host's clock, not by those of its workers."""
     facts = dict(host)
     if clocks:
         facts["clocks"] = [asdict(each) for each in clocks]
@@ -100,10 +87,8 @@ def channel_infos(tasks: Iterable[TaskDeploymentDescriptor]) -> Iterator[Channel
 class Collected:
     """The latest statistics of each task and channel, and the final reports.
 
-    Args:
-        metrics_log: receives each sample of the metrics; None: they are not logged.
-
     Attributes:
+        metrics_log: receives each sample of the metrics; None: they are not logged.
         channels: channels of all deployed attempts, by index.
         memory: metrics of the network memory of each TaskManager.
         tasks: the latest counts of each attempt, with its latest metrics and marked latency.
@@ -158,9 +143,11 @@ class Collected:
         counts = Counter(each.connection for each in self.channels if not each.is_local)
         return dict(sorted(counts.items()))
 
-    def warnings(self) -> list[RunWarning]:
+    def warnings(self) -> list[results.RunWarning]:
         """Warnings from the reports of any run: unexpected visitors, incomplete traces."""
-        visited = sum((each.strangers for each in self.reports.values()), Strangers()).warning()
+        visited = sum(
+            (each.strangers for each in self.reports.values()), results.Strangers()
+        ).warning()
         faults = [
             f"tm-{index}: {each.trace_error}"
             for index, each in sorted(self.reports.items())
@@ -168,7 +155,7 @@ class Collected:
         ]
         if self.metrics_log is not None and self.metrics_log.error is not None:
             faults.append(self.metrics_log.error)
-        incomplete = (RunWarning("trace-incomplete", each) for each in faults)
+        incomplete = (results.RunWarning("trace-incomplete", each) for each in faults)
         return [*([] if visited is None else [visited]), *incomplete]
 
 
@@ -181,13 +168,13 @@ def latency_of(parts: Iterable[bytes]) -> LogLinearHistogram:
     return total
 
 
-def backlog_of(channels: Iterable[ProducerChannelReport]) -> BacklogSummary:
+def backlog_of(channels: Iterable[ProducerChannelReport]) -> results.BacklogSummary:
     """The backlog over all data messages of these channels."""
     sent = [each for each in channels if each.buffers]
     buffers = sum(each.buffers for each in sent)
     if not buffers:
-        return BacklogSummary(None, None)
-    return BacklogSummary(
+        return results.BacklogSummary(None, None)
+    return results.BacklogSummary(
         sum(each.backlog_sum for each in sent) / buffers, max(each.backlog_max for each in sent)
     )
 
@@ -202,13 +189,6 @@ _STEPS_MIN = 3
 
 STILL_NS = 10_000_000_000
 """Where no record was taken for this long, the rate is 0."""
-
-
-@dataclass(slots=True)
-class _Channel:
-    records: int = 0
-    at_ns: int = 0
-    rate_per_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -247,11 +227,7 @@ class _Taken:
 
 
 class ProgressMeter:
-    """Rates over the last interval, with the latest counts of each task.
-
-    Args:
-        collected: receives the same statistics.
-    """
+    """Rates over the last interval, with the latest counts of each task."""
 
     def __init__(self, load: LoadPlan, collected: Collected) -> None:
         self._load = load
@@ -260,18 +236,17 @@ class ProgressMeter:
         self._attempts: dict[int, list[ExecutionAttemptID]] = {}
         for each in self._tasks:
             self._attempts.setdefault(each.task_manager, []).append(each.attempt_id)
-        self._channels = [_Channel() for _ in load.channels]
+        self._channels = [(0, 0, 0.0) for _ in load.channels]  # records, instant, rate per s
         self._taken: dict[int, _Taken] = {}
         self.start: Start | None = None
 
     def add(self, index: int, statistics: Statistics, now_ns: int) -> None:
         self._collected.add(index, statistics)
         for read in statistics.read:
-            channel = self._channels[read.channel]
-            elapsed_ns = now_ns - channel.at_ns
-            if channel.at_ns and elapsed_ns:
-                channel.rate_per_s = (read.records - channel.records) / elapsed_ns * 1e9
-            channel.records, channel.at_ns = read.records, now_ns
+            records, at_ns, per_s = self._channels[read.channel]
+            if at_ns and now_ns > at_ns:
+                per_s = (read.records - records) / (now_ns - at_ns) * 1e9
+            self._channels[read.channel] = read.records, now_ns, per_s
         known = self._collected.tasks
         own = [known[each] for each in self._attempts.get(index, ()) if each in known]
         self._taken.setdefault(index, _Taken()).count(
@@ -280,10 +255,10 @@ class ProgressMeter:
             now_ns,
         )
 
-    def progress(self, phase: str | None, now_ns: int) -> Progress:
+    def progress(self, phase: str | None, now_ns: int) -> results.Progress:
         """The current progress; `phase` None derives it from the instants of the run."""
         latency = self._collected.latency_of(self._collected.tasks)
-        return Progress(
+        return results.Progress(
             phase=phase or self._phase(now_ns),
             elapsed_ns=max(0, now_ns - self.start.start_ns) if self.start else 0,
             fraction=1.0 if phase == "finished" else self._fraction(now_ns),
@@ -292,22 +267,30 @@ class ProgressMeter:
             throughput_bytes_per_s=sum(each.bytes_per_s for each in self._taken.values()),
             latency_ns_p50=latency.percentile(0.5),
             latency_ns_p99=latency.percentile(0.99),
-            channels=tuple(map(self._channel, self._load.channels, self._channels)),
+            channels=tuple(
+                self._channel(deployed, per_s)
+                for deployed, (_, _, per_s) in zip(self._load.channels, self._channels, strict=True)
+            ),
             tasks=tuple(
-                _task_progress(task_name(each), metrics)
+                results.TaskProgress(
+                    name=task_name(each),
+                    **results.shares_of(metrics),
+                    in_pool_usage=metrics.get("inPoolUsage"),
+                    out_pool_usage=metrics.get("outPoolUsage"),
+                )
                 for each in self._tasks
                 if (metrics := self._collected.metrics_of(each.attempt_id)) is not None
             ),
         )
 
-    def _channel(self, deployed: InputChannelDescriptor, channel: _Channel) -> ChannelProgress:
+    def _channel(self, deployed: InputChannelDescriptor, per_s: float) -> results.ChannelProgress:
         written = self._collected.written.get(deployed.index)
         credits = -1 if written is None else written.credits_available
-        return ChannelProgress(
+        return results.ChannelProgress(
             channel=deployed.index,
             producer=deployed.producer,
             consumer=deployed.consumer,
-            throughput_records_per_s=channel.rate_per_s,
+            throughput_records_per_s=per_s,
             backlog_buffers=None if written is None else written.backlog_buffers,
             credits_available=credits if credits >= 0 else None,
             edge=deployed.edge,
@@ -335,12 +318,3 @@ class ProgressMeter:
             expected = workload.records * workload.producers * workload.copies
             return min(1.0, sum(x.records for x in self._taken.values()) / max(1, expected))
         return None
-
-
-def _task_progress(name: str, metrics: Mapping[str, float]) -> TaskProgress:
-    return TaskProgress(
-        name=name,
-        **shares_of(metrics),
-        in_pool_usage=metrics.get("inPoolUsage"),
-        out_pool_usage=metrics.get("outPoolUsage"),
-    )

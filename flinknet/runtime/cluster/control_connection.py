@@ -79,8 +79,7 @@ class ControlConnection:
 
     Attributes:
         welcome: the facts of the other end, once it has proved that it knows the secret.
-        local_host: address of this end, of an accepted connection.
-        transport: carries the bytes of an accepted connection.
+        local_host, transport: of an accepted connection, the address of this end, and its socket's.
         heard_ns: instant of the last bytes.
         peer_role: role in the peer's hello; None before it.
         received: messages not yet consumed, oldest first.
@@ -137,8 +136,8 @@ class ControlConnection:
         return bool(self._unsent)
 
     def send(self, message: Any) -> None:
-        """Queue a message, behind the proofs of the secret; without effect after the connection has
-        ended.
+        """Queue a message, behind the proofs of the secret; none is sent after the connection's
+        end.
         """
         if self._role is not None and self.welcome is None:
             self._held.append(message)
@@ -171,9 +170,8 @@ class ControlConnection:
             self.transport.close()
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Process bytes from the peer.
-
-        Raises: RemoteProtocolError if they are not a valid message, which ends the connection.
+        """Process bytes from the peer. Raises: RemoteProtocolError if they are not a valid message,
+        which ends the connection.
         """
         self.heard_ns = now_ns
         self._unread += data
@@ -183,7 +181,8 @@ class ControlConnection:
         except RemoteProtocolError as error:
             self.fault = str(error)
             self.loss = TransportError(f"was closed for what came over it: {error}")
-            self._refuse(self.fault)
+            self._unsent.append(_framed(Refused(self.fault)))
+            self.is_closing = True
             raise
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
@@ -254,11 +253,7 @@ class ControlConnection:
             proof = f"{self._nonce} {proof_of(self._token, 'hello', *parts)}"
             self._queue(Hello(PROTOCOL_VERSION, role, proof))
         elif isinstance(message, Welcome) and self._nonce_there:
-            parts = self._nonce_there, self._nonce, role
-            if not hmac.compare_digest(
-                message.proof.encode(errors="surrogatepass"),
-                proof_of(self._token, "welcome", *parts).encode(),
-            ):
+            if not self._proves(message.proof, "welcome", self._nonce_there, self._nonce, role):
                 raise RemoteProtocolError("it does not know the secret")
             self.welcome = message.facts
             held, self._held = self._held, []
@@ -266,6 +261,10 @@ class ControlConnection:
                 self._queue(each)
         else:
             raise RemoteProtocolError("it has not shown that it knows the secret")
+
+    def _proves(self, proof: str, *parts: str) -> bool:
+        given = proof.encode(errors="surrogatepass")  # JSON can contain lone surrogates
+        return hmac.compare_digest(given, proof_of(self._token, *parts).encode())
 
     def _admit(self, message: Hello) -> None:
         """Check the proof of the secret in a client's hello."""
@@ -276,22 +275,15 @@ class ControlConnection:
             )
         nonce, _, given = message.token.partition(" ")
         parts = self._nonce, nonce, message.role
-        proof = given.encode(errors="surrogatepass")  # JSON can contain lone surrogates
-        if not hmac.compare_digest(proof, proof_of(self._token, "hello", *parts).encode()):
+        if not self._proves(given, "hello", *parts):
             lacks = "the hello lacks the proof of the secret"
             raise RemoteProtocolError("the secrets differ" if given else lacks)
         self.peer_role = message.role
         self._queue(Welcome(proof_of(self._token, "welcome", *parts), self._facts))
 
-    def _refuse(self, reason: str) -> None:
-        data = _framed(Refused(reason))
-        self._unsent.append(data)
-        self.is_closing = True
-
 
 class ControlServer:
-    """Listens, on loopback unless another host is given, and adds accepted connections to the event
-    loop.
+    """Listens, on loopback unless another host is given, and adds accepted connections to the loop.
 
     Args:
         token: the secret of the cluster.

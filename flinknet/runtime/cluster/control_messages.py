@@ -1,7 +1,5 @@
-"""Control messages between client, JobManager and TaskManagers: plain values.
-
-Flink: the RPC interfaces DispatcherGateway, JobMasterGateway, ResourceManagerGateway and
-TaskExecutorGateway.
+"""Control messages between client, JobManager and TaskManagers: plain values (Flink: the RPC
+interfaces DispatcherGateway, JobMasterGateway, ResourceManagerGateway and TaskExecutorGateway).
 """
 
 from __future__ import annotations
@@ -49,9 +47,7 @@ def spill_name(job: ExecutionGraphID) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The answer to a Challenge: who sends it ("client", "task manager", "launcher"), with a nonce
-    and the proof of the secret as its `token`.
-    """
+    """The answer to a Challenge: a role, a nonce and, as `token`, the proof of the secret."""
 
     version: int
     role: str
@@ -60,11 +56,8 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The first message on every connection: prove that you know the secret.
-
-    Attributes:
-        release: version of flinknet.
-        nonce: random text, used once.
+    """The first message on every connection: prove that you know the secret; the nonce is used
+    once.
     """
 
     version: int
@@ -74,10 +67,8 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The answer to a proof: the other side knows the secret, too.
-
-    Attributes:
-        facts: the host of a worker: its `host_id`, `cores`, and `environment`.
+    """The answer to a proof: the other side knows the secret, too. A worker gives facts of its
+    host: `host_id`, `cores`, and `environment`.
     """
 
     proof: str
@@ -97,7 +88,6 @@ class SubmitJob:
 
     Attributes:
         path: path of the file, for error messages and for imports of modules next to it.
-        source: text of the file when the job was submitted.
         settings: Flink's keys; they are applied on top of the cluster's.
         is_attached: the job ends with the client.
         duration_ns: how long generated sources run; None: without end.
@@ -118,11 +108,8 @@ class SubmitJob:
 
 @dataclass(frozen=True, slots=True)
 class SubmitLoad:
-    """Launcher: generate the load of a scenario. Every process derives the same plan from it.
-
-    Attributes:
-        records: how sinks treat the records: MEASURED, or for records written by Flink STAMPED
-            or COUNTED.
+    """Launcher: generate the load of a scenario. Every process derives the same plan from it. Sinks
+    treat its `records` as MEASURED or, if Flink writes them, as STAMPED or COUNTED.
     """
 
     scenario: Scenario
@@ -160,11 +147,9 @@ class RequestDump:
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """Client: cancel a job; the answer is JobEnded.
-
-    Attributes:
-        is_urgent: end TaskManagers whose functions do not return, if the cluster is the job's own,
-            instead of waiting for task.cancellation.timeout.
+    """Client: cancel a job; the answer is JobEnded. An urgent one does not wait for
+    task.cancellation.timeout: TaskManagers whose functions do not return end, if the cluster is the
+    job's own.
     """
 
     job_id: str = ""
@@ -187,20 +172,15 @@ class StopCluster:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStopped:
-    """JobManager: every process of the session has ended but this one, which ends now; the names of
-    the jobs that were running.
-    """
+    """JobManager: every other process of the session has ended; the jobs that were canceled."""
 
     canceled: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """JobManager: the job is over; the result is in the run directory.
-
-    Attributes:
-        state: FINISHED, CANCELED or FAILED.
-        exit_code: 0 on success, 1 if the job failed while running, 2 if it was invalid.
+    """JobManager: the job has finished, was canceled or failed; the result is in the run directory.
+    The exit code is 1 if the job failed while running, 2 if it was invalid.
     """
 
     state: str
@@ -237,10 +217,9 @@ class InitializeJob:
 
     Attributes:
         job: id of the job, shared by all its attempts.
-        trace_dir: directory of the trace; None: no trace.
-        spill_dir: directory of blocking results and, in CACHED and MODULES, of files of the
-            program; None: there are none.
-        out_dir: directory of printed lines; None: they go to standard output.
+        trace_dir: None: no trace.
+        spill_dir: of blocking results and, in CACHED and MODULES, of files of the program.
+        out_dir: of printed lines; None: they go to standard output.
     """
 
     job: ExecutionGraphID
@@ -260,11 +239,8 @@ class JobInitialized:
 
 @dataclass(frozen=True, slots=True)
 class SubmitTask:
-    """JobManager: run an attempt (Flink: TaskExecutorGateway.submitTask).
-
-    Attributes:
-        addresses: data addresses of the TaskManagers that it reads from, by index.
-        start: the instants of the run; None: open the channels and wait for them.
+    """JobManager: run an attempt (Flink: TaskExecutorGateway.submitTask). Addresses are those of
+    the TaskManagers that it reads from; without `start`, open the channels and wait for it.
     """
 
     task: TaskDeploymentDescriptor
@@ -324,11 +300,8 @@ class ReleasePartitions:
 
 @dataclass(frozen=True, slots=True)
 class TaskStateChanged:
-    """TaskManager: an attempt has changed its state (Flink: updateTaskExecutionState).
-
-    Attributes:
-        is_consequence: another task failed first.
-        kind: class name of the error, if it is a FlinknetError.
+    """TaskManager: an attempt has changed its state (Flink: updateTaskExecutionState), perhaps
+    because another one failed first. `kind` is the class name of a FlinknetError.
     """
 
     attempt_id: ExecutionAttemptID
@@ -367,11 +340,9 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """TaskManager or worker: answers a Heartbeat. The payload that Flink sends with it
-    (TaskExecutorHeartbeatPayload) is sent more often, as Statistics.
-
-    Attributes:
-        at_ns: instant of the answer by the clock of a worker's host; 0 from a TaskManager.
+    """TaskManager or worker: answers a Heartbeat, a worker with the instant by its host's clock.
+    The payload that Flink sends with it (TaskExecutorHeartbeatPayload) is sent more often, as
+    Statistics.
     """
 
     number: int
@@ -436,9 +407,7 @@ class StartTaskManager:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerExited:
-    """Worker: a TaskManager has started, or ended with an exit code, or could not be started for
-    this reason.
-    """
+    """Worker: a TaskManager has started, has ended, or could not be started for this reason."""
 
     index: int
     pid: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout, suppress
@@ -30,16 +29,9 @@ from ..clock import monotonic_ns, wall_clock_iso
 from ..shuffle_environment import ShuffleEnvironment, create_spill_file
 from ..task_thread import TaskThread
 from . import control_messages as messages
+from . import reports
 from .attempt import Attempt
 from .load_run import LoadRun, totals_of
-from .reports import (
-    ReadChannel,
-    Report,
-    Statistics,
-    TaskCounts,
-    UsedConnection,
-    WrittenChannel,
-)
 from .task_io import ProcessIO
 
 if TYPE_CHECKING:
@@ -54,17 +46,11 @@ class HostedJob:
     """One job on one TaskManager: a program, which runs here again because functions are not sent
     between processes; or the load of a scenario, whose tasks follow from their descriptors.
 
-    Args:
-        index: index of the TaskManager.
-
     Attributes:
         id: id of the job, shared by all its attempts.
         scenario: of a load; None: it is a program.
-        network: its network settings.
         reports_first_output: whether readers of a task wait for its first output.
-        trace: records the events of its channels.
-        storage: storage of its blocking partitions.
-        io: output of its tasks.
+        storage: storage of its blocking partitions; `spill_dir`: their directory.
         load: follows its tasks while they generate a load.
         readers: receiver ids of the channels on other TaskManagers that read its partitions.
 
@@ -75,23 +61,22 @@ class HostedJob:
         self, message: messages.InitializeJob, environment: ShuffleEnvironment, index: int
     ) -> None:
         self.id = message.job
-        self._spill_dir = None if message.spill_dir is None else Path(message.spill_dir)
+        self.spill_dir = None if message.spill_dir is None else Path(message.spill_dir)
         self._submission = submission = message.submission
         self.scenario: Scenario | None = None
         self._job: JobGraph | None = None
         self.reports_first_output = False
         if isinstance(submission, messages.SubmitLoad):
             self.scenario = scenario = submission.scenario
-            self.network = scenario.network
-            on_first_output = SchedulingType.ON_FIRST_OUTPUT
-            self.reports_first_output = scheduling_of(scenario) is on_first_output
+            self.network, when = scenario.network, scheduling_of(scenario)
+            self.reports_first_output = when is SchedulingType.ON_FIRST_OUTPUT
         else:
-            self._job, self.network = _loaded(submission, self._spill_dir)
+            self._job, self.network = _loaded(submission, self.spill_dir)
         trace_dir = None if message.trace_dir is None else Path(message.trace_dir)
         self.trace = environment.open_trace(trace_dir)
-        self.storage = blocking_storage(self.network, partial(create_spill_file, self._spill_dir))
+        self.storage = blocking_storage(self.network, partial(create_spill_file, self.spill_dir))
         self._out: IO[str] | None = None
-        run_dir = getattr(message.submission, "run_dir", "")
+        run_dir = getattr(submission, "run_dir", "")
         self._log = Path(run_dir) / f"tm-{index}.log" if run_dir else None
         if message.out_dir is not None:
             with suppress(OSError):  # then lines go to standard output
@@ -102,7 +87,7 @@ class HostedJob:
         self.readers: list[bytes] = []
         self._information: dict[int | None, Any] = {}
         self._environment = environment
-        self._strangers_before = environment.connections.server.strangers()
+        self._strangers_before = environment.connections.strangers()
         self._next_metrics_ns = 0
 
     def owns(self, attempt_id: ExecutionAttemptID) -> bool:
@@ -128,10 +113,8 @@ class HostedJob:
         *,
         now_ns: int,
     ) -> StreamTask:
-        """Create the task of an attempt, between its gates and partitions; that of a program, if it
-        starts later than the run, generates records from then on.
-
-        Raises: ConfigError, TaskFailedError.
+        """Create the task of an attempt; that of a program, if it starts later than the run,
+        generates records from then on. Raises: ConfigError, TaskFailedError.
         """
         submission, environment = self._submission, self._environment
         if isinstance(submission, messages.SubmitLoad):
@@ -168,16 +151,13 @@ class HostedJob:
         self,
         tasks: Iterable[Attempt],
         *,
-        connections: tuple[UsedConnection, ...] = (),
+        connections: tuple[reports.UsedConnection, ...] = (),
         is_last: bool = False,
         fill: FillSample | None = None,
-    ) -> Statistics:
+    ) -> reports.Statistics:
         """Sample tasks and their channels, and the memory of the process; without metrics if they
-        were sampled recently and are so many that it would cost too much.
-
-        Args:
-            connections: connections that the job uses.
-            is_last: the tasks have ended: their metrics are sampled in any case.
+        were sampled recently and are so many that it would cost too much, unless the tasks have
+        ended.
         """
         now_ns = monotonic_ns()
         known = list(tasks)
@@ -193,18 +173,13 @@ class HostedJob:
             for channel in output.channels
         }
         written = (
-            WrittenChannel(
-                channel.channel,
-                channel.backlog_buffers,
-                channel.credits_available,
-                channel.starved_ns,
-            )
-            for accepted in self._environment.connections.server.accepted
-            for channel in accepted.connection.snapshot(now_ns=now_ns)
-            if channel.channel in own
+            reports.WrittenChannel(x.channel, x.backlog_buffers, x.credits_available, x.starved_ns)
+            for accepted in self._environment.connections.accepted
+            for x in accepted.connection.snapshot(now_ns=now_ns)
+            if x.channel in own
         )
         read = tuple(channel for each in known for channel in _read(each))
-        return Statistics(now_ns, counts, read, tuple(written), memory, fill, connections)
+        return reports.Statistics(now_ns, counts, read, tuple(written), memory, fill, connections)
 
     def log(self, text: str, details: str) -> str:
         """Log a failure in the run directory. Returns: where, to be added to its line."""
@@ -217,7 +192,7 @@ class HostedJob:
             return f" (its traceback cannot be saved: {error})"
         return f" (traceback: {self._log})"
 
-    def report(self) -> Report:
+    def report(self) -> reports.Report:
         """Close the trace and return the final report."""
         error = None
         try:
@@ -226,7 +201,7 @@ class HostedJob:
             error = str(fault)
         totals = totals_of(self.trace.statistics)
         found = totals if self.load is None else self.load.report(totals)
-        strangers = self._environment.connections.server.strangers().since(self._strangers_before)
+        strangers = self._environment.connections.strangers().since(self._strangers_before)
         return replace(found, trace_error=error, strangers=strangers)
 
     def close(self) -> None:
@@ -235,13 +210,8 @@ class HostedJob:
         if self._out is not None:
             self._out.close()
 
-    def remove_stored(self) -> None:
-        """Delete its stored partitions, in case no other process is left to do it."""
-        if self._spill_dir is not None:
-            shutil.rmtree(self._spill_dir, ignore_errors=True)
 
-
-def _counts(running: Attempt, has_metrics: bool, now_ns: int) -> TaskCounts:
+def _counts(running: Attempt, has_metrics: bool, now_ns: int) -> reports.TaskCounts:
     latency = LogLinearHistogram()
     records = size_bytes = 0
     for meter in running.task.chain.latency_meters:
@@ -252,10 +222,10 @@ def _counts(running: Attempt, has_metrics: bool, now_ns: int) -> TaskCounts:
         latency.merge(meter.latency)
         records += meter.measured_records
         size_bytes += meter.measured_bytes
-    return TaskCounts(
+    return reports.TaskCounts(
         running.attempt_id,
         running.task.name,
-        running.metrics(now_ns=now_ns) if has_metrics else {},
+        running.metrics.sample(now_ns=now_ns) if has_metrics else {},
         latency.to_bytes() if latency.count else b"",
         records,
         size_bytes,
@@ -263,14 +233,14 @@ def _counts(running: Attempt, has_metrics: bool, now_ns: int) -> TaskCounts:
     )
 
 
-def _read(running: Attempt) -> Iterable[ReadChannel]:
+def _read(running: Attempt) -> Iterable[reports.ReadChannel]:
     gate, network_input = running.task.gate, running.task.network_input
     if gate is None or network_input is None:
         return
     sizes = network_input.checkpoints.read_bytes
     for channel, receiver in zip(gate.channels, running.task.receivers, strict=True):
         size_bytes = sizes[channel.index_in_input]
-        found = ReadChannel(channel.index, receiver.records, size_bytes)
+        found = reports.ReadChannel(channel.index, receiver.records, size_bytes)
         if isinstance(receiver, ChannelInput):
             found = replace(
                 found,

@@ -16,13 +16,7 @@ from flinknet.config import Scenario
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.plain_values import from_plain, to_plain
-from flinknet.results import (
-    EdgeMeasured,
-    PriorAttempt,
-    RunWarning,
-    VertexMeasured,
-    few_flushes,
-)
+from flinknet.results import EdgeMeasured, PriorAttempt, RunWarning, VertexMeasured, few_flushes
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.units import counted, format_duration_ns
 
@@ -62,11 +56,8 @@ def copy_to_cache(artifacts: Mapping[str, str], run_dir: Path) -> dict[str, Path
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """The address of a job's JobManager; the file is readable by its owner only.
-
-    Attributes:
-        job_id, name: empty for a session cluster.
-        cluster_dir: directory of the logs of its processes.
+    """The address of a job's JobManager; the file is readable by its owner only. Job and name are
+    empty for a session cluster, whose processes have their logs in `cluster_dir`.
     """
 
     host: str
@@ -91,9 +82,8 @@ class Contact:
 
     @classmethod
     def load(cls, run_dir: Path) -> Contact | None:
-        """Load the contact in a run directory; None if no JobManager runs there.
-
-        Raises: ConfigError if the file cannot be read.
+        """Load the contact in a run directory; None if no JobManager runs there. Raises:
+        ConfigError if the file cannot be read.
         """
         path = run_dir / CONTACT_NAME
         try:
@@ -114,9 +104,8 @@ def save_manifest(
     task_managers: Iterable[TaskManagerProcess],
     clocks: Sequence[ClockOfHost] = (),
 ) -> None:
-    """Write the manifest of a job that has been deployed; repeat when more is known.
-
-    Raises: TraceError.
+    """Write the manifest of a job that has been deployed; repeat when more is known. Raises:
+    TraceError.
     """
     config = master.graph.job.config
     from_ns, to_ns = measurements.measured_part
@@ -191,49 +180,43 @@ def _job_document(
     submission: messages.SubmitJob, master: JobMaster, plan: PhysicalPlan | None
 ) -> dict[str, Any]:
     """The names of vertices, tasks and edges, for readers of the trace."""
-    document: dict[str, Any] = {
+    vertices = [] if plan is None else plan.vertices
+    edges = [] if plan is None else plan.edges
+    return {
         "name": master.graph.job.name,
         "path": submission.path,
         "arguments": list(submission.arguments),
-        "vertices": [],
-        "edges": [],
+        "vertices": [
+            {
+                "index": vertex.index,
+                "name": vertex.name,
+                "parallelism": vertex.parallelism,
+                "tasks": [each.name for each in vertex.vertex.task_vertices],
+                "task_managers": [f"tm-{each}" for each in vertex.task_managers],
+            }
+            for vertex in vertices
+        ],
+        "edges": [
+            {
+                "index": edge.index,
+                "source": edge.source,
+                "target": edge.target,
+                "partitioner": edge.partitioner,
+                "partition_type": edge.partition_type.label,
+                "buffer_timeout_ns": edge.edge.result.buffer_timeout_ns,
+            }
+            for edge in edges
+        ],
     }
-    if plan is None:
-        return document
-    document["vertices"] = [
-        {
-            "index": vertex.index,
-            "name": vertex.name,
-            "parallelism": vertex.parallelism,
-            "tasks": [each.name for each in vertex.vertex.task_vertices],
-            "task_managers": [f"tm-{each}" for each in vertex.task_managers],
-        }
-        for vertex in plan.vertices
-    ]
-    document["edges"] = [
-        {
-            "index": edge.index,
-            "source": edge.source,
-            "target": edge.target,
-            "partitioner": edge.partitioner,
-            "partition_type": edge.partition_type.label,
-            "buffer_timeout_ns": edge.edge.result.buffer_timeout_ns,
-        }
-        for edge in plan.edges
-    ]
-    return document
 
 
 CLUSTER_KEY_PREFIXES = ("taskmanager.", "jobmanager.", "security.", "heartbeat.", "slot.")
-"""Prefixes of the keys that processes are started with; a job cannot change them (in Flink they
-have no effect in the configuration of a job).
-"""
+"""Prefixes of the keys that processes are started with; a job cannot change them, as in Flink."""
 
 
 def joined_settings(cluster: Mapping[str, str], job: Mapping[str, str]) -> dict[str, str]:
-    """Merge the settings of a job into those of its running cluster.
-
-    Raises: ConfigError if the job sets a key of the cluster to another value.
+    """Merge the settings of a job into those of its running cluster. Raises: ConfigError if the job
+    sets a key of the cluster to another value.
     """
     for key, text in job.items():
         if key.startswith(CLUSTER_KEY_PREFIXES) and cluster.get(key) != text:

@@ -47,9 +47,7 @@ class JobLead:
     Attributes:
         id: id of its graph, shared by all its attempts.
         message: the message by which TaskManagers prepare for it.
-        master: schedules the job.
         start: the instants of the run; None: deployed tasks wait for them.
-        is_deployed: whether tasks have been deployed.
         is_stopping: whether its sources are to end, those of restarted tasks, too.
         checkpoints: coordinates its checkpoints; None: there are none.
     """
@@ -65,8 +63,8 @@ class JobLead:
         self._informed: set[tuple[int, int | None]] = set()
 
     def without_known(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
-        """The descriptor as it is sent: without the information on job and vertex if its
-        TaskManager received that with an earlier task.
+        """The descriptor as it is sent: without information that its TaskManager has from earlier
+        tasks.
         """
         known = self._informed
         job, vertex = (task.task_manager, None), (task.task_manager, task.vertex)
@@ -98,11 +96,7 @@ class JobLead:
 
 
 class Outbox:
-    """Holds messages back until every TaskManager has confirmed the readers announced before them.
-
-    Args:
-        send: sends a message to the TaskManager with this index.
-    """
+    """Holds messages until every TaskManager has confirmed the readers announced before them."""
 
     def __init__(self, send: Callable[[int, Any], None]) -> None:
         self._send = send
@@ -149,9 +143,7 @@ class JobManager:
     """The TaskManagers of a cluster, and the jobs they run.
 
     Attributes:
-        task_managers: all TaskManagers.
         jobs: jobs that have not ended, by id, in order of submission.
-        shared: state that the jobs share.
         clients: connections that are not a TaskManager's.
         dumps: dumps that TaskManagers have sent, consumed by the owner.
         lost: lost TaskManagers, with the reason, consumed by the owner.
@@ -220,7 +212,12 @@ class JobManager:
         if deployments:
             job.deploy(deployments, now_ns)
         if job.checkpoints is not None:
-            self._advance_checkpoints(job, job.checkpoints, now_ns)
+            if job.master.is_running:
+                finished = job.master.finished
+                commands = job.checkpoints.advance(now_ns=now_ns, finished=finished)
+            else:  # tasks restart
+                commands = job.checkpoints.abort_pending()
+            self._send_commands(job, commands)
         for deployment in deployments:
             self._deploy(job, deployment)
         for index, message in take_all(job.master.to_send):
@@ -237,9 +234,7 @@ class JobManager:
                 self._outbox.send(task_manager.index, message)
 
     def lose(self, task_manager: TaskManagerProcess, reason: str, now_ns: int) -> None:
-        """Remove a lost TaskManager and kill its process. Further reasons for the same loss are
-        ignored.
-        """
+        """Remove a lost TaskManager, for the first reason given, and kill its process."""
         if not task_manager.is_alive:
             return
         log(reason)
@@ -266,9 +261,8 @@ class JobManager:
         return self.workers.fetch(job, directory)
 
     def write_files(self, folder: str, files: Mapping[str, Path]) -> None:
-        """Copy files, by their path in a folder, to its workers, while heartbeats go on.
-
-        Raises: TransportError, OSError.
+        """Copy files, by their path in a folder, to its workers, while heartbeats go on. Raises:
+        TransportError, OSError.
         """
         assert self.workers is not None
         for _ in self.workers.write_files(folder, files):
@@ -291,8 +285,11 @@ class JobManager:
                 self._receive(connection, connection.received.popleft(), now_ns)
         if connection.loss is not None:
             server.connections.remove(connection)
-            if connection.fault is not None:
-                self._log_fault(connection.peer, connection.fault)
+            if connection.fault is not None and self._faults < FAULTS_LOGGED:
+                self._faults += 1
+                last = "; further ones are not logged" if self._faults == FAULTS_LOGGED else ""
+                peer = connection.peer
+                log(f"closed the control connection from {peer}: {connection.fault}{last}")
 
     def _receive(self, connection: ControlConnection, message: Any, now_ns: int) -> None:
         if isinstance(message, messages.RegisterTaskManager):
@@ -363,18 +360,6 @@ class JobManager:
         else:
             job.receive(task_manager, message, now_ns)
 
-    def _advance_checkpoints(
-        self, job: JobLead, checkpoints: CheckpointCoordinator, now_ns: int
-    ) -> None:
-        """Trigger checkpoints while every task runs or has finished; abort a pending one when tasks
-        restart.
-        """
-        master = job.master
-        if master.is_running:
-            self._send_commands(job, checkpoints.advance(now_ns=now_ns, finished=master.finished))
-        else:
-            self._send_commands(job, checkpoints.abort_pending())
-
     def _send_commands(self, job: JobLead, commands: Iterable[Command]) -> None:
         for command in commands:
             self.task_managers.send_to_all(messages.JobCommand(job.id, command))
@@ -395,13 +380,6 @@ class JobManager:
             addresses = {at: self.task_managers.address_of(at, reader) for at in sources}
             sent = messages.SubmitTask(job.without_known(task), addresses, job.start)
             self._outbox.send(task.task_manager, sent)
-
-    def _log_fault(self, peer: str, fault: str) -> None:
-        """Log a protocol violation, up to a limit that bounds the log."""
-        self._faults += 1
-        if self._faults <= FAULTS_LOGGED:
-            last = "; further ones are not logged" if self._faults == FAULTS_LOGGED else ""
-            log(f"closed the control connection from {peer}: {fault}{last}")
 
 
 def take_all(items: list[Any]) -> list[Any]:

@@ -6,7 +6,7 @@ Sans-IO: it receives messages of TaskManagers and the time, and returns messages
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +42,6 @@ class JobMaster:
     Args:
         task_managers: how many will register; nothing is deployed before all have, or the wait for
             slots has timed out.
-        cluster: the cluster, which it may share with other jobs.
         fixed: a fixed plan; None: tasks are placed in available slots.
         is_joining: the cluster runs already, so the loss of a TaskManager that runs none of the
             job's tasks does not affect it.
@@ -50,7 +49,6 @@ class JobMaster:
     Raises: ConfigError if a slot has fewer resources than its subtasks need.
 
     Attributes:
-        splits: splits of its sources.
         reason: why it failed, restarts or was canceled; empty otherwise.
         restarts: number of restarts of any part of it.
         to_send: messages with the index of their TaskManager, consumed by the driver.
@@ -141,10 +139,8 @@ class JobMaster:
             self._fail_attempt(subtask, reason, now_ns)
 
     def update_state(self, message: messages.TaskStateChanged, *, now_ns: int) -> bool:
-        """Apply a state change that a TaskManager reports.
-
-        Returns: whether it was applied; reports on attempts that are over are ignored, and so are
-            transitions that cannot happen.
+        """Apply a state change that a TaskManager reports, unless the attempt is over or the
+        transition cannot happen. Returns: whether it was applied.
         """
         attempt_id, state = message.attempt_id, message.state
         vertex_id = attempt_id.execution_vertex_id
@@ -176,11 +172,7 @@ class JobMaster:
     def schedule_consumers(
         self, attempt_id: ExecutionAttemptID, output: int, *, now_ns: int
     ) -> None:
-        """Start tasks that wait for the first output of this partition.
-
-        Args:
-            output: index of the partition among those of the attempt.
-        """
+        """Start tasks that wait for the first output of this partition of the attempt."""
         subtask = self.graph.subtask(attempt_id.execution_vertex_id)
         if subtask.current.attempt_id == attempt_id:
             self._inputs.note_output(subtask, output, now_ns=now_ns)
@@ -211,7 +203,7 @@ class JobMaster:
         due = [each + self.cancellation_timeout_ns for each in self.canceling_since_ns.values()]
         if self._waits_for_slots_since_ns is not None:
             due.append(self._waits_for_slots_since_ns + self._slots_wait_ns)
-        if self._restart_at_ns is not None and self._has_ended(self._to_restart):
+        if self._restart_at_ns is not None and self._may_restart:
             due.append(self._restart_at_ns)
         return min(due, default=None)
 
@@ -219,7 +211,14 @@ class JobMaster:
         """Do what is due; early calls do no harm."""
         if self.state.is_terminal:
             return
-        self._check_cancellations(now_ns)
+        timeout_ns = self.cancellation_timeout_ns
+        for attempt_id, began_ns in list(self.canceling_since_ns.items()):
+            if now_ns - began_ns >= timeout_ns:
+                del self.canceling_since_ns[attempt_id]
+                subtask = self.graph.subtask(attempt_id.execution_vertex_id)
+                reason = f"{subtask.name} did not end within {format_duration_ns(timeout_ns)}"
+                assert subtask.current.task_manager is not None
+                self.to_end.append((subtask.current.task_manager, reason))
         since_ns = self._waits_for_slots_since_ns
         if since_ns is not None and now_ns - since_ns >= self._slots_wait_ns:
             if self._pool.allocate():
@@ -250,8 +249,8 @@ class JobMaster:
 
     @property
     def _is_starting(self) -> bool:
-        is_new = self.state is JobState.CREATED
-        return is_new and len(self._pool.task_managers) < self._expected
+        has_all = len(self._pool.task_managers) >= self._expected
+        return self.state is JobState.CREATED and not has_all
 
     @property
     def _slots_wait_ns(self) -> int:
@@ -271,32 +270,24 @@ class JobMaster:
             return
         self._waits_for_slots_since_ns = None
         self.state = JobState.RUNNING
-        self._update_partitions()
-        chosen = self._inputs.to_deploy()
-        if chosen:
-            self._deploy(chosen, now_ns)
-
-    def _update_partitions(self) -> None:
-        """Inform tasks that started with some of their inputs about inputs that became readable."""
-        found = self._inputs.take_readable()
+        found = self._inputs.take_readable()  # by tasks that started with some of their inputs
         index_of = {id(edge.edge): edge.index for edge in self.plan.edges} if found else {}
         for subtask, readable in found:
             edges = tuple(index_of[id(each)] for each in readable)
             current = subtask.current
             self._send(current.task_manager, messages.UpdatePartitions(current.attempt_id, edges))
+        if chosen := self._inputs.to_deploy():
+            self._deploy(chosen, now_ns)
 
     def _with_unread(
         self, task: TaskDeploymentDescriptor, plan: PhysicalPlan
     ) -> TaskDeploymentDescriptor:
         """The task, with inputs that are not readable yet marked as such."""
         subtask = self.graph.subtask(task.attempt_id.execution_vertex_id)
-        unread = self._inputs.begin(
-            subtask, {gate.edge: plan.edges[gate.edge].edge for gate in task.inputs}
-        )
-        if not unread:
-            return task
+        edges = {gate.edge: plan.edges[gate.edge].edge for gate in task.inputs}
+        unread = self._inputs.begin(subtask, edges)
         inputs = (replace(each, is_consumable=each.edge not in unread) for each in task.inputs)
-        return replace(task, inputs=tuple(inputs))
+        return replace(task, inputs=tuple(inputs)) if unread else task
 
     def _deploy(self, subtasks: Sequence[ExecutionVertex], now_ns: int) -> None:
         plan = self.plan
@@ -349,9 +340,8 @@ class JobMaster:
     def _cancel_tasks(self, subtasks: Iterable[ExecutionVertex], now_ns: int) -> None:
         for subtask in subtasks:
             current = subtask.current
-            if current.state in (_S.CREATED, _S.SCHEDULED):
-                continue
-            if current.state.is_terminal or current.state is _S.CANCELING:
+            is_idle = current.state in (_S.CREATED, _S.SCHEDULED, _S.CANCELING)
+            if is_idle or current.state.is_terminal:
                 continue
             current.switch_to(_S.CANCELING)
             self.canceling_since_ns[current.attempt_id] = now_ns
@@ -406,7 +396,7 @@ class JobMaster:
         if due_ns is None or now_ns < due_ns:
             return
         self._cancel_for_restart(now_ns)  # further tasks may have failed meanwhile
-        if not self._has_ended(self._to_restart):
+        if not self._may_restart:
             return
         restart(self._to_restart)
         self.splits.give_back(self._to_restart)
@@ -414,15 +404,7 @@ class JobMaster:
         self._restart_at_ns = None
         self._schedule(now_ns)
 
-    def _has_ended(self, subtasks: Mapping[ExecutionVertex, None]) -> bool:
-        return all(each.state.is_terminal or each.state is _S.CREATED for each in subtasks)
-
-    def _check_cancellations(self, now_ns: int) -> None:
-        timeout_ns = self.cancellation_timeout_ns
-        for attempt_id, since_ns in list(self.canceling_since_ns.items()):
-            if now_ns - since_ns >= timeout_ns:
-                del self.canceling_since_ns[attempt_id]
-                subtask = self.graph.subtask(attempt_id.execution_vertex_id)
-                reason = f"{subtask.name} did not end within {format_duration_ns(timeout_ns)}"
-                assert subtask.current.task_manager is not None
-                self.to_end.append((subtask.current.task_manager, reason))
+    @property
+    def _may_restart(self) -> bool:
+        """Whether all tasks that are to restart have ended."""
+        return all(each.state.is_terminal or each.state is _S.CREATED for each in self._to_restart)

@@ -3,10 +3,11 @@ latency of markers by operator, and when vertices were deployed, became readable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flinknet import results
 from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
 from flinknet.graph.execution_graph import (
     ExecutionGraph,
@@ -14,25 +15,10 @@ from flinknet.graph.execution_graph import (
     ExecutionState,
     ExecutionVertex,
 )
-from flinknet.graph.job_graph import JobVertex
 from flinknet.graph.physical_plan import PhysicalPlan, PlannedEdge, PlannedVertex
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.elements import MarkedLatency
-from flinknet.results import (
-    EdgeMeasured,
-    LatencyMarkersMeasured,
-    LatencySummary,
-    MarkedOperator,
-    MarkerHistogram,
-    MarkerSummary,
-    PriorAttempt,
-    TaskMeasured,
-    VertexMeasured,
-    VertexStatus,
-    VertexTimes,
-    shares_of,
-)
 from flinknet.trace.job_names import Edge, numbered
 
 from .collected import Collected, backlog_of
@@ -42,11 +28,13 @@ from .reports import ReadChannel, Statistics
 
 def first_deployed_ns(graph: ExecutionGraph) -> int:
     """When the first task of a job was deployed, in any attempt; 0 if none was."""
-    executions = (
-        execution for subtask in graph.subtasks() for execution in (*subtask.prior, subtask.current)
-    )
-    instants = (each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions)
-    return min((each for each in instants if each is not None), default=0)
+    stamps = [
+        each.timestamps_ns
+        for subtask in graph.subtasks()
+        for each in (*subtask.prior, subtask.current)
+    ]
+    deploying = ExecutionState.DEPLOYING
+    return min((each[deploying] for each in stamps if deploying in each), default=0)
 
 
 def finished_ns(vertices: Iterable[ExecutionJobVertex]) -> int | None:
@@ -57,14 +45,14 @@ def finished_ns(vertices: Iterable[ExecutionJobVertex]) -> int | None:
     return max(known) if known and len(known) == len(ends) else None
 
 
-def times_of(vertex: ExecutionJobVertex, since_ns: int) -> VertexTimes:
+def times_of(vertex: ExecutionJobVertex, since_ns: int) -> results.VertexTimes:
     """The times of a vertex, from its current attempts."""
     executions = [each.current for each in vertex.task_vertices]
     deployed = [each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions]
     known = [each for each in deployed if each is not None]
     outputs = [each.first_output_ns for each in executions if each.first_output_ns is not None]
     ended_ns = finished_ns([vertex])
-    return VertexTimes(
+    return results.VertexTimes(
         min(known) - since_ns if known else None,
         min(outputs) - since_ns if outputs else None,
         None if ended_ns is None else ended_ns - since_ns,
@@ -89,8 +77,8 @@ class Measurements(Collected):
 
     Attributes:
         started_at: when it was submitted, UTC.
-        deployed_ns: when the first tasks were deployed, None before; `ended_ns`: when it ended.
-        start_ns: when generated records begin; `end_ns`: when they end, None if they do not.
+        deployed_ns: when the first tasks were deployed; `ended_ns`: when it ended.
+        start_ns, end_ns: when generated records begin and end; None: without end.
         plan: the latest placement of all tasks.
     """
 
@@ -164,20 +152,56 @@ class Measurements(Collected):
             if vertex is None or each.execution_vertex_id.job_vertex_id == vertex
         )
 
-    def latency_markers(self) -> LatencyMarkersMeasured | None:
+    def latency_markers(self) -> results.LatencyMarkersMeasured | None:
         """The latency that markers measured; None if no source emits any."""
         plan = self.plan
         if plan is None or plan.graph.job.config.latency_interval_ns <= 0:
             return None
-        marked = {each: counts.marked for each, counts in self.tasks.items()}
-        return markers_measured(plan, marked, lambda vertex: self.latency(vertex).summary())
+        job, config = plan.graph.job, plan.graph.job.config
+        names: dict[str, str] = {}
+        for vertex in plan.vertices:
+            chain = vertex.vertex.job_vertex.config
+            assert chain is not None
+            for part in (chain, *chain.chained.values()):
+                names[part.operator_id] = part.operator_name
+        histograms: list[results.MarkerHistogram] = []
+        operators: list[results.MarkedOperator] = []
+        for vertex in plan.vertices:
+            found: dict[tuple[str, str], list[MarkedLatency]] = {}
+            for subtask, execution in enumerate(vertex.vertex.task_vertices):
+                counts = self.tasks.get(execution.current.attempt_id)
+                for each in () if counts is None else counts.marked:
+                    histograms.append(_histogram(each, names, subtask))
+                    found.setdefault((each.operator_id, each.source_id), []).append(each)
+            for (operator_id, source_id), of_tasks in found.items():
+                records = None
+                if job.factories[operator_id].measures_latency:
+                    records = self.latency(vertex.vertex.id).summary()
+                operators.append(
+                    results.MarkedOperator(
+                        names.get(source_id, ""),
+                        names[operator_id],
+                        sum(each.markers for each in of_tasks),
+                        results.MarkerSummary.of(
+                            [ms for each in of_tasks for ms in each.latencies_ms]
+                        ),
+                        records if records is not None and records.count else None,
+                    )
+                )
+        return results.LatencyMarkersMeasured(
+            config.latency_interval_ns,
+            config.latency_granularity,
+            config.latency_history,
+            tuple(operators),
+            tuple(histograms),
+        )
 
-    def vertices(self) -> tuple[VertexMeasured, ...]:
+    def vertices(self) -> tuple[results.VertexMeasured, ...]:
         """The figures of every vertex; none before the deployment."""
         plan = self.plan
         return () if plan is None else tuple(self._vertex(plan, each) for each in plan.vertices)
 
-    def edges(self) -> tuple[EdgeMeasured, ...]:
+    def edges(self) -> tuple[results.EdgeMeasured, ...]:
         """The figures of every edge; none before the deployment."""
         plan = self.plan
         if plan is None:
@@ -186,15 +210,16 @@ class Measurements(Collected):
         numbers = {each.index: each.number for each in numbered(ends)}
         return tuple(self._edge(plan, each, numbers[each.index]) for each in plan.edges)
 
-    def vertices_now(self) -> tuple[VertexStatus, ...]:
+    def vertices_now(self) -> tuple[results.VertexStatus, ...]:
         """The state of every vertex at present; none before the deployment."""
         plan = self.plan
         return () if plan is None else tuple(self._state(plan, each) for each in plan.vertices)
 
-    def _state(self, plan: PhysicalPlan, vertex: PlannedVertex) -> VertexStatus:
+    def _state(self, plan: PhysicalPlan, vertex: PlannedVertex) -> results.VertexStatus:
         attempts = [each.current for each in vertex.vertex.task_vertices]
-        shares = [self._shares_now(each.attempt_id) for each in attempts]
-        return VertexStatus(
+        metrics = [self.metrics_of(each.attempt_id) for each in attempts]
+        shares = [_UNKNOWN if each is None else results.shares_of(each) for each in metrics]
+        return results.VertexStatus(
             **self._figures(plan, vertex, shares),
             state=vertex.vertex.state.value,
             attempt=max(each.attempt_number for each in attempts),
@@ -204,11 +229,11 @@ class Measurements(Collected):
             times=times_of(vertex.vertex, first_deployed_ns(plan.graph)),
         )
 
-    def _vertex(self, plan: PhysicalPlan, vertex: PlannedVertex) -> VertexMeasured:
+    def _vertex(self, plan: PhysicalPlan, vertex: PlannedVertex) -> results.VertexMeasured:
         executions = vertex.vertex.task_vertices
         shares = [self._shares(each.current.attempt_id) for each in executions]
         tasks = [
-            TaskMeasured(
+            results.TaskMeasured(
                 execution.name,
                 execution.current.attempt_number,
                 execution.state.value,
@@ -219,8 +244,8 @@ class Measurements(Collected):
             )
             for execution, place, own in zip(executions, vertex.task_managers, shares, strict=True)
         ]
-        latency: LatencySummary = self.latency(vertex.vertex.id).summary()
-        return VertexMeasured(
+        latency: results.LatencySummary = self.latency(vertex.vertex.id).summary()
+        return results.VertexMeasured(
             **self._figures(plan, vertex, shares),
             latency_ns=latency if latency.count else None,
             tasks=tuple(tasks),
@@ -243,11 +268,6 @@ class Measurements(Collected):
             **{name: _mean([each[name] for each in shares]) for name in _TIMES},
         }
 
-    def _shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
-        """Shares of an attempt at present."""
-        metrics = self.metrics_of(attempt_id)
-        return _UNKNOWN if metrics is None else shares_of(metrics)
-
     def _shares(self, attempt_id: ExecutionAttemptID) -> Shares:
         """Shares of an attempt in the measured part, or in its whole life if it ended before that
         or soon after."""
@@ -261,7 +281,7 @@ class Measurements(Collected):
         total = sum(passed.values())
         return {name: each / total for name, each in passed.items()} if total > 0 else _UNKNOWN
 
-    def _edge(self, plan: PhysicalPlan, edge: PlannedEdge, number: int) -> EdgeMeasured:
+    def _edge(self, plan: PhysicalPlan, edge: PlannedEdge, number: int) -> results.EdgeMeasured:
         index = edge.index
         own = {channel for channel, at in self._edge_of.items() if at == index}
         records, size_bytes = self._totals(index)
@@ -270,7 +290,7 @@ class Measurements(Collected):
         sent = [each for report in reports for each in report.producer_channels]
         sent = [each for each in sent if each.channel in own]
         written = [each for channel, each in self.written.items() if channel in own]
-        return EdgeMeasured(
+        return results.EdgeMeasured(
             index,
             plan.vertices[edge.source].name,
             plan.vertices[edge.target].name,
@@ -316,10 +336,10 @@ class Measurements(Collected):
         )
 
 
-def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
+def prior_attempts(subtask: ExecutionVertex) -> tuple[results.PriorAttempt, ...]:
     """The prior attempts at a subtask that are kept, oldest first."""
     return tuple(
-        PriorAttempt(
+        results.PriorAttempt(
             subtask.name,
             each.attempt_number,
             each.state.value,
@@ -339,70 +359,19 @@ def _mean(shares: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def markers_measured(
-    plan: PhysicalPlan,
-    marked: Mapping[ExecutionAttemptID, Sequence[MarkedLatency]],
-    latency_of: Callable[[JobVertexID], LatencySummary],
-) -> LatencyMarkersMeasured:
-    """Return the histograms of the current attempts, and each operator over its tasks.
-
-    Args:
-        marked: marked latencies, by attempt.
-        latency_of: latency of the records that the sinks of a vertex measured.
-    """
-    job = plan.graph.job
-    names = {
-        operator_id: name
-        for each in plan.vertices
-        for operator_id, name in _operator_names(each.vertex.job_vertex)
-    }
-    histograms: list[MarkerHistogram] = []
-    operators: list[MarkedOperator] = []
-    for vertex in plan.vertices:
-        found: dict[tuple[str, str], list[MarkedLatency]] = {}
-        for subtask, execution in enumerate(vertex.vertex.task_vertices):
-            for each in marked.get(execution.current.attempt_id, ()):
-                histograms.append(_histogram(each, names, subtask))
-                found.setdefault((each.operator_id, each.source_id), []).append(each)
-        for (operator_id, source_id), of_tasks in found.items():
-            measures_latency = job.factories[operator_id].measures_latency
-            records = latency_of(vertex.vertex.id) if measures_latency else None
-            operators.append(
-                MarkedOperator(
-                    names.get(source_id, ""),
-                    names[operator_id],
-                    sum(each.markers for each in of_tasks),
-                    MarkerSummary.of([ms for each in of_tasks for ms in each.latencies_ms]),
-                    records if records is not None and records.count else None,
-                )
-            )
-    config = job.config
-    return LatencyMarkersMeasured(
-        config.latency_interval_ns,
-        config.latency_granularity,
-        config.latency_history,
-        tuple(operators),
-        tuple(histograms),
-    )
-
-
-def _operator_names(vertex: JobVertex) -> list[tuple[str, str]]:
-    config = vertex.config
-    assert config is not None
-    return [(each.operator_id, each.operator_name) for each in (config, *config.chained.values())]
-
-
-def _histogram(each: MarkedLatency, names: Mapping[str, str], subtask: int) -> MarkerHistogram:
+def _histogram(
+    each: MarkedLatency, names: Mapping[str, str], subtask: int
+) -> results.MarkerHistogram:
     """The histogram under the name of Flink's scope (LatencyStats.Granularity)."""
     scope = f"source_id.{each.source_id}." if each.source_id else ""
     if each.source_subtask >= 0:
         scope += f"source_subtask_index.{each.source_subtask}."
-    return MarkerHistogram(
+    return results.MarkerHistogram(
         f"{scope}operator_id.{each.operator_id}.operator_subtask_index.{subtask}.latency",
         names.get(each.source_id, ""),
         each.source_subtask if each.source_subtask >= 0 else None,
         names[each.operator_id],
         subtask,
         each.markers,
-        MarkerSummary.of(each.latencies_ms),
+        results.MarkerSummary.of(each.latencies_ms),
     )

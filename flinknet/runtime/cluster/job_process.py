@@ -53,19 +53,16 @@ class DumpRound:
         self, client: ControlConnection, task_managers: Iterable[TaskManagerProcess]
     ) -> None:
         self.client = client
+        self.answers: dict[int, TaskManagerDump] = {}
         self._asked = [each for each in task_managers if each.is_alive and each.connection]
-        self._answers: dict[int, TaskManagerDump] = {}
         for each in self._asked:
             each.send(messages.DescribeTasks())
 
-    def take(self, dump: TaskManagerDump) -> None:
-        self._answers.setdefault(dump.index, dump)
-
     def answer(self, graph: ExecutionGraphID) -> tuple[TaskManagerDump, ...] | None:
-        """Return the job's part of all dumps, as ids of attempts begin with the id of their job;
-        None while an answer is missing.
+        """The job's part of all dumps, as ids of attempts begin with the id of their job; None
+        while an answer is missing.
         """
-        if any(each.is_alive and each.index not in self._answers for each in self._asked):
+        if any(each.is_alive and each.index not in self.answers for each in self._asked):
             return None
         job = str(graph)
         return tuple(
@@ -78,7 +75,7 @@ class DumpRound:
                     if each.id.partition("@")[2].startswith(job)
                 ),
             )
-            for _, dump in sorted(self._answers.items())
+            for _, dump in sorted(self.answers.items())
         )
 
 
@@ -146,7 +143,7 @@ class JobManagerProcess:
             self._read(connection, now_ns)
         for found in take_all(self._manager.dumps):
             for dump, _ in self._dumps:
-                dump.take(found)
+                dump.answers.setdefault(found.index, found)
         for task_manager, message in take_all(self._manager.failed):
             if isinstance(message, messages.TaskStateChanged):
                 self._manager.fail(message, now_ns)
@@ -226,7 +223,8 @@ class JobManagerProcess:
     def _answer(
         self, connection: ControlConnection, job: SubmittedJob, message: _OfOneJob, now_ns: int
     ) -> None:
-        job.watch(connection)
+        if connection not in job.watchers:
+            job.watchers.append(connection)
         if isinstance(message, messages.RequestStatus):
             cluster = self._status(now_ns)
             others = tuple(each for each in cluster.jobs if each.job_id != job.job_id)
@@ -289,18 +287,16 @@ class JobManagerProcess:
         self._first = self._first or job
         self._jobs[job.job_id] = job
         for each in self._jobs.values():
-            each.note_others(self._names(without=each))
+            names = (other.name for other in self._jobs.values() if other is not each)
+            each.others.update(dict.fromkeys(names))
         connection.send(messages.JobAccepted(job.job_id, job.name))
-
-    def _names(self, *, without: SubmittedJob | None = None) -> tuple[str, ...]:
-        return tuple(each.name for each in self._jobs.values() if each is not without)
 
     def _stop(self, connection: ControlConnection, now_ns: int) -> None:
         if not self._spec.is_session:
             self._refuse(connection, "its cluster ends with its jobs; cancel those")
             return
         if not self._stoppers:
-            self._canceled = self._names()
+            self._canceled = tuple(each.name for each in self._jobs.values())
         self._stoppers.append(connection)
         self._cancel_all("its cluster was stopped", now_ns)
 

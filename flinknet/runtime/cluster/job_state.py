@@ -114,14 +114,8 @@ class InputDependencies:
 
     def to_deploy(self) -> list[ExecutionVertex]:
         """Tasks that have not started and may now, by region."""
-        stage = min(
-            (
-                self._stage_of[vertex.id]
-                for vertex in self._graph.vertices.values()
-                if not self._is_past(vertex)
-            ),
-            default=None,
-        )
+        ahead = [each for each in self._graph.vertices.values() if not self._is_past(each)]
+        stage = min((self._stage_of[each.id] for each in ahead), default=None)
         chosen: list[ExecutionVertex] = []
         known: dict[IntermediateResult, bool] = {}
         for region in self._topology.regions:

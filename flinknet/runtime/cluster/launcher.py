@@ -71,8 +71,7 @@ def run_scenario(
     """Run a scenario over real sockets.
 
     Args:
-        out_dir: the run directory, created if need be, for manifest and traces. None: nothing is
-            written.
+        out_dir: the run directory, created if need be. None: nothing is written.
         trace: record every message into `out_dir`.
         on_progress: called several times a second.
         sample_interval_ns: how often each process sends statistics; progress and fill levels have
@@ -355,9 +354,7 @@ class _Bench(JobLead):
         return known_within(result, error_between_ns(self._clocks))
 
     def _fetch(self) -> None:
-        """Copy the traces from the workers; every TaskManager has ended. What cannot be copied is
-        added to the error of the run.
-        """
+        """Copy the traces from the workers; every TaskManager has ended."""
         if self._has_begun:
             for fault in self._manager.fetch(self.id, self._trace_dir):
                 log(fault)
@@ -377,9 +374,8 @@ def _silent(task_manager: TaskManagerProcess, silence_ns: int) -> RunFailedError
 
 def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:
     """Number of the worker of each TaskManager: sources on the first, sinks on the others, unless
-    it is set; those with other tasks, or with both, take turns.
-
-    Raises: ConfigError for a place of sources or sinks where TaskManagers have both.
+    it is set; those with other tasks, or with both, take turns. Raises: ConfigError for a place of
+    sources or sinks where TaskManagers have both.
     """
     count = len(workers.addresses)
     last_only = range(min(1, count - 1), count)
@@ -408,8 +404,8 @@ def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:
 
 
 def _checkpoints_of(plan: LoadPlan, start: messages.Start) -> CheckpointCoordinator | None:
-    """The checkpoint coordinator of a run; None if checkpoints are off, or an exchange is blocking,
-    as in a batch job of Flink.
+    """The checkpoint coordinator of a run; None without checkpoints and, as in Flink, in batch
+    jobs.
     """
     network = plan.scenario.network
     if network.checkpoint_interval_ns is None or plan.scenario.workload.is_blocking:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from flinknet.config import Scenario
 from flinknet.job.load.load_tasks import generator_of, run_input_of
@@ -22,8 +23,7 @@ from .attempt import Attempt
 from .reports import ConsumerChannelReport, Metrics, ProducerChannelReport, Report, StoredOutput
 
 
-@dataclass(frozen=True, slots=True)
-class _Times:
+class _Times(NamedTuple):
     """Readings of several clocks, or their differences: monotonic clock, CPU time of this process,
     time its loop waited, and time it slept; all in ns."""
 
@@ -32,27 +32,15 @@ class _Times:
     waited_ns: int
     slept_ns: int
 
-    @property
-    def awake_ns(self) -> int:
-        return self.clock_ns - self.slept_ns
-
     def since(self, before: _Times) -> _Times:
         """The differences from an earlier set; the clock's is at least 1."""
-        return _Times(
-            max(1, self.clock_ns - before.clock_ns),
-            self.cpu_ns - before.cpu_ns,
-            self.waited_ns - before.waited_ns,
-            self.slept_ns - before.slept_ns,
-        )
+        clock_ns, *others = (now - then for now, then in zip(self, before, strict=True))
+        return _Times(max(1, clock_ns), *others)
 
 
 class LoadRun:
-    """Follows the load tasks of one TaskManager from the start to the end of a run.
-
-    Args:
-        statistics: statistics of the load's events.
-        start: the instants of the run; slow consumers with a limited duration are slow from the
-            start of the measured part.
+    """Follows the load tasks of one TaskManager from the start to the end of a run. Slow consumers
+    with a limited duration are slow from the start of the measured part.
     """
 
     def __init__(
@@ -112,7 +100,7 @@ class LoadRun:
         name = running.task.name
         self._ended.add(name)
         if not self._is_over:
-            self._metrics[name] = running.final_metrics(now_ns=monotonic_ns(), is_drained=True)
+            self._metrics[name] = running.metrics.sample_end(now_ns=monotonic_ns(), is_drained=True)
             self._note_cpu()
         for output, partition in zip(running.descriptor.outputs, running.partitions, strict=True):
             if partition.partition_type.is_blocking_or_blocking_persistent:
@@ -153,7 +141,7 @@ class LoadRun:
         }
         for name, running in self._tasks.items():
             if name not in self._ended:
-                self._metrics[name] = running.final_metrics(now_ns=now_ns, is_drained=False)
+                self._metrics[name] = running.metrics.sample_end(now_ns=now_ns, is_drained=False)
         if len(self._ended) < len(self._tasks) or not self._memory:
             self._memory = memory_metrics(self._environment.pool)
         self._starved_ns = {
@@ -165,10 +153,7 @@ class LoadRun:
 
     def note_statistics(self, memory: Metrics, *, within_ns: int) -> None:
         """Note whether the process stood still, and keep the latest memory metrics of the measured
-        part. Called each time statistics are sent.
-
-        Args:
-            within_ns: time after which they were due.
+        part. Called each time statistics are sent, which was due `within_ns` after the last time.
         """
         self._standstill.look(within_ns=within_ns)
         if memory and not self._is_over:
@@ -228,7 +213,7 @@ class LoadRun:
         self._since_ns = monotonic_ns()
         self._measured = self._now()
         for running in self._tasks.values():
-            running.start_window(now_ns=self._since_ns)
+            running.metrics.start_window(now_ns=self._since_ns)
 
     def _set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
         for sink in self._sinks:
@@ -242,7 +227,8 @@ class LoadRun:
     def _note_shares(self) -> None:
         """Update the busy and stolen share of the process since the start."""
         spent = self._now().since(self._begun)
-        stolen_ns, stood_ns = max(0, spent.awake_ns - spent.cpu_ns), 0
+        stolen_ns = max(0, spent.clock_ns - spent.slept_ns - spent.cpu_ns)
+        stood_ns = 0
         queued_ns = self._standstill.queued_ns
         if self._standstill.stood_ns and queued_ns is not None:
             stood_ns = max(0, stolen_ns - queued_ns)
@@ -253,7 +239,7 @@ class LoadRun:
         """Update the CPU share of the process in the measured part, without polling."""
         spent = self._now().since(self._measured)
         polled_ns = spent.waited_ns - spent.slept_ns
-        polled_cpu_ns = polled_ns * min(1.0, spent.cpu_ns / max(1, spent.awake_ns))
+        polled_cpu_ns = polled_ns * min(1.0, spent.cpu_ns / max(1, spent.clock_ns - spent.slept_ns))
         self._cpu_share = max(0.0, (spent.cpu_ns - polled_cpu_ns) / spent.clock_ns)
 
     def consumer_channels(self) -> tuple[ConsumerChannelReport, ...]:
@@ -283,7 +269,7 @@ class LoadRun:
         now_ns = monotonic_ns()
         return {
             channel.channel: channel.starved_ns
-            for accepted in self._environment.connections.server.accepted
+            for accepted in self._environment.connections.accepted
             for channel in accepted.connection.snapshot(now_ns=now_ns)
         }
 

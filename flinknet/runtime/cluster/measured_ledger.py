@@ -6,31 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flinknet import results
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.load.plan import LoadPlan, task_name
-from flinknet.results import (
-    Bottleneck,
-    CheckpointSummary,
-    EdgeMeasured,
-    Measured,
-    ProcessorUse,
-    VertexMeasured,
-    shares_of,
-)
-from flinknet.results.ledger import (
-    BARRIER,
-    CREDIT,
-    FLUSH,
-    CheckpointCounts,
-    EdgeTime,
-    HostTime,
-    InputTime,
-    Ledger,
-    SeenBy,
-    TaskTime,
-    VertexTime,
-    task_of,
-)
+from flinknet.results import ledger
 from flinknet.results.verdict import verdict
 from flinknet.trace.job_names import edges_of_load
 
@@ -42,26 +21,32 @@ them."""
 
 
 def verdict_on_job(
-    vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]
-) -> Bottleneck | None:
+    vertices: Sequence[results.VertexMeasured], edges: Sequence[results.EdgeMeasured]
+) -> results.Bottleneck | None:
     """The verdict on a job by the times of its tasks; None if no task reported any."""
     if all(each.busy is None for each in vertices):
         return None
     places = {each.name: place for place, each in enumerate(vertices)}
     return verdict(
-        Ledger(
-            {places[each.name]: VertexTime(each.name, _task_times(each)) for each in vertices},
-            [EdgeTime(places[each.source], places[each.target], each.name) for each in edges],
-            seen_by={"tasks": SeenBy.OWN_EVENTS},
+        ledger.Ledger(
+            {
+                places[each.name]: ledger.VertexTime(each.name, _task_times(each))
+                for each in vertices
+            },
+            [
+                ledger.EdgeTime(places[each.source], places[each.target], each.name)
+                for each in edges
+            ],
+            seen_by={"tasks": ledger.SeenBy.OWN_EVENTS},
             overtime_ns=_overtime_ns(vertices, edges),
         )
     )
 
 
-def _task_times(vertex: VertexMeasured) -> list[TaskTime]:
+def _task_times(vertex: results.VertexMeasured) -> list[ledger.TaskTime]:
     """The time of each subtask; of the vertex, if none reported any."""
     found = [
-        TaskTime(
+        ledger.TaskTime(
             each.name,
             each.task_manager,
             working=each.busy,
@@ -73,10 +58,12 @@ def _task_times(vertex: VertexMeasured) -> list[TaskTime]:
     ]
     if any(each.working is not None for each in found):
         return found
-    return [TaskTime(vertex.name, None, vertex.busy, vertex.idle, vertex.back_pressured)]
+    return [ledger.TaskTime(vertex.name, None, vertex.busy, vertex.idle, vertex.back_pressured)]
 
 
-def _overtime_ns(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> int:
+def _overtime_ns(
+    vertices: Sequence[results.VertexMeasured], edges: Sequence[results.EdgeMeasured]
+) -> int:
     """Time for which the job went on after its sources had ended; 0 if that is a small part."""
     targets = {each.target for each in edges}
     known = [(each.name, each.times.finished_ns) for each in vertices if each.times is not None]
@@ -90,24 +77,21 @@ def _overtime_ns(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasure
 def ledger_of_load(
     load: LoadPlan,
     reports: Sequence[Report],
-    measured: Measured,
-    processors: ProcessorUse,
+    measured: results.Measured,
+    processors: results.ProcessorUse,
     *,
     within_ns: int,
     is_behind: bool,
-) -> Ledger:
-    """The ledger of a load. Tasks have the names that a replay gives them.
-
-    Args:
-        within_ns: length of the measured part, by the clock.
-        is_behind: records were due faster than they were taken.
+) -> ledger.Ledger:
+    """The ledger of a load. Tasks have the names that a replay gives them. It is behind if records
+    were due faster than they were taken.
     """
     network, summary = load.scenario.network, measured.checkpoints
     edges = edges_of_load(range(load.last_vertex), load.last_vertex - 1)
     names = {each.source: each.source_name for each in edges}
     names |= {each.target: each.target_name for each in edges}
     metrics = {name: found for report in reports for name, found in report.tasks.items()}
-    tasks: dict[int, list[TaskTime]] = {}
+    tasks: dict[int, list[ledger.TaskTime]] = {}
     for task in load.tasks:
         tasks.setdefault(task.vertex, []).append(_load_task(task, names[task.vertex], metrics))
     starved_ns = {x.channel: x.starved_ns for report in reports for x in report.producer_channels}
@@ -122,13 +106,13 @@ def ledger_of_load(
                 if (each.edge, each.consumer) == (edge.index, task.subtask)
             ]
             if task.vertex == edge.target:
-                most = {CREDIT: max(own), BARRIER: aligning if len(own) > 1 else 0.0}
+                most = {ledger.CREDIT: max(own), ledger.BARRIER: aligning if len(own) > 1 else 0.0}
                 place = f"tm-{task.task_manager}"
-                mean = {FLUSH: flushing}
-                inputs.append(InputTime(task.subtask, place, len(own), 0, mean, most))
+                mean = {ledger.FLUSH: flushing}
+                inputs.append(ledger.InputTime(task.subtask, place, len(own), 0, mean, most))
         floating = network.floating_buffers * len(inputs) / sum(each.channels for each in inputs)
         times.append(
-            EdgeTime(
+            ledger.EdgeTime(
                 edge.source,
                 edge.target,
                 edge.name,
@@ -136,22 +120,22 @@ def ledger_of_load(
                 buffers=network.exclusive_buffers + floating,
             )
         )
-    return Ledger(
-        {vertex: VertexTime(names[vertex], own) for vertex, own in tasks.items()},
+    return ledger.Ledger(
+        {vertex: ledger.VertexTime(names[vertex], own) for vertex, own in tasks.items()},
         times,
-        CheckpointCounts()
+        ledger.CheckpointCounts()
         if summary is None
-        else CheckpointCounts(summary.completed, 0, summary.aborted or 0),
+        else ledger.CheckpointCounts(summary.completed, 0, summary.aborted or 0),
         {
-            name: HostTime(
+            name: ledger.HostTime(
                 busy,
                 processors.lacked_share[name],
                 min(processors.stood_still_ns.get(name, 0) / measured.duration_ns, 1.0),
             )
             for name, busy in processors.busy_share.items()
         },
-        dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), SeenBy.OWN_EVENTS)
-        | {f"channels.{FLUSH}": SeenBy.MODEL},
+        dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), ledger.SeenBy.OWN_EVENTS)
+        | {f"channels.{ledger.FLUSH}": ledger.SeenBy.MODEL},
         is_unpaced=load.scenario.workload.is_max_rate,
         is_behind=is_behind,
     )
@@ -159,12 +143,12 @@ def ledger_of_load(
 
 def _load_task(
     task: TaskDeploymentDescriptor, vertex: str, metrics: Mapping[str, Metrics]
-) -> TaskTime:
+) -> ledger.TaskTime:
     """The time of a task. Sources have no busy time, as in Flink."""
     found = metrics.get(task_name(task), {})
-    shares: Mapping[str, float | None] = shares_of(found) if found else {}
-    return TaskTime(
-        task_of(vertex, task.subtask, task.parallelism),
+    shares: Mapping[str, float | None] = results.shares_of(found) if found else {}
+    return ledger.TaskTime(
+        ledger.task_of(vertex, task.subtask, task.parallelism),
         f"tm-{task.task_manager}",
         working=shares.get("busy") if task.inputs else None,
         waits_for_input=shares.get("idle") if task.inputs else None,
@@ -173,7 +157,7 @@ def _load_task(
     )
 
 
-def _flushing_share(load: LoadPlan, measured: Measured) -> float:
+def _flushing_share(load: LoadPlan, measured: results.Measured) -> float:
     """Share of the time in which the oldest record of a channel waits for the flusher, on average.
 
     It is the number of buffers of a channel in a second, times the wait of the first record in
@@ -192,7 +176,9 @@ def _flushing_share(load: LoadPlan, measured: Measured) -> float:
     return min(measured.buffers * wait_ns / spent_ns, 1.0)
 
 
-def _aligning_share(load: LoadPlan, summary: CheckpointSummary | None, within_ns: int) -> float:
+def _aligning_share(
+    load: LoadPlan, summary: results.CheckpointSummary | None, within_ns: int
+) -> float:
     """Share of the time in which a barrier blocked a channel of a task, on average over tasks."""
     if summary is None or summary.unaligned or summary.alignment_ns.mean is None:
         return 0.0

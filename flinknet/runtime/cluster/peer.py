@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,6 @@ from . import control_messages as messages
 from .cluster_process import TaskManagerProcessSpec, kind_of
 from .collected import channel_infos, manifest_of
 from .control_connection import ControlConnection
-from .reports import ConsumerChannelReport
 from .task_executor import TaskExecutor
 
 PRODUCERS, CONSUMERS = 0, 1
@@ -52,26 +51,24 @@ PRODUCERS, CONSUMERS = 0, 1
 def consumer_plan(
     scenario: Scenario, partition_ids: Sequence[ResultPartitionID], subpartitions: Sequence[int]
 ) -> LoadPlan:
-    """One consumer that reads these subpartitions of each of these partitions.
-
-    Raises: ConfigError if one is named twice.
+    """One consumer that reads these subpartitions of each of these partitions. Raises: ConfigError
+    if one is named twice.
     """
     _check_distinct("--partition", partition_ids)
     _check_distinct("--subpartition", subpartitions)
-    pairs = [(p, subpartition) for p in range(len(partition_ids)) for subpartition in subpartitions]
-    return _plan(scenario, partition_ids, 1, [(p, 0, each) for p, each in pairs])
+    channels = [(p, 0, each) for p in range(len(partition_ids)) for each in subpartitions]
+    return _plan(scenario, partition_ids, 1, channels)
 
 
 def producers_plan(scenario: Scenario, partition_ids: Sequence[ResultPartitionID]) -> LoadPlan:
     """One producer per partition, with a subpartition per consumer of the workload; receiver ids
-    are placeholders for those that the consumers will choose.
-
-    Raises: ConfigError if a partition is named twice.
+    are placeholders for those that the consumers will choose. Raises: ConfigError if a partition is
+    named twice.
     """
     _check_distinct("--partition", partition_ids)
     consumers = scenario.workload.consumers
-    pairs = [(p, consumer) for p in range(len(partition_ids)) for consumer in range(consumers)]
-    return _plan(scenario, partition_ids, consumers, [(p, each, each) for p, each in pairs])
+    channels = [(p, each, each) for p in range(len(partition_ids)) for each in range(consumers)]
+    return _plan(scenario, partition_ids, consumers, channels)
 
 
 def _plan(
@@ -125,9 +122,6 @@ class Peer:
         network: our network settings.
         directory: directory of the trace and its manifest; None: nothing is recorded.
         interrupts: signals received so far (signals.interrupts_noted).
-
-    Attributes:
-        end: how the exchange ended.
     """
 
     role: str
@@ -186,9 +180,14 @@ class Peer:
 
     def run(self) -> None:
         """Run the exchange to its end. Raises: the first failure."""
-        cause = self.cancelled
+        cause, scenario = self.cancelled, self._load.scenario
+        trace_dir, spill_dir = None if self._directory is None else str(self._directory), None
         try:
-            self._send(self._initialization())
+            if scenario.workload.is_blocking and self.index == PRODUCERS:
+                spill_dir = str(self._stack.enter_context(work_directory("spill")))
+            load = messages.SubmitLoad(scenario, self._records)
+            graph_id = self._load.plan.graph.id
+            self._send(messages.InitializeJob(graph_id, load, trace_dir, spill_dir, None))
             self._begin()
             self._environment.loop.call_at(0, self._turn)
             self._executor.serve()
@@ -206,7 +205,7 @@ class Peer:
     def result(self) -> PeerResult:
         """The totals of the exchange; call this after `run`, however that ended."""
         self._environment.recorder.flush()
-        visited = self._connections.server.strangers().warning()
+        visited = self._connections.strangers().warning()
         decoder = self._protocol.decoder
         return PeerResult(
             role=self.role,
@@ -214,7 +213,7 @@ class Peer:
             end=self.end,
             elapsed_ns=self.end_ns - self.start_ns,
             layout=decoder.layout if decoder is not None else None,
-            channels=self._channels(),
+            channels=tuple(self._channels()),
             trace=str(self._directory) if self._directory is not None else None,
             warnings=() if visited is None else (visited,),
         )
@@ -288,24 +287,10 @@ class Peer:
         """
         loop = self._environment.loop
         loop.tasks = ()
-        self._connections.server.close()
+        self._connections.close_port()
         until_ns = monotonic_ns() + CLOSE_WAIT_NS
         while loop.transports and monotonic_ns() < until_ns:
             loop.run_once(until_ns=min(until_ns, monotonic_ns() + SAMPLE_INTERVAL_NS))
-
-    # Parts
-
-    def _initialization(self) -> messages.InitializeJob:
-        scenario, spill_dir = self._load.scenario, None
-        if scenario.workload.is_blocking and self.index == PRODUCERS:
-            spill_dir = str(self._stack.enter_context(work_directory("spill")))
-        return messages.InitializeJob(
-            self._load.plan.graph.id,
-            messages.SubmitLoad(scenario, self._records),
-            None if self._directory is None else str(self._directory),
-            spill_dir,
-            None,
-        )
 
     def _create_protocol(self, *arguments: Any) -> PeerProtocol:
         self._protocol = PeerProtocol(self._load, *arguments)
@@ -319,40 +304,32 @@ class Peer:
 
     # Results
 
-    def _channels(self) -> tuple[PeerChannel, ...]:
+    def _channels(self) -> Iterator[PeerChannel]:
         """The totals of each channel, from its messages and from the counts of our tasks."""
-        load = self._executor.attempts.load
+        load, counts = self._executor.attempts.load, self._counts
         sent = {} if load is None else {x.channel: x for x in load.producer_channels()}
         read = {} if load is None else {x.channel: x for x in load.consumer_channels()}
-        found = []
-        for index in range(len(self._load.channels)):
+        for index, channel in enumerate(self._load.channels):
+            taken, backlog = read.get(index), int(counts.backlog_max[index])
             written = sent[index].sent_records if index in sent else 0
-            found.append(self._channel(index, written, read.get(index)))
-        return tuple(found)
-
-    def _channel(
-        self, index: int, written: int, taken: ConsumerChannelReport | None
-    ) -> PeerChannel:
-        counts, channel = self._counts, self._load.channels[index]
-        backlog = int(counts.backlog_max[index])
-        disorder: tuple[int | None, ...] = (None, None, None)
-        if taken is not None and self._records == STAMPED:
-            disorder = taken.lost, taken.repeated, taken.reordered
-        return PeerChannel(
-            index,
-            str(channel.partition_id),
-            channel.subpartition,
-            written if taken is None else taken.records,
-            None if taken is None else taken.value_bytes,
-            None if taken is None else taken.other_elements,
-            counts.buffers(index),
-            int(counts.buffer_bytes[index]),
-            counts.events(index),
-            int(counts.credit[index]),
-            int(counts.credit_messages[index]),
-            backlog if backlog >= 0 else None,
-            *disorder,
-        )
+            disorder: tuple[int | None, ...] = (None, None, None)
+            if taken is not None and self._records == STAMPED:
+                disorder = taken.lost, taken.repeated, taken.reordered
+            yield PeerChannel(
+                index,
+                str(channel.partition_id),
+                channel.subpartition,
+                written if taken is None else taken.records,
+                None if taken is None else taken.value_bytes,
+                None if taken is None else taken.other_elements,
+                counts.buffers(index),
+                int(counts.buffer_bytes[index]),
+                counts.events(index),
+                int(counts.credit[index]),
+                int(counts.credit_messages[index]),
+                backlog if backlog >= 0 else None,
+                *disorder,
+            )
 
     def _save_manifest(self, *, is_over: bool = False) -> None:
         if self._directory is None:
@@ -385,7 +362,6 @@ class Peer:
 def _failure_of(message: messages.TaskStateChanged) -> Exception:
     kind = kind_of(message.kind) if message.kind else RuntimeError
     try:
-        error: Exception = kind(message.error)
+        return kind(message.error)
     except TypeError:  # its constructor needs more than a text
-        error = FlinknetError(message.error)
-    return error
+        return FlinknetError(message.error)

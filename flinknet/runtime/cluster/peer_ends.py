@@ -63,12 +63,12 @@ class ConsumerPeer(Peer):
 
     def _has_enough(self, now_ns: int) -> bool:
         workload = self._load.scenario.workload
-        if workload.records is not None:
-            running = self._executor.attempts.running
-            taken: int = sum(sink.records for each in running for sink in each.task.receivers)
-            return taken >= workload.records
-        duration_ns = workload.duration_ns
-        return duration_ns is not None and now_ns - self.start_ns >= duration_ns
+        if workload.records is None:
+            duration_ns = workload.duration_ns
+            return duration_ns is not None and now_ns - self.start_ns >= duration_ns
+        running = self._executor.attempts.running
+        taken: int = sum(sink.records for each in running for sink in each.task.receivers)
+        return taken >= workload.records
 
 
 WAITING_NOTE_NS = 10_000_000_000
@@ -130,12 +130,17 @@ class ProducerPeer(Peer):
         if not self._port:
             ready = ExecutionState.FINISHED if self._is_blocking else ExecutionState.INITIALIZING
             if self._are_all(ready):
-                self._listen(now_ns)
+                self._port = self._environment.start()
+                self._next_note_ns = now_ns + self._note_every_ns
+                self._on_listening(self.peer)
             return
         self._executor.attempts.check_readers()
         if not self._is_writing and have_readers(self._partitions):
             self._send(self._write())
-        if self._is_writing and self._is_consumed:
+        if self._is_writing and all(  # consumed, or cancelled by the consumers
+            partition.is_consumed or all(each.is_consumed for each in partition.subpartitions)
+            for partition in self._partitions
+        ):
             is_whole = all(each.task.is_finished for each in self._executor.attempts.running)
             self._stop(END_OF_PARTITION if is_whole else CANCELLED)
         elif now_ns >= self._next_note_ns:
@@ -146,19 +151,6 @@ class ProducerPeer(Peer):
     @property
     def _is_blocking(self) -> bool:
         return self._load.scenario.workload.is_blocking
-
-    @property
-    def _is_consumed(self) -> bool:
-        """Whether every subpartition was consumed or cancelled by its consumer."""
-        return all(
-            partition.is_consumed or all(each.is_consumed for each in partition.subpartitions)
-            for partition in self._partitions
-        )
-
-    def _listen(self, now_ns: int) -> None:
-        self._port = self._environment.start()
-        self._next_note_ns = now_ns + self._note_every_ns
-        self._on_listening(self.peer)
 
     def _write(self) -> messages.Start:
         self._is_writing = True

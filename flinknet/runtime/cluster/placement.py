@@ -1,5 +1,5 @@
-"""Placement: where the tasks of a job run, and the descriptors they are deployed with; the slots
-of a job (SlotPool), and the numbers of its channels in traces (ChannelNumbers).
+"""Placement: where the tasks of a job run, and the descriptors they are deployed with, with the
+numbers of their channels in traces; the slots of a job (SlotPool).
 
 Shared slots of different stages do not run at the same time and may use the same slot.
 """
@@ -89,12 +89,6 @@ class SharedCluster:
     """State shared by the jobs of a cluster: the slots of its TaskManagers with the pools that own
     them (Flink: SlotManager), and numbers. No two channels have the same number, and data sets of
     all jobs take turns on the connections.
-
-    Args:
-        slots_each: slots of every TaskManager.
-
-    Attributes:
-        connections: the connections that its jobs use.
     """
 
     def __init__(self, slots_each: int) -> None:
@@ -134,62 +128,6 @@ class SharedCluster:
         self._owner_of.update(dict.fromkeys(slots, pool))
 
 
-class ChannelNumbers:
-    """Numbers of the channels of a job: those of its plan, offset by the numbers in use on the
-    cluster. A channel whose reader restarts gets a new number, so that attempts do not mix.
-
-    Args:
-        channels, data_sets: how many the job has.
-        max_connections: between two TaskManagers.
-    """
-
-    def __init__(
-        self, cluster: SharedCluster, channels: int, data_sets: int, max_connections: int
-    ) -> None:
-        self._cluster = cluster
-        self._first = cluster.take_channels(channels)
-        self._turn = cluster.take_data_sets(data_sets)
-        self._max_connections = max_connections
-        self._number_of: dict[int, int] = {}
-
-    def numbered(self, tasks: Iterable[TaskDeploymentDescriptor]) -> list[TaskDeploymentDescriptor]:
-        """Return tasks that are about to start, with the numbers of their channels."""
-        known = list(tasks)
-        for task in known:
-            for gate in task.inputs:
-                for channel in gate.channels:
-                    if channel.index in self._number_of:
-                        self._number_of[channel.index] = self._cluster.take_channels(1)
-                    else:
-                        self._number_of[channel.index] = self._first + channel.index
-        return [self._with_numbers(task) for task in known]
-
-    def _with_numbers(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
-        number_of, first = self._number_of, self._first
-        return replace(
-            task,
-            outputs=tuple(
-                replace(each, channels=tuple(number_of.get(at, first + at) for at in each.channels))
-                for each in task.outputs
-            ),
-            inputs=tuple(
-                replace(
-                    gate,
-                    channels=tuple(
-                        replace(
-                            at,
-                            index=number_of[at.index],
-                            connection_index=(at.connection_index + self._turn)
-                            % self._max_connections,
-                        )
-                        for at in gate.channels
-                    ),
-                )
-                for gate in task.inputs
-            ),
-        )
-
-
 class SlotPool:
     """The slots of a job on the TaskManagers that are ready for it (Flink: DeclarativeSlotPool).
 
@@ -197,7 +135,6 @@ class SlotPool:
     slot stays in its place while its TaskManager lives.
 
     Args:
-        shared: the shared slots of the job.
         cluster: the slots that it shares with the pools of other jobs.
         mode: taskmanager.load-balance.mode.
         placed: a fixed assignment; None: shared slots go where slots are free.
@@ -316,14 +253,14 @@ class Deployment:
 
 
 class Placement:
-    """The placement of one job.
+    """The placement of one job, and the numbers of its channels: those of its plan, offset by the
+    numbers in use on the cluster. A channel whose reader restarts gets a new number, so that
+    attempts do not mix.
 
     Args:
-        cluster: the cluster, which the job may share with others.
         fixed: a fixed plan; None: tasks are placed in available slots.
 
     Attributes:
-        pool: the slots of the job.
         stage_of: stage of each vertex; a stage begins when lower stages have ended or are readable.
         depth_of: depth of each vertex; joined tasks of the same depth are deployed together.
 
@@ -335,7 +272,7 @@ class Placement:
     ) -> None:
         config = graph.job.config
         self._graph = graph
-        self._slots_each = cluster.slots_each
+        self._cluster = cluster
         self._fixed = fixed
         self.stage_of: Mapping[JobVertexID, int]
         self.depth_of: Mapping[JobVertexID, int]
@@ -347,25 +284,24 @@ class Placement:
         else:
             self.stage_of = self.depth_of = fixed.stage_of
             self.pool = SlotPool((), cluster, config.load_balance_mode, fixed.plan.slots)
-        self._numbers = ChannelNumbers(
-            cluster, graph.channels, len(graph.results), config.network.max_tcp_connections
-        )
+        self._first_channel = cluster.take_channels(graph.channels)
+        self._turn = cluster.take_data_sets(len(graph.results))
+        self._max_connections = config.network.max_tcp_connections
+        self._number_of: dict[int, int] = {}
 
     def plan(self, task_managers: int) -> PhysicalPlan:
-        """The current placement of all tasks; every task must have a slot.
-
-        Args:
-            task_managers: the minimum number of TaskManagers in the plan.
+        """The current placement of all tasks, which must all have slots, on so many TaskManagers or
+        more.
         """
         if self._fixed is not None:
             return self._fixed.plan
         count = max([task_managers, *(each + 1 for each in self.pool.task_managers)])
-        return placed_plan_of(self._graph, self.pool.placed(), count, self._slots_each)
+        return placed_plan_of(self._graph, self.pool.placed(), count, self._cluster.slots_each)
 
     def tasks(
         self, plan: PhysicalPlan, subtasks: Sequence[ExecutionVertex]
     ) -> list[TaskDeploymentDescriptor]:
-        """The descriptors of these subtasks, writers before their readers."""
+        """The descriptors of subtasks that are about to start, writers before their readers."""
         index_of = {vertex.vertex.id: vertex.index for vertex in plan.vertices}
         keys = {(index_of[each.job_vertex.id], each.subtask_index) for each in subtasks}
         if self._fixed is None:
@@ -373,4 +309,31 @@ class Placement:
         else:
             found = [task for task in self._fixed.tasks if task.key in keys]
         found.sort(key=lambda task: task.key)
-        return list(self._numbers.numbered(found))
+        for index in [x.index for task in found for gate in task.inputs for x in gate.channels]:
+            is_new = index not in self._number_of
+            number = self._first_channel + index if is_new else self._cluster.take_channels(1)
+            self._number_of[index] = number
+        return [self._numbered(task) for task in found]
+
+    def _numbered(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
+        """The task with the numbers of its channels."""
+        number_of, first = self._number_of, self._first_channel
+        outputs = (
+            replace(each, channels=tuple(number_of.get(at, first + at) for at in each.channels))
+            for each in task.outputs
+        )
+        inputs = (
+            replace(
+                gate,
+                channels=tuple(
+                    replace(
+                        at,
+                        index=number_of[at.index],
+                        connection_index=(at.connection_index + self._turn) % self._max_connections,
+                    )
+                    for at in gate.channels
+                ),
+            )
+            for gate in task.inputs
+        )
+        return replace(task, outputs=tuple(outputs), inputs=tuple(inputs))

@@ -31,11 +31,8 @@ class ReadChannel:
 
 @dataclass(frozen=True, slots=True)
 class WrittenChannel:
-    """State of a remote channel at its producer.
-
-    Attributes:
-        credits_available: in buffers; -1: there is no flow control by credit.
-        starved_ns: time so far with data and without credit.
+    """State of a remote channel at its producer: the time with data and without credit so far, and
+    credits, -1 without flow control by credit.
     """
 
     channel: int
@@ -62,11 +59,8 @@ class TaskCounts:
 
 @dataclass(frozen=True, slots=True)
 class UsedConnection:
-    """A connection of a TaskManager, with the number of open channels of a job that it carries.
-
-    Attributes:
-        task_manager: the TaskManager at its other end.
-        number: its number among the connections between the two, in order of opening.
+    """A connection to a TaskManager, by its number among those between the two, in order of
+    opening, with the number of open channels of a job that it carries.
     """
 
     task_manager: int
@@ -96,10 +90,8 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerChannelReport:
-    """Totals of a channel at its consumer, of the whole run and of the measured part.
-
-    Attributes:
-        value_bytes, other_elements: for records written by Flink; None for a load of our own.
+    """Totals of a channel at its consumer, of the whole run and of the measured part. Value bytes
+    and other elements are those of records written by Flink.
     """
 
     channel: int

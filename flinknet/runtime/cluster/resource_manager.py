@@ -59,9 +59,6 @@ class ClusterSpec:
 class ResourceManager:
     """All TaskManagers, by index. It sends them heartbeats and detects silence; any bytes of a
     TaskManager count as a sign of life.
-
-    Args:
-        workers: the hosts of the TaskManagers; None: this one.
     """
 
     def __init__(self, spec: ClusterSpec, workers: Workers | None = None) -> None:
@@ -140,9 +137,8 @@ class ResourceManager:
         return None
 
     def address_of(self, task_manager: int, connecting: int) -> tuple[str, int]:
-        """The address at which one TaskManager reaches the data port of another.
-
-        Raises: RunFailedError if there is an emulated link between them whose process has ended.
+        """The address at which one TaskManager reaches the data port of another. Raises:
+        RunFailedError if there is an emulated link between them whose process has ended.
         """
         if self._emulator is None:
             return self._known[task_manager].address
@@ -155,17 +151,14 @@ class ResourceManager:
 
     def failed(self, message: messages.TaskManagerFailed) -> TaskManagerProcess | None:
         """The TaskManager that reports its failure; None if it is unknown or no longer alive."""
-        for each in self._known:
-            if (each.index, each.process.pid) == (message.index, message.pid) and each.is_alive:
-                return each
-        return None
+        known = ((each.index, each.process.pid, each.is_alive) for each in self._known)
+        is_known = (message.index, message.pid, True) in known
+        return self._known[message.index] if is_known else None
 
     def sender(self, connection: ControlConnection) -> TaskManagerProcess | None:
         """The TaskManager at the other end; None if it is unknown or no longer alive."""
-        for each in self._known:
-            if each.connection is connection and each.is_alive:
-                return each
-        return None
+        found = (each for each in self._known if each.connection is connection and each.is_alive)
+        return next(found, None)
 
     def next_deadline_ns(self) -> int | None:
         """When to call `advance`, None for never."""

@@ -4,10 +4,11 @@ run, warnings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from flinknet import results
 from flinknet.config import CREDIT, Scenario
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.records import OVERHEAD_BYTES
@@ -16,23 +17,6 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.job.task_metrics import back_pressure_level
 from flinknet.options import effective_flink_keys
 from flinknet.options.link import show_link
-from flinknet.results import (
-    BlockingExchange,
-    Buffering,
-    ChannelMeasured,
-    CheckpointSummary,
-    CreditSummary,
-    DebloatedGate,
-    FlushCounts,
-    Measured,
-    ProcessorUse,
-    RunMetrics,
-    RunResult,
-    RunWarning,
-    Taken,
-    Wiring,
-    sustained_per_s,
-)
 from flinknet.results.ledger import EdgeTime, Ledger
 from flinknet.results.verdict import verdict
 from flinknet.trace.job_names import edges_of_load
@@ -43,13 +27,18 @@ from .collected import Collected, backlog_of, latency_of
 from .control_messages import Start
 from .measured_ledger import ledger_of_load
 from .reports import ConsumerChannelReport, ProducerChannelReport, Report
-from .run_warnings import advice_on, never_sent_warning, requested_rate, warnings_of
+from .run_warnings import advice_on, never_sent_warning, rate_warning, warnings_of
+
+NO_CHECKPOINTS = results.RunWarning(
+    "no-checkpoints",
+    "a blocking exchange has no checkpoints: its consumers begin when its producers have ended;"
+    " leave --checkpoint-interval out, or use --partition-type pipelined-bounded",
+)
 
 
 def check_records(reports: Sequence[Report]) -> None:
-    """Check that every record arrived once and in order on its channel.
-
-    Raises: RunFailedError with the counts of those that did not.
+    """Check that every record arrived once and in order on its channel. Raises: RunFailedError with
+    the counts of those that did not.
     """
     sent = {
         each.channel: each.sent_records for report in reports for each in report.producer_channels
@@ -78,17 +67,13 @@ def assemble(
     collected: Collected,
     start: Start,
     trace: str | None,
-    buffering: Buffering | None = None,
-    taken: Taken | None = None,
-    checkpoints: CheckpointSummary | None = None,
-) -> RunResult:
-    """Combine the reports of every TaskManager into one result.
-
-    Args:
-        taken: CPU time that others took meanwhile; None if it was not measured.
-        checkpoints: None if there were none.
-    """
+    buffering: results.Buffering | None = None,
+    taken: results.Taken | None = None,
+    checkpoints: results.CheckpointSummary | None = None,
+) -> results.RunResult:
+    """Combine the reports of every TaskManager into one result."""
     scenario, reports = load.scenario, collected.reports_in_order
+    interval_ns = scenario.network.checkpoint_interval_ns
     consumers = sorted(
         (each for report in reports for each in report.consumer_channels),
         key=lambda each: each.channel,
@@ -106,11 +91,11 @@ def assemble(
     part_ns = max((start.measured_to_ns or 0) - start.measured_from_ns, 0) or duration_ns
     taken_per_s = [each.taken_records_per_s for each in last]
     is_max_rate = scenario.workload.is_max_rate
-    throughput = sustained_per_s(
+    throughput = results.sustained_per_s(
         records, duration_ns, part_ns, taken_per_s, is_max_rate=is_max_rate
     )
     reasons = [sum(report.reasons[i] for report in reports if report.reasons) for i in range(5)]
-    measured = Measured(
+    measured = results.Measured(
         records=records,
         bytes=size,
         buffers=sum(report.buffers for report in reports),
@@ -121,27 +106,20 @@ def assemble(
         latency_ns=latency.summary(),
         latency_uncorrected_ns=(latency if is_max_rate else uncorrected).summary(),
         backlog_buffers=backlog_of(producers.values()),
-        credits=CreditSummary(
+        credits=results.CreditSummary(
             announced=sum(report.credit_announced for report in reports),
             messages=sum(report.credit_messages for report in reports),
             starved_ns=sum(each.starved_ns for each in producers.values()),
         ),
-        flushes=FlushCounts(
+        flushes=results.FlushCounts(
             full=reasons[FlushReason.FULL],
             timeout=reasons[FlushReason.FLUSH],
             event=reasons[FlushReason.EVENT] + reasons[FlushReason.END],
         ),
         checkpoints=checkpoints,
     )
-    requested = (
-        None
-        if scenario.workload.is_blocking
-        else requested_rate(
-            scenario, last, within_ns=part_ns, throughput=measured.throughput_records_per_s or 0.0
-        )
-    )
     known = [report.cpu_share for report in reports if report.cpu_share is not None]
-    processors = ProcessorUse(
+    processors = results.ProcessorUse(
         busy_share={f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
         lacked_share={f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
         stood_still_ns={
@@ -152,14 +130,23 @@ def assemble(
         cpu_cores=sum(known) if len(known) == len(reports) else None,
         **(asdict(taken) if taken is not None else {}),
     )
-    never_sent = never_sent_warning(load, measured, reports, start)
-    is_behind = never_sent is not None or (requested is not None and not requested.is_reached)
+    behind = [
+        warning
+        for warning in (
+            never_sent_warning(load, measured, reports, start),
+            rate_warning(scenario, last, within_ns=part_ns, throughput=throughput or 0.0),
+        )
+        if warning is not None
+    ]
     ledger = ledger_of_load(
-        load, reports, measured, processors, within_ns=part_ns, is_behind=is_behind
+        load, reports, measured, processors, within_ns=part_ns, is_behind=bool(behind)
     )
     found = verdict(ledger)
     advice = advice_on(found, processors)
-    return RunResult(
+    bytes_in = {each.channel: each.bytes_in for each in consumers}
+    local = [each.index for each in load.channels if each.is_local]
+    bytes_in_local = sum(bytes_in.get(index, 0) for index in local)
+    return results.RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
         measured=measured,
@@ -168,15 +155,32 @@ def assemble(
         ),
         limited_by="" if found is None else f"{found.text}.",
         warnings=(
-            *warnings_of(scenario, measured, reports, requested, never_sent, processors, advice),
+            *warnings_of(scenario, measured, reports, behind, processors, advice),
             *collected.warnings(),
-            *_without_checkpoints(scenario, checkpoints),
+            *(() if checkpoints is not None or interval_ns is None else (NO_CHECKPOINTS,)),
         ),
         trace=trace,
         buffering=buffering,
-        wiring=_wiring(load, consumers),
-        debloating=_debloating(scenario, reports, start),
-        metrics=RunMetrics(
+        wiring=results.Wiring(
+            local_channels=len(local),
+            remote_channels=len(load.channels) - len(local),
+            connections=load.connections(),
+            bytes_in_local=bytes_in_local,
+            bytes_in_remote=sum(bytes_in.values()) - bytes_in_local,
+        ),
+        debloating=tuple(
+            results.DebloatedGate(
+                name,
+                scenario.network.debloating_target_ns,
+                tuple(
+                    replace(each, at_ns=each.at_ns - start.start_ns)
+                    for each in samples[:: 1 + max(0, len(samples) - 1) // SAMPLES_MAX]
+                ),
+            )
+            for report in reports
+            for name, samples in report.debloating
+        ),
+        metrics=results.RunMetrics(
             {
                 name: {**found, "backpressureLevel": back_pressure_level(found)}
                 for report in reports
@@ -191,51 +195,22 @@ def assemble(
     )
 
 
-def _without_checkpoints(
-    scenario: Scenario, summary: CheckpointSummary | None
-) -> Iterator[RunWarning]:
-    """The warning that there were no checkpoints although they were asked for."""
-    if summary is not None or scenario.network.checkpoint_interval_ns is None:
-        return
-    text = (
-        "a blocking exchange has no checkpoints: its consumers begin when its producers have ended;"
-        " leave --checkpoint-interval out, or use --partition-type pipelined-bounded"
-    )
-    yield RunWarning("no-checkpoints", text)
-
-
-def _debloating(
-    scenario: Scenario, reports: Sequence[Report], start: Start
-) -> tuple[DebloatedGate, ...]:
-    return tuple(
-        DebloatedGate(
-            name,
-            scenario.network.debloating_target_ns,
-            tuple(
-                replace(each, at_ns=each.at_ns - start.start_ns)
-                for each in samples[:: 1 + max(0, len(samples) - 1) // SAMPLES_MAX]
-            ),
-        )
-        for report in reports
-        for name, samples in report.debloating
-    )
-
-
 def describe_workload(scenario: Scenario) -> dict[str, Any]:
     """The workload as JSON-ready plain data, with the seed."""
     described: dict[str, Any] = scenario.to_dict()["workload"]
     described["slow_consumers"] = [dict(each) for each in described["slow_consumers"]]
     if scenario.workload.is_max_rate:
         described["rate_per_s"] = "max"
-    described["task_managers"] = scenario.task_managers
-    described["placement"] = scenario.placement
-    described["flow_control"] = scenario.flow_control
-    described["link"] = None if scenario.link is None else show_link(scenario.link)
-    described["seed"] = scenario.seed
-    return described
+    return described | {
+        "task_managers": scenario.task_managers,
+        "placement": scenario.placement,
+        "flow_control": scenario.flow_control,
+        "link": None if scenario.link is None else show_link(scenario.link),
+        "seed": scenario.seed,
+    }
 
 
-def _link_records_per_s(load: LoadPlan, measured: Measured) -> float | None:
+def _link_records_per_s(load: LoadPlan, measured: results.Measured) -> float | None:
     """Most records per second that the emulated link allows: the credit of a round trip, or the
     bandwidth between all TaskManagers; None without a limit."""
     scenario = load.scenario
@@ -257,11 +232,11 @@ def _channel(
     load: LoadPlan,
     consumer: ConsumerChannelReport,
     producer: ProducerChannelReport,
-    of_all: Measured,
-) -> ChannelMeasured:
+    of_all: results.Measured,
+) -> results.ChannelMeasured:
     deployed = load.channels[consumer.channel]
     records = consumer.measured_records
-    return ChannelMeasured(
+    return results.ChannelMeasured(
         channel=consumer.channel,
         producer=deployed.producer,
         consumer=deployed.consumer,
@@ -278,30 +253,15 @@ def _channel(
     )
 
 
-def _wiring(load: LoadPlan, consumers: Sequence[ConsumerChannelReport]) -> Wiring:
-    bytes_in = {each.channel: each.bytes_in for each in consumers}
-    local = [each.index for each in load.channels if each.is_local]
-    bytes_in_local = sum(bytes_in.get(index, 0) for index in local)
-    return Wiring(
-        local_channels=len(local),
-        remote_channels=len(load.channels) - len(local),
-        connections=load.connections(),
-        bytes_in_local=bytes_in_local,
-        bytes_in_remote=sum(bytes_in.values()) - bytes_in_local,
-    )
-
-
 def with_stages(
-    result: RunResult,
+    result: results.RunResult,
     load: LoadPlan,
     stage_begins_ns: Sequence[int],
     reports: Sequence[Report],
     start: messages.Start,
-) -> RunResult:
-    """Add the figures of each exchange to the result, and judge it as blocking.
-
-    Args:
-        stage_begins_ns: when each vertex but the first was deployed, its input being complete.
+) -> results.RunResult:
+    """Add the figures of each exchange to the result, and judge it as blocking. Every vertex but
+    the first was deployed at `stage_begins_ns`, its input being complete.
     """
     sent = [each for report in reports for each in report.producer_channels]
     consumed = [each for report in reports for each in report.consumer_channels]
@@ -316,7 +276,7 @@ def with_stages(
         write_ns = max(1, turns_ns[index + 1] - turns_ns[index])
         read_ns = max(1, turns_ns[index + 2] - turns_ns[index + 1])
         exchanges.append(
-            BlockingExchange(
+            results.BlockingExchange(
                 records,
                 write_ns,
                 records / write_ns * 1e9,

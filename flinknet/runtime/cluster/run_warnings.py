@@ -10,22 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from flinknet import results
 from flinknet.config import ON_OFF, RECORDED, Scenario, on_off_ns
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.job.load.load_tasks import scheduled_records
 from flinknet.job.load.plan import LoadPlan
-from flinknet.results import (
-    CORES_SHARED,
-    DISTURBED,
-    P99_DISTURBED,
-    STOOD_STILL,
-    Bottleneck,
-    Measured,
-    ProcessorUse,
-    RunWarning,
-)
 from flinknet.results.bottleneck import LOADED_FROM
 from flinknet.results.validity import FEW_SAMPLES, GIVEN_UP, RATE_NOT_REACHED, SCHEDULE_MISSED
 from flinknet.units import counted, human_count, human_duration
@@ -55,57 +46,25 @@ _SIGMAS = 3.0
 """Standard deviations by which random arrivals may deviate from their mean."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedRate:
-    """The requested rate, over all channels to the last tasks, and the rate that was reached.
-
-    Attributes:
-        queued_records: growth of the queue during the measured part, without the records that may
-            wait for their buffer to be sent.
-    """
-
-    offered_per_s: float
-    taken_per_s: float
-    queued_records: float
-    due_records: float
-
-    @property
-    def is_reached(self) -> bool:
-        return self.queued_records <= (1 - REACHED_SHARE) * self.due_records
-
-    def warning(self, advice: str) -> RunWarning | None:
-        """The warning if the rate was not reached, with advice."""
-        if self.is_reached:
-            return None
-        return RunWarning(
-            RATE_NOT_REACHED,
-            f"the requested rate was not reached: {human_count(self.taken_per_s)} of"
-            f" {human_count(self.offered_per_s)} records/s; the queue grew by"
-            f" {human_count(round(self.queued_records))} records in the measured part, so latency"
-            f" is mostly time in that queue. {advice}",
-            f"rate not reached: {human_count(self.taken_per_s)} of"
-            f" {human_count(self.offered_per_s)} records/s; latency is queueing",
-        )
-
-
-def requested_rate(
+def rate_warning(
     scenario: Scenario, last: Sequence[ConsumerChannelReport], *, within_ns: int, throughput: float
-) -> RequestedRate | None:
-    """Compare the requested rate with the rate reached; None at maximum rate.
-
-    Args:
-        last: the channels to the last tasks.
-        within_ns: length of the measured part, by the clock.
-        throughput: in records/s; used if taken records were not counted by the clock.
+) -> results.RunWarning | None:
+    """The warning that the requested rate was not reached in the channels to the last tasks; None
+    if it was. Throughput, in records/s, is used if taken records were not counted by the clock.
     """
     workload = scenario.workload
-    if workload.is_max_rate or not last:
+    if workload.is_max_rate or workload.is_blocking or not last:
         return None
     offered_per_s = workload.rate_per_s * workload.producers * workload.copies
     counted = [each.taken_records_per_s for each in last]
     taken_per_s = sum(each for each in counted if each is not None)
     within_s = within_ns / 1e9
-    waiting = _waiting_records(scenario, offered_per_s / len(last)) * len(last)
+    # the most records that can wait for a flush or a full buffer, over all stages
+    network, rate_per_s = scenario.network, offered_per_s / len(last)
+    waiting = network.segment_size_bytes / (workload.record_size.mean_bytes + OVERHEAD_BYTES)
+    if network.buffer_timeout_ns >= 0:
+        waiting = min(waiting, rate_per_s * network.buffer_timeout_ns / 1e9)
+    waiting *= (1 + workload.relays) * len(last)
     if None in counted:
         taken_per_s, waiting = throughput, 0.0
     due = offered_per_s * within_s
@@ -113,28 +72,28 @@ def requested_rate(
         waiting += offered_per_s * on_off_ns(workload.arrivals)[1] / 1e9
     elif workload.arrivals != "constant":
         waiting += _SIGMAS * math.sqrt(due)
-    return RequestedRate(
-        offered_per_s, taken_per_s, (offered_per_s - taken_per_s) * within_s - waiting, due
+    queued = (offered_per_s - taken_per_s) * within_s - waiting
+    if queued <= (1 - REACHED_SHARE) * due:
+        return None
+    share = f"{human_count(taken_per_s)} of {human_count(offered_per_s)} records/s"
+    return results.RunWarning(
+        RATE_NOT_REACHED,
+        f"the requested rate was not reached: {share}; the queue grew by"
+        f" {human_count(round(queued))} records in the measured part, so latency is mostly time in"
+        " that queue.",
+        f"rate not reached: {share}; latency is queueing",
     )
 
 
-def _waiting_records(scenario: Scenario, rate_per_s: float) -> float:
-    """The most records of a channel that can wait for a flush or a full buffer, over all stages."""
-    network, workload = scenario.network, scenario.workload
-    record_bytes = workload.record_size.mean_bytes + OVERHEAD_BYTES
-    in_buffer = network.segment_size_bytes / record_bytes
-    if network.buffer_timeout_ns >= 0:
-        in_buffer = min(in_buffer, rate_per_s * network.buffer_timeout_ns / 1e9)
-    return in_buffer * (1 + workload.relays)
-
-
-def advice_on(verdict: Bottleneck | None, processors: ProcessorUse) -> str:
+def advice_on(verdict: results.Bottleneck | None, processors: results.ProcessorUse) -> str:
     """Advice about late records: a lower rate helps where the run itself delayed its sources, and a
     quiet machine where others did."""
     if stood := _stood_still(processors):
         return f"Run again: {stood}."
-    taken = processors.taken_share
-    if not _is_overloaded(verdict, processors):
+    taken, busy = processors.taken_share, processors.busy_share
+    is_limited = verdict is not None and not verdict.is_healthy
+    is_machine = verdict is not None and verdict.place in busy and verdict.edge is None
+    if max(busy.values(), default=0.0) < LOADED_FROM and (is_machine or not is_limited):
         return "The run was not at its limit, so the machine is the cause: use a quiet one."
     if taken > DISTURBED_SHARE:
         return (
@@ -144,38 +103,28 @@ def advice_on(verdict: Bottleneck | None, processors: ProcessorUse) -> str:
     return "Lower --rate if the load should not saturate the stack."
 
 
-def _is_overloaded(verdict: Bottleneck | None, processors: ProcessorUse) -> bool:
-    busy = processors.busy_share
-    holds = verdict is not None and not verdict.is_healthy
-    is_machine = verdict is not None and verdict.place in busy and verdict.edge is None
-    return max(busy.values(), default=0.0) >= LOADED_FROM or (holds and not is_machine)
-
-
 def warnings_of(
     scenario: Scenario,
-    measured: Measured,
+    measured: results.Measured,
     reports: Sequence[Report],
-    requested: RequestedRate | None,
-    never_sent: RunWarning | None,
-    processors: ProcessorUse,
+    behind: Sequence[results.RunWarning],
+    processors: results.ProcessorUse,
     advice: str,
-) -> Iterator[RunWarning]:
+) -> Iterator[results.RunWarning]:
     """All warnings about the figures of a run, with advice about late records."""
-    if never_sent is not None:
-        yield replace(never_sent, text=f"{never_sent.text} {advice}")
-    if requested is not None and (growing := requested.warning(advice)) is not None:
-        yield growing
+    for each in behind:
+        yield replace(each, text=f"{each.text} {advice}")
     late_ns = max(report.late_ns_max for report in reports)
     if not scenario.workload.is_max_rate and late_ns > SCHEDULE_MISSED_NS:
-        yield RunWarning(
+        yield results.RunWarning(
             SCHEDULE_MISSED,
             f"a source emitted a record {human_duration(late_ns)} after its intended instant;"
             f" latency counts that wait, the uncorrected figure does not. {advice}",
             f"a source was up to {human_duration(late_ns)} late with a record",
         )
     if stood := _stood_still(processors):
-        yield RunWarning(
-            STOOD_STILL,
+        yield results.RunWarning(
+            results.STOOD_STILL,
             f"{stood}: they were stopped (SIGSTOP, Ctrl-Z), frozen, or asleep with the whole"
             " machine. Throughput is too low and latency too high; run again.",
             f"{stood}: stopped, frozen, or asleep with the machine",
@@ -183,14 +132,14 @@ def warnings_of(
     if (disturbed := _disturbed(processors, measured.latency_ns.p99)) is not None:
         yield disturbed
     if measured.records < SAMPLES_MIN:
-        yield RunWarning(
+        yield results.RunWarning(
             FEW_SAMPLES,
             f"too few records for p99: {measured.records} of at least {SAMPLES_MIN}; use a longer"
             " --duration or more --records.",
         )
 
 
-def _stood_still(processors: ProcessorUse) -> str:
+def _stood_still(processors: results.ProcessorUse) -> str:
     """Which TaskManagers stood still and for how long; empty if none did."""
     stood_ns = processors.stood_still_ns
     if not stood_ns:
@@ -201,8 +150,8 @@ def _stood_still(processors: ProcessorUse) -> str:
 
 
 def never_sent_warning(
-    load: LoadPlan, measured: Measured, reports: Sequence[Report], start: Start
-) -> RunWarning | None:
+    load: LoadPlan, measured: results.Measured, reports: Sequence[Report], start: Start
+) -> results.RunWarning | None:
     """The warning about records of a rate that were due and never sent; None if all were."""
     workload = load.scenario.workload
     if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
@@ -221,7 +170,7 @@ def never_sent_warning(
         return None
     drain_ns = start.give_up_ns - start.measured_to_ns
     others = ": latency and throughput are those of the others" if measured.records else ""
-    return RunWarning(
+    return results.RunWarning(
         GIVEN_UP,
         f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
         f" sent {human_duration(drain_ns)} after the end and were dropped{others}.",
@@ -229,23 +178,23 @@ def never_sent_warning(
     )
 
 
-def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | None:
+def _disturbed(processors: results.ProcessorUse, p99_ns: float | None) -> results.RunWarning | None:
     """The warning about a TaskManager that waited for a CPU, if that affects the figures."""
     taken = processors.taken_share
     if taken <= P99_DISTURBED_SHARE:
         return None
-    task_managers, cores = len(processors.lacked_share), processors.cores or 0
-    if _shares_cores(processors):
-        return RunWarning(
-            CORES_SHARED,
+    task_managers, cores = len(processors.lacked_share), processors.cores
+    if cores is not None and task_managers > cores and taken > (processors.host_share or 0.0):
+        return results.RunWarning(
+            results.CORES_SHARED,
             f"{task_managers} TaskManagers share {counted(cores, 'core')}, and one"
             f" waited for a core {taken:.0%} of the time: throughput may be lower and latency"
             " higher than on separate machines; use fewer --task-managers, or more cores.",
             f"too few cores: a TaskManager waited {taken:.0%} of the time for one",
         )
     if taken > DISTURBED_SHARE:
-        return RunWarning(
-            DISTURBED,
+        return results.RunWarning(
+            results.DISTURBED,
             f"a TaskManager waited for a CPU {taken:.0%} of the time because of other processes"
             " (or the host): throughput may be too low and latency too high; run again on a quiet"
             " machine.",
@@ -253,19 +202,9 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | N
         )
     if p99_ns is not None and p99_ns >= P99_SAFE_NS:
         return None
-    return RunWarning(
-        P99_DISTURBED,
+    return results.RunWarning(
+        results.P99_DISTURBED,
         f"a TaskManager waited for a CPU {taken:.1%} of the time because of other processes (or"
         " the host), enough to dominate p99; run again, or on a quiet machine.",
         f"p99 may be too high: {taken:.1%} of the time without a CPU",
-    )
-
-
-def _shares_cores(processors: ProcessorUse) -> bool:
-    """Whether TaskManagers competed for cores, and took more from each other than the host did."""
-    cores = processors.cores
-    return (
-        cores is not None
-        and len(processors.lacked_share) > cores
-        and processors.taken_share > (processors.host_share or 0.0)
     )

@@ -7,27 +7,19 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flinknet import results
 from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution_graph import ExecutionGraph, initialize_on_master
 from flinknet.graph.program import files_of_modules
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.options import effective_flink_keys
-from flinknet.results import (
-    ClusterJob,
-    JobResult,
-    JobStatus,
-    RunWarning,
-    TaskManagerMeasured,
-    TaskManagerStatus,
-    clock_warnings,
-)
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import seal_run
 from flinknet.whole_files import whole_file
@@ -35,21 +27,10 @@ from flinknet.whole_files import whole_file
 from ..clock import timestamp_epoch_ns, wall_clock_iso
 from ..metrics_log import MetricsLog
 from . import control_messages as messages
+from . import job_files
 from .cluster_process import TaskManagerProcess
 from .control_connection import ControlConnection
 from .host_clock import error_between_ns
-from .job_files import (
-    CONTACT_NAME,
-    IDLE_TASK_MANAGER,
-    Contact,
-    canceling,
-    copy_to_cache,
-    failed_attempts,
-    lost_records,
-    save_manifest,
-    spill_directory,
-    warnings_of,
-)
 from .job_manager import JobLead, JobManager
 from .job_master import JobMaster
 from .job_measurements import Measurements
@@ -76,6 +57,7 @@ class SubmittedJob(JobLead):
     Attributes:
         own: the TaskManagers of the cluster when it was submitted.
         watchers: clients that receive its final state.
+        others: names of the jobs that ran at the same time.
         end: its final state; None while it runs or is being saved.
 
     Raises: ConfigError for a program that is invalid, if a slot has fewer resources than its
@@ -89,7 +71,7 @@ class SubmittedJob(JobLead):
         message: messages.SubmitJob,
         run: str,
         submitter: ControlConnection,
-        contact: Contact,
+        contact: job_files.Contact,
         *,
         is_joining: bool,
         now_ns: int,
@@ -109,21 +91,17 @@ class SubmittedJob(JobLead):
         self._is_joining = is_joining
         self._uses = uses = manager.shared.connections
         self._epoch_ns = timestamp_epoch_ns()
-        self._others: dict[str, None] = {}
+        self.others: dict[str, None] = {}
         self._clock_error_ns = 0
         graph, self._warnings = _graph_of(message, run)
         modules = files_of_modules(Path(message.path)) if manager.workers is not None else {}
         self.name = graph.job.name
         master = JobMaster(
-            graph,
-            len(self.own),
-            manager.shared,
-            now_ns=now_ns,
-            is_joining=is_joining,
+            graph, len(self.own), manager.shared, now_ns=now_ns, is_joining=is_joining
         )
-        spill_dir = spill_directory(self.run_dir)
+        spill_dir = job_files.spill_directory(self.run_dir)
         spill_dir.mkdir(exist_ok=True)
-        cached = copy_to_cache(graph.job.artifacts, self.run_dir)
+        cached = job_files.copy_to_cache(graph.job.artifacts, self.run_dir)
         if manager.workers is not None:
             manager.write_files(
                 messages.spill_name(graph.id),
@@ -142,13 +120,6 @@ class SubmittedJob(JobLead):
         manager.submit(self)
         uses.begin(run, self.name)
 
-    def watch(self, client: ControlConnection) -> None:
-        if client not in self.watchers:
-            self.watchers.append(client)
-
-    def note_others(self, names: Iterable[str]) -> None:
-        self._others.update(dict.fromkeys(names))
-
     def stop(self) -> str:
         """End the sources once all tasks run. Returns: why that cannot be; empty if it can."""
         graph = self.master.graph.job
@@ -166,19 +137,19 @@ class SubmittedJob(JobLead):
 
     def status(
         self,
-        task_managers: tuple[TaskManagerStatus, ...],
-        others: tuple[ClusterJob, ...],
+        task_managers: tuple[results.TaskManagerStatus, ...],
+        others: tuple[results.ClusterJob, ...],
         *,
         now_ns: int,
-    ) -> JobStatus:
+    ) -> results.JobStatus:
         """The status of the job."""
         master, measurements, checkpoints = self.master, self.measurements, self.checkpoints
         latency = measurements.latency()
-        return JobStatus(
+        return results.JobStatus(
             self.job_id,
             self.name,
             master.state.name,
-            master.shortage() or canceling(master) or master.reason,
+            master.shortage() or job_files.canceling(master) or master.reason,
             master.restarts,
             (measurements.ended_ns or now_ns) - self.submitted_ns,
             0 if checkpoints is None else checkpoints.completed,
@@ -186,15 +157,15 @@ class SubmittedJob(JobLead):
             task_managers,
             latency.percentile(0.5),
             latency.percentile(0.99),
-            failed_attempts(master),
+            job_files.failed_attempts(master),
             self._uses.of(self.job_id),
             others,
         )
 
-    def summary(self) -> ClusterJob:
+    def summary(self) -> results.ClusterJob:
         slots = sum(self.master.slots_in_use(each.index) for each in self._manager.task_managers)
         state = self.master.state.name
-        return ClusterJob(self.job_id, self.name, state, str(self.run_dir), slots)
+        return results.ClusterJob(self.job_id, self.name, state, str(self.run_dir), slots)
 
     def tidy(self) -> None:
         """Remove the files that a job has only while it runs. The directory of the job that the
@@ -202,11 +173,11 @@ class SubmittedJob(JobLead):
         """
         if self.measurements.metrics_log is not None:
             self.measurements.metrics_log.close()
-        shutil.rmtree(spill_directory(self.run_dir), ignore_errors=True)
+        shutil.rmtree(job_files.spill_directory(self.run_dir), ignore_errors=True)
         if self._is_joining:
             remove_empty(self.run_dir)
         with suppress(OSError):
-            (self.run_dir / CONTACT_NAME).unlink(missing_ok=True)
+            (self.run_dir / job_files.CONTACT_NAME).unlink(missing_ok=True)
 
     def receive(self, task_manager: TaskManagerProcess, message: Any, now_ns: int) -> None:
         if isinstance(message, messages.JobClosed):
@@ -276,7 +247,7 @@ class SubmittedJob(JobLead):
         if workers is not None and self.start is not None and self.master.state.is_terminal:
             clocks = workers.clocks(self.start.start_ns)
             self._clock_error_ns = error_between_ns(clocks)
-        save_manifest(
+        job_files.save_manifest(
             self.run_dir, self.submission, self.master, self.measurements, self.own, clocks
         )
 
@@ -298,13 +269,13 @@ class SubmittedJob(JobLead):
 
     def _save_result(self) -> None:
         error_ns = self._clock_error_ns
-        warnings = [*clock_warnings(error_ns), *self._warnings]
-        if self._others:
+        warnings = [*results.clock_warnings(error_ns), *self._warnings]
+        if self.others:
             text = (
                 "other jobs ran on its TaskManagers at the same time:"
-                f" {', '.join(self._others)}; they took processor time and network memory"
+                f" {', '.join(self.others)}; they took processor time and network memory"
             )
-            warnings.append(RunWarning("shared-cluster", text))
+            warnings.append(results.RunWarning("shared-cluster", text))
         result = self._result([*warnings, *self.measurements.warnings()])
         vertices = (
             replace(each, latency_ns=each.latency_ns and each.latency_ns.known_within(error_ns))
@@ -313,13 +284,13 @@ class SubmittedJob(JobLead):
         latency_ns = self.measurements.latency().summary().known_within(error_ns)
         known = result.warnings
         if self._is_joining:  # it does not decide the size of the cluster
-            known = tuple(each for each in known if each.code != IDLE_TASK_MANAGER)
+            known = tuple(each for each in known if each.code != job_files.IDLE_TASK_MANAGER)
         measured = latency_ns if latency_ns.count else None
         result = replace(result, vertices=tuple(vertices), warnings=known, latency_ns=measured)
         with whole_file(self.run_dir / RESULT_NAME) as file:
             file.write(json.dumps(result.to_dict(), indent=1).encode() + b"\n")
 
-    def _result(self, warnings: Sequence[RunWarning]) -> JobResult:
+    def _result(self, warnings: Sequence[results.RunWarning]) -> results.JobResult:
         """The result of a job that is over, with these and more warnings."""
         master, measurements = self.master, self.measurements
         vertices, edges = measurements.vertices(), measurements.edges()
@@ -327,7 +298,7 @@ class SubmittedJob(JobLead):
         has_run = deployed_ns is not None and ended_ns is not None
         measured_ns = (ended_ns or 0) - measurements.measured_from_ns
         found = verdict_on_job(vertices, edges) if measured_ns > 0 else None
-        return JobResult(
+        return results.JobResult(
             job_id=self.job_id,
             name=self.name,
             path=self.submission.path,
@@ -342,7 +313,7 @@ class SubmittedJob(JobLead):
             edges=edges,
             connections=measurements.connections(),
             task_managers=tuple(
-                TaskManagerMeasured(
+                results.TaskManagerMeasured(
                     each.name,
                     each.process.pid,
                     each.state.value,
@@ -357,14 +328,16 @@ class SubmittedJob(JobLead):
             verdict=found,
             warnings=(
                 *warnings,
-                *warnings_of(master.state, measurements, has_run),
-                *lost_records(master, vertices, edges),
+                *job_files.warnings_of(master.state, measurements, has_run),
+                *job_files.lost_records(master, vertices, edges),
             ),
             trace=str(self.run_dir) if self.submission.records_trace else None,
         )
 
 
-def _graph_of(message: messages.SubmitJob, run: str) -> tuple[ExecutionGraph, list[RunWarning]]:
+def _graph_of(
+    message: messages.SubmitJob, run: str
+) -> tuple[ExecutionGraph, list[results.RunWarning]]:
     """Run the program to obtain its graph, with warnings about it. Raises: ConfigError."""
     with redirect_stdout(sys.stderr):  # standard output carries the protocol
         program = load_program(
@@ -374,7 +347,7 @@ def _graph_of(message: messages.SubmitJob, run: str) -> tuple[ExecutionGraph, li
     initialize_on_master(job_graph)
     warnings = list(program.warnings)
     graph = execution_graph_of(
-        job_graph, run, warn=lambda text: warnings.append(RunWarning("no-json-plan", text))
+        job_graph, run, warn=lambda text: warnings.append(results.RunWarning("no-json-plan", text))
     )
     return graph, warnings
 

@@ -50,14 +50,7 @@ time, however many channels there are.
 
 
 class TaskExecutor:
-    """The state of one process.
-
-    Args:
-        environment, control: None: created from the specification.
-
-    Attributes:
-        attempts: the attempts that it runs.
-    """
+    """The state of one process."""
 
     def __init__(
         self,
@@ -75,7 +68,7 @@ class TaskExecutor:
             may_spin=spec.has_own_core,
         )
         self._loop = self._environment.loop
-        self._factory = self._environment.connections.client_factory
+        self._connections = self._environment.connections
         self._control = control or ControlConnection(spec.token, role="task manager")
         self.attempts = Attempts(self._environment, self._control.send)
         self._has_ended = False
@@ -131,7 +124,7 @@ class TaskExecutor:
         due = [self._next_statistics_ns, self._next_flush_ns]
         if self._awaited_channels is not None:
             due.append(monotonic_ns() + OPENING_POLL_NS)
-        for each in self._factory.next_deadline_ns(), self.attempts.next_deadline_ns():
+        for each in self._connections.next_deadline_ns(), self.attempts.next_deadline_ns():
             if each is not None:
                 due.append(each)
         return min(due)
@@ -143,12 +136,13 @@ class TaskExecutor:
             self._receive(received.popleft(), now_ns)
         if self._control.loss is not None:
             self._has_ended = True
-            for job in attempts.jobs.values():
-                job.remove_stored()
+            for job in attempts.jobs.values():  # in case no other process is left to do it
+                if job.spill_dir is not None:
+                    shutil.rmtree(job.spill_dir, ignore_errors=True)
         elif now_ns - self._last_message_ns > self._spec.silence_max_ns:
             print("the JobManager has sent no heartbeat in time", file=sys.stderr)
             self._has_ended = True
-        self._factory.handle_deadline(now_ns=now_ns)
+        self._connections.handle_deadline(now_ns=now_ns)
         attempts.handle_deadline(now_ns=now_ns)
         if self._awaited_channels is not None and attempts.are_channels_open:
             self._control.send(messages.ChannelsOpen(self._awaited_channels.job))
@@ -323,11 +317,7 @@ def on_worker(
 def dump_of(
     index: int, tasks: Iterable[Attempt], registered: Sequence[ResultPartition]
 ) -> TaskManagerDump:
-    """Describe the tasks of a TaskManager as they are now.
-
-    Args:
-        registered: all partitions that can be requested here.
-    """
+    """Describe the tasks of a TaskManager as they are now, and all `registered` partitions."""
     found = list(tasks)
     own = {id(partition) for task in found for partition in task.partitions}
     return TaskManagerDump(
@@ -349,12 +339,8 @@ def _task(running: Attempt) -> TaskDump:
                 str(gate.channels[0].partition_id.partition_id.intermediate_data_set_id),
                 sum(each.initial_credit for each in gate.remote_channels),
                 tuple(
-                    (
-                        each.partition_id.partition_id.partition_number,
-                        each.subpartition,
-                        each.is_local,
-                    )
-                    for each in gate.channels
+                    (x.partition_id.partition_id.partition_number, x.subpartition, x.is_local)
+                    for x in gate.channels
                 ),
             )
             for described, gate in zip(running.descriptor.inputs, running.task.gates, strict=True)
@@ -385,23 +371,25 @@ def run_task_manager(spec: TaskManagerProcessSpec) -> None:
     try:
         executor = TaskExecutor(spec)
         executor.run()
+        return
     except FlinknetError as error:
+        exit_code = error.exit_code
         if executor is not None:
             executor.fail(error)
         if spec.control_host:
             print(error, file=sys.stderr)  # the worker reports the last line
         _report_failure(spec, str(error), type(error).__name__)
-        _save_trace(executor)
-        sys.exit(error.exit_code)
     except Exception:  # a bug; the JobManager's side shows the traceback
+        exit_code = 1
         _report_failure(spec, traceback.format_exc(), "")
-        _save_trace(executor)
-        sys.exit(1)
+    if executor is not None:
+        executor.save_trace()
+    sys.exit(exit_code)
 
 
 def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None:
-    """Report to the JobManager why this process ends, over a connection of its own, as there may be
-    none yet. Waits until the message was read.
+    """Report to the JobManager why this process ends, over a connection of its own, and wait until
+    it was read.
     """
     connection = ControlConnection(spec.token, role="task manager")
     connection.send(messages.TaskManagerFailed(spec.index, os.getpid(), error, kind))
@@ -413,8 +401,3 @@ def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None
             if not (data := sock.recv(1 << 16)):
                 return
             wrapped.receive_data(memoryview(data), now_ns=monotonic_ns())
-
-
-def _save_trace(executor: TaskExecutor | None) -> None:
-    if executor is not None:
-        executor.save_trace()

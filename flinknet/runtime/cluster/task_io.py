@@ -77,6 +77,9 @@ def _writing(path: str) -> Iterator[None]:
 class SocketReader:
     """Reads text from a TCP connection, which it opens (Flink: SocketTextStreamFunction)."""
 
+    is_waiting = False
+    """Whether text can be read at once; here the socket wakes the loop."""
+
     def __init__(self, loop: EventLoop, text: SocketTextInput) -> None:
         self._loop = loop
         self._text = text
@@ -85,15 +88,14 @@ class SocketReader:
         self._connecting: socket.socket | None = None
         self._connect()
 
-    @property
-    def is_waiting(self) -> bool:
-        """False: the socket wakes the loop."""
-        return False
-
     def pump(self) -> None:
         """Start or stop reading, as the text wants data or not."""
         if self._sock is not None and self._text.wants_data != self._is_reading:
-            self._read(self._text.wants_data)
+            self._is_reading = self._text.wants_data
+            if self._is_reading:
+                self._loop.add_reader(self._sock, self._receive)
+            else:
+                self._loop.remove(self._sock)
 
     def close(self) -> None:
         sock, self._sock = self._sock, None
@@ -159,14 +161,6 @@ class SocketReader:
         else:
             self._text.receive_eof()
             self.close()
-
-    def _read(self, is_reading: bool) -> None:
-        assert self._sock is not None
-        self._is_reading = is_reading
-        if is_reading:
-            self._loop.add_reader(self._sock, self._receive)
-        else:
-            self._loop.remove(self._sock)
 
 
 class FileReader:

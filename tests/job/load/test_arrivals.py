@@ -27,11 +27,7 @@ SECOND_NS = 10**9
 
 def arrivals_of(plan: ArrivalPlan) -> ScheduledArrivals:
     return ScheduledArrivals(
-        plan.law,
-        plan.rate_per_s,
-        start_ns=plan.start_ns,
-        records=plan.records,
-        seed=plan.seed,
+        plan.law, plan.rate_per_s, start_ns=plan.start_ns, records=plan.records, seed=plan.seed
     )
 
 

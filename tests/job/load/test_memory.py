@@ -13,8 +13,8 @@ from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.errors import ConfigError, InsufficientBuffersError
 from flinknet.job.load.plan import LoadPlan, load_plan_of
-from flinknet.simulator.cluster import Cluster
 from tests.load_tasks import gates_of, partitions_of
+from tests.simulated_scenario import cluster_of
 
 SEGMENT_BYTES = 4096
 
@@ -53,7 +53,7 @@ def pool_of(gate: SingleInputGate) -> LocalBufferPool:
 def test_a_task_manager_has_one_pool_for_all_its_tasks_and_gets_everything_back(
     producers: int, consumers: int
 ) -> None:
-    cluster = Cluster.of_scenario(
+    cluster = cluster_of(
         scenario_of(segments=64, producers=producers, consumers=consumers, records=2000)
     )
     memories = [task_manager.memory for task_manager in cluster.task_managers]
@@ -122,8 +122,7 @@ def test_remote_channels_have_exclusive_buffers_and_local_ones_have_none() -> No
 
 @pytest.mark.row("S012")
 @pytest.mark.parametrize(
-    ("flow_control", "exclusive", "required", "most"),
-    [("credit", 2, 1, 8), ("tcp", 0, 4, 16)],
+    ("flow_control", "exclusive", "required", "most"), [("credit", 2, 1, 8), ("tcp", 0, 4, 16)]
 )
 def test_a_gate_of_four_channels_is_set_up_by_its_flow_control(
     flow_control: str, exclusive: int, required: int, most: int
@@ -156,7 +155,7 @@ def test_unbounded_partitions_have_unlimited_pools() -> None:
 def test_a_limit_takes_exclusive_buffers_from_the_channels_and_the_run_goes_on(
     required_max: int, exclusive: int, size: tuple[int, int]
 ) -> None:
-    cluster = Cluster.of_scenario(scenario_of(producers=4, records=500, required_max=required_max))
+    cluster = cluster_of(scenario_of(producers=4, records=500, required_max=required_max))
     (gate,) = cluster.gates
     pool = pool_of(gate)
     assert (pool.required_buffers, pool.max_buffers) == size
@@ -190,7 +189,7 @@ def test_local_channels_take_no_exclusive_buffers() -> None:
 def test_what_is_needed_just_fits_and_one_buffer_less_is_refused() -> None:
     workload = {"producers": 4, "consumers": 2}
     load_plan_of(scenario_of(segments=18, **workload)).check_memory()
-    Cluster.of_scenario(scenario_of(segments=18, **workload, records=1)).run_until_idle()
+    cluster_of(scenario_of(segments=18, **workload, records=1)).run_until_idle()
     short = load_plan_of(scenario_of(segments=17, **workload))
     with pytest.raises(ConfigError) as raised:
         short.check_memory()

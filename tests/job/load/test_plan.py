@@ -11,12 +11,7 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError
-from flinknet.job.load.plan import (
-    LoadPlan,
-    listed_load_plan,
-    load_plan_of,
-    task_name,
-)
+from flinknet.job.load.plan import LoadPlan, listed_load_plan, load_plan_of, task_name
 from flinknet.runtime.cluster.peer import consumer_plan, producers_plan
 from tests.load_tasks import gates_of, partitions_of
 
@@ -90,11 +85,7 @@ def test_tasks_are_named_by_what_they_do_relays_by_their_vertex_too() -> None:
 
 def test_split_stages_share_out_the_task_managers_the_first_ones_having_more() -> None:
     load = load_plan_of(scenario_of(5, producers=4, consumers=2, relays=1))
-    assert places_of(load) == [
-        (0, 1, 0, 1),
-        (2, 3, 2, 3),
-        (4, 4),
-    ]
+    assert places_of(load) == [(0, 1, 0, 1), (2, 3, 2, 3), (4, 4)]
     assert not any(each.is_local for each in load.channels)
 
 
@@ -129,7 +120,7 @@ def test_relays_can_have_parallelisms_and_delays_of_their_own() -> None:
     load = load_plan_of(scenario)
     assert [each.parallelism for each in load.plan.vertices] == [2, 2, 4, 4, 1]
     assert [each.partitioner for each in load.plan.edges] == [
-        *("forward", "rebalance", "forward", "hash"),
+        *("forward", "rebalance", "forward", "hash")
     ]
     assert scenario.workload.relay_delays_ns == [0, 5, 7]
     one_for_all = replace(scenario.workload, relay_parallelism=(3,), relay_delay_ns_per_record=(9,))

@@ -89,9 +89,7 @@ class TaskPair(Pair):
         )
         self.sinks = tuple(
             LatencySink(
-                epoch_ns=0,
-                delay_ns_per_record=max(0, delay_ns),
-                is_open_loop=arrivals is not None,
+                epoch_ns=0, delay_ns_per_record=max(0, delay_ns), is_open_loop=arrivals is not None
             )
             for _ in range(channels)
         )
@@ -409,11 +407,7 @@ def test_records_of_two_channels_that_span_buffers_are_all_read_and_the_end_is_t
     """Segments of 100 bytes, records of 265: no record lies whole in a buffer."""
     network = replace(NETWORK, segment_size_bytes=100)
     pair = TaskPair(
-        RebalanceSelector(2, 0),
-        network=network,
-        channels=2,
-        size=RecordSize(260, 260),
-        records=40,
+        RebalanceSelector(2, 0), network=network, channels=2, size=RecordSize(260, 260), records=40
     )
     pair.run()
     assert pair.gate.poll() is None

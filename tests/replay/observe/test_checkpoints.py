@@ -53,7 +53,7 @@ def recorded(directory: Path, *, unaligned: bool) -> CheckpointSummary:
 
     def look(cluster: Cluster) -> None:
         assert cluster.checkpoints is not None
-        found.append(cluster.checkpoints.summary())
+        found.append(cluster.checkpoints.coordinator.summary())
 
     trace_job(directory, one_exchange(unaligned=unaligned), for_ns=LENGTH_NS, look=look)
     return found[0]

@@ -14,12 +14,7 @@ import psutil
 
 from flinknet.results import JobStatus
 from flinknet.runtime.clock import monotonic_ns
-from flinknet.runtime.cluster.client import (
-    DetachedJob,
-    JobClient,
-    new_token,
-    submit_job,
-)
+from flinknet.runtime.cluster.client import DetachedJob, JobClient, new_token, submit_job
 from flinknet.runtime.cluster.cluster_process import JobManagerSpec
 from flinknet.runtime.cluster.control_messages import JobEnded, SubmitJob
 from flinknet.runtime.cluster.job_files import Contact

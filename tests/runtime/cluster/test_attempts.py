@@ -101,12 +101,7 @@ class Manager:
         )
         scenario = Scenario(self.network, WorkloadConfig(producers=2, records=1))
         self.environment = ShuffleEnvironment(
-            self.network,
-            "credit",
-            "tm-1",
-            task_managers=2,
-            channel_of={},
-            may_spin=False,
+            self.network, "credit", "tm-1", task_managers=2, channel_of={}, may_spin=False
         )
         self.memory = self.environment.pool
         self.said: list[Any] = []
@@ -186,9 +181,7 @@ def test_gates_wait_for_exclusive_segments_that_others_still_hold(manager: Manag
 
 
 @pytest.mark.row("S006")
-def test_what_is_not_given_back_in_time_fails_the_attempt_in_flinks_words(
-    manager: Manager,
-) -> None:
+def test_what_is_not_given_back_in_time_fails_the_attempt_in_flinks_words(manager: Manager) -> None:
     held = manager.held_by_another()
     manager.submit()
     manager.attempts.advance_setups(now_ns=NOW_NS + 3 * S - 1)
@@ -276,7 +269,7 @@ def test_connections_that_broke_are_not_told_when_another_job_has_ended(manager:
     manager.attempts.start(START, now_ns=NOW_NS)
     connections, running = manager.environment.connections, manager.attempts.running
     assert manager.attempts.used(running) == (UsedConnection(0, 0, 2),)
-    (client,) = connections.client_factory.connections
+    (client,) = connections.clients
     client.fail(RemoteTransportError("broke"), now_ns=NOW_NS)
     connections.forget_closed()
     assert manager.attempts.used(running) == ()
@@ -285,9 +278,7 @@ def test_connections_that_broke_are_not_told_when_another_job_has_ended(manager:
 
 
 @pytest.mark.row("S042")
-def test_what_cannot_be_read_yet_is_not_requested_when_the_state_was_read(
-    manager: Manager,
-) -> None:
+def test_what_cannot_be_read_yet_is_not_requested_when_the_state_was_read(manager: Manager) -> None:
     manager.load_program()
     (gate,) = manager.task.inputs
     manager.task = replace(manager.task, inputs=(replace(gate, is_consumable=False),))
@@ -359,7 +350,7 @@ def test_strangers_of_earlier_jobs_are_not_told_again(
         return manager.job
 
     seen = Strangers(3, 2, 700)
-    monkeypatch.setattr(manager.environment.connections.server, "strangers", lambda: seen)
+    monkeypatch.setattr(manager.environment.connections, "strangers", lambda: seen)
     assert hosted().report().strangers == Strangers()
     job = hosted()
     seen = Strangers(4, 2, 900)

@@ -20,9 +20,7 @@ from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint, TriggerCh
 from flinknet.plain_values import decode_message
 from flinknet.results import FillLevels, FillSample, JobStatus, TaskManagerStatus, VertexStatus
 from flinknet.runtime.cluster import control_messages as messages
-from flinknet.runtime.cluster.control_connection import (
-    ControlConnection,
-)
+from flinknet.runtime.cluster.control_connection import ControlConnection
 from flinknet.runtime.cluster.reports import (
     ReadChannel,
     Report,
@@ -140,10 +138,7 @@ anything = st.recursive(
 def documents(draw: st.DrawFn) -> object:
     """Messages with the right fields, of any value."""
     kind = draw(st.sampled_from(list(messages.MESSAGES.values())))
-    return {
-        "message": kind.__name__,
-        "body": {each.name: draw(anything) for each in fields(kind)},
-    }
+    return {"message": kind.__name__, "body": {each.name: draw(anything) for each in fields(kind)}}
 
 
 @given(document=documents())

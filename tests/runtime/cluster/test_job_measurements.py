@@ -11,13 +11,7 @@ from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import execution_graph_of, job_graph_of
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import (
-    BacklogSummary,
-    EdgeMeasured,
-    TaskMeasured,
-    VertexMeasured,
-    VertexTimes,
-)
+from flinknet.results import BacklogSummary, EdgeMeasured, TaskMeasured, VertexMeasured, VertexTimes
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import Measurements
 from flinknet.runtime.cluster.measured_ledger import verdict_on_job

@@ -160,9 +160,7 @@ def test_a_data_buffer_costs_one_credit_an_event_none_and_announced_credit_adds_
 
 @pytest.mark.row("S034")
 @pytest.mark.row("S059")
-def test_the_backlog_travels_with_each_data_buffer_and_is_announced_as_credit(
-    ended: Ended,
-) -> None:
+def test_the_backlog_travels_with_each_data_buffer_and_is_announced_as_credit(ended: Ended) -> None:
     for channel in ended.remote:
         sent = ended.of(TracePoint.SENT, MessageKind.BUFFER_RESPONSE, channel)
         is_data = np.isin(sent["data_type"], list(IS_BUFFER))

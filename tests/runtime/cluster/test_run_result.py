@@ -11,14 +11,7 @@ from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.plan import LoadPlan, load_plan_of
-from flinknet.results import (
-    DISTURBED_BY_STRANGERS,
-    STRANGERS,
-    Cause,
-    RunResult,
-    Strangers,
-    Taken,
-)
+from flinknet.results import DISTURBED_BY_STRANGERS, STRANGERS, Cause, RunResult, Strangers, Taken
 from flinknet.runtime.cluster.collected import Collected, ProgressMeter
 from flinknet.runtime.cluster.control_messages import Start
 from flinknet.runtime.cluster.reports import (
@@ -154,10 +147,7 @@ def test_starved_time_is_a_share_of_the_measured_part_without_its_drain() -> Non
 
 def with_times(source: float, sink: float, **of_reports: float) -> list[Report]:
     """Reports of a source that waits for its output, and a sink that is busy, for these shares."""
-    times = {
-        "source 0": (0.0, source),
-        "sink 0": (sink, 0.0),
-    }
+    times = {"source 0": (0.0, source), "sink 0": (sink, 0.0)}
     metrics = {
         name: {
             "busyTimeMsPerSecond": 1000 * busy,

@@ -155,10 +155,7 @@ def test_who_waits_for_slots_in_vain_fails_and_leaves_the_other_alone() -> None:
 
 @pytest.mark.row("S150")
 def test_a_job_restarts_beside_the_other_in_its_own_slots() -> None:
-    restarts = {
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.delay": "1s",
-    }
+    restarts = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1s"}
     session = Session(slots=3)
     one, two = session.submit(2, "one", restarts), session.submit(3, "two")
     assert places(two) == {(0, 2), (1, 0), (1, 1)}

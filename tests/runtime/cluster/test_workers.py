@@ -18,12 +18,7 @@ from click.testing import CliRunner
 from flinknet.cli import main
 from flinknet.config import NetworkConfig
 from flinknet.core.wire.ids import ExecutionGraphID
-from flinknet.errors import (
-    ConfigError,
-    FlinknetError,
-    RemoteProtocolError,
-    TransportError,
-)
+from flinknet.errors import ConfigError, FlinknetError, RemoteProtocolError, TransportError
 from flinknet.job.load.plan import load_plan_of
 from flinknet.results import Progress
 from flinknet.runtime.clock import monotonic_ns
