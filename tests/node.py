@@ -20,7 +20,7 @@ from flinknet.core.wire.ids import InputChannelID
 from flinknet.runtime.connection_manager import ConnectionManager
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.protocol import ConnectionID, DataProtocol
-from tests.pair import REQUEST_TIMEOUT_NS, partition_id, partition_of, record_bytes, records_of
+from tests.pair import REQUEST_TIMEOUT_NS, partition_id, partition_of, records_of
 
 HOST = "127.0.0.1"
 TURN_NS = 2_000_000
@@ -153,6 +153,3 @@ def settle(nodes: list[Node], turns: int = 20) -> None:
     for _ in range(turns):
         for node in nodes:
             node.turn()
-
-
-__all__ = ["HOST", "SEGMENT_BYTES", "Node", "drive", "record_bytes", "settle"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.histogram import LogLinearHistogram
-from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import CostModel
 from tests.campaign.draw import Draw
 from tests.campaign.drawn_exchange import drawn_exchange
@@ -135,22 +135,3 @@ def disturbed_scenario(seed: int) -> tuple[Scenario, FaultPlan]:
 def run_disturbed(seed: int, probe: Probe | None = None) -> Cluster:
     """Run such a scenario with all checks."""
     return run_exchange(Draw(seed, pinned=PLAIN), Counter(), probe)
-
-
-__all__ = [
-    "FREE",
-    "MS",
-    "NEVER",
-    "PLAIN",
-    "START_NS",
-    "US",
-    "Row",
-    "Rows",
-    "S",
-    "disturbed_scenario",
-    "finished",
-    "latency_of",
-    "received_records",
-    "run_disturbed",
-    "scenario",
-]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.rows import Row, listed, note_outcome, read_rows
 
 CASE = "tests/core/test_x.py::test_it_holds"
@@ -81,8 +79,3 @@ def test_a_test_may_show_several_rows(tmp_path: Path) -> None:
     table = rows(tmp_path)
     note_outcome(table, ["S001", "S003"], CASE, "failed")
     assert [table[row_id].result for row_id in ("S001", "S003")] == ["failed", "failed"]
-
-
-@pytest.mark.parametrize("name", ["S116", "S154"])
-def test_later_rows_have_titles_already(name: str) -> None:
-    assert read_rows()[name].title

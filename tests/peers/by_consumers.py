@@ -22,10 +22,7 @@ from flinknet.core.wire.messages import (
     SegmentId,
     TaskEventRequest,
 )
-from tests.pair import (
-    RECEIVER,
-    partition_id,
-)
+from tests.pair import RECEIVER, partition_id
 from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
 
 NEW, READS, WAITS, CANCELED, FAILED, STRANGE, WAITED_FOR = (
@@ -141,70 +138,34 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
     for said, message in FOR_READERS:
         line(FAILED, said, message, IGNORED, "S091")
     line(FAILED, "CancelPartitionRequest, then AddCredit", join(4, credit(1)), FATAL, "S091")
+    event = "TaskEventRequest for"
     for when in (NEW, READS, WAITS):
-        line(
-            when,
-            "TaskEventRequest for an unknown partition",
-            EVENT,
-            REFUSED,
-            "S081",
-            goes_on=when == READS,
-        )
+        goes_on = when == READS
+        line(when, f"{event} an unknown partition", EVENT, REFUSED, "S081", goes_on=goes_on)
     for when in (NEW, WAITS, CANCELED, STRANGE):
-        line(
-            when,
-            "TaskEventRequest for a task whose output it does not read",
-            TASK_EVENT,
-            REFUSED,
-            "S081",
-        )
-    line(
-        READS,
-        "TaskEventRequest for the task whose output only its neighbour reads",
-        ELSEWHERE,
-        REFUSED,
-        goes_on=True,
-    )
-    line(
-        READS,
-        "TaskEventRequest for the task whose output it reads",
-        TASK_EVENT,
-        TOLD,
-        "S081",
-        goes_on=True,
-    )
+        said = f"{event} a task whose output it does not read"
+        line(when, said, TASK_EVENT, REFUSED, "S081")
+    said = f"{event} the task whose output only its neighbour reads"
+    line(READS, said, ELSEWHERE, REFUSED, goes_on=True)
+    said = f"{event} the task whose output it reads"
+    line(READS, said, TASK_EVENT, TOLD, "S081", goes_on=True)
     line(NEW, "PartitionRequest with credit -1", request(credit=-1), FATAL)
     line(NEW, "PartitionRequest with credit -2^31", request(credit=-(2**31)), FATAL)
     line(NEW, "PartitionRequest for subpartition 999", request(999), FATAL)
-    line(
-        NEW,
-        "PartitionRequest for a range beyond the last subpartition",
-        request(0, 5),
-        FATAL,
-        "S075",
-    )
+    said = "PartitionRequest for a range beyond the last subpartition"
+    line(NEW, said, request(0, 5), FATAL, "S075")
     line(NEW, "PartitionRequest for subpartition -5", with_range(-5, -5), BROKEN)
     line(NEW, "PartitionRequest for a range that ends before it begins", with_range(1, 0), BROKEN)
     line(NEW, "PartitionRequest for a subpartition that another peer reads", request(2), FATAL)
     line(NEW, "PartitionRequest for an unknown partition", request(of=GONE), LATE, "S037")
     line(READS, "a second PartitionRequest", request(1), FATAL, goes_on=True)
     line(WAITS, "a second PartitionRequest", request(1), FATAL)
-    line(
-        READS,
-        "AddCredit that raises the credit beyond 2^31 - 1",
-        credit(2**31 - 1),
-        FATAL,
-        goes_on=True,
-    )
+    said, overflow = "AddCredit that raises the credit beyond 2^31 - 1", credit(2**31 - 1)
+    line(READS, said, overflow, FATAL, goes_on=True)
     line(READS, "AddCredit of 0", credit(0), BROKEN)
     line(READS, "AddCredit of -1", credit(-1), BROKEN)
-    line(
-        READS,
-        "ResumeConsumption for a channel that is not blocked",
-        FOR_READERS[1][1],
-        FATAL,
-        goes_on=True,
-    )
+    said = "ResumeConsumption for a channel that is not blocked"
+    line(READS, said, FOR_READERS[1][1], FATAL, goes_on=True)
     line(READS, "NewBufferSize 0", buffer_size(0), BROKEN)
     line(READS, "NewBufferSize -1", buffer_size(-1), BROKEN)
     line(READS, "NewBufferSize 2^31 - 1", buffer_size(2**31 - 1), IGNORED, goes_on=True)
@@ -216,9 +177,8 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
             line(when, said, junk, BROKEN, "S081")
     for said, length in LYING_LENGTHS.items():
         line(READS, said, frame(6, length=length), BROKEN)
-    line(
-        READS, "a frame whose length field says 64 MiB + 1", frame(3, length=(64 << 20) + 1), BROKEN
-    )
+    huge = frame(3, length=(64 << 20) + 1)
+    line(READS, "a frame whose length field says 64 MiB + 1", huge, BROKEN)
     line(STRANGE, "a frame whose length field says 4097", frame(3, length=4097), BROKEN)
     line(STRANGE, "129 PartitionRequests", abroad(129), BROKEN)
     for said, body in CUT_BODIES.items():

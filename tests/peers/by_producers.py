@@ -123,67 +123,34 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
         when: str,
         said: str,
         data: bytes | Message,
-        must: str,
+        must: str | type[FlinknetError],
         *rows: str,
         error: type[FlinknetError] = FlinknetError,
     ) -> None:
+        """Add a line. An error in the place of an answer: with it the channel fails."""
         encoded = data if isinstance(data, bytes) else whole(data)
-        found.append((when, said, encoded, must, rows, error))
+        answer, error = (must, error) if isinstance(must, str) else (FAILS, must)
+        found.append((when, said, encoded, answer, rows, error))
 
-    two = buffer(payload=b"abc", pieces=(1, 2))
-    line(CREDITLESS, "data", buffer(), FAILS, "S061", error=CreditExceededError)
-    line(
-        CREDITLESS, "data in several partial buffers", two, FAILS, "S061", error=CreditExceededError
-    )
+    several, two = "data in several partial buffers", buffer(payload=b"abc", pieces=(1, 2))
+    line(CREDITLESS, "data", buffer(), CreditExceededError, "S061")
+    line(CREDITLESS, several, two, CreditExceededError, "S061")
     line(CREDITLESS, "an event", buffer(kind=EVENT), TAKEN, "S060")
     compressed = header(is_compressed=2) + b"payload"
     three = many(buffer(number, backlog=-1) for number in range(3))
-    line(OPEN, "a third buffer for two credits", three, FAILS, error=CreditExceededError)
-    line(
-        OPEN,
-        "a sequence number that is too high",
-        buffer(1),
-        FAILS,
-        "S048",
-        error=BufferReorderingError,
-    )
-    line(
-        OPEN,
-        "the same sequence number twice",
-        many((buffer(0), buffer(0))),
-        FAILS,
-        "S048",
-        error=BufferReorderingError,
-    )
-    line(OPEN, "a negative sequence number", buffer(-1), FAILS, error=BufferReorderingError)
-    line(
-        OPEN,
-        "an empty buffer whose sequence number is too high",
-        buffer(4, payload=b""),
-        FAILS,
-        error=BufferReorderingError,
-    )
-    line(
-        OPEN,
-        "an event whose sequence number is too high",
-        buffer(4, kind=EVENT),
-        FAILS,
-        error=BufferReorderingError,
-    )
-    line(
-        OPEN,
-        "data in several partial buffers whose sequence number is too high",
-        buffer(7, payload=b"ab", pieces=(1, 1)),
-        FAILS,
-        error=BufferReorderingError,
-    )
-    line(
-        OPEN,
-        "a blocking event with a backlog",
-        buffer(kind=BARRIER, backlog=1),
-        FAILS,
-        error=FrameCorruptedError,
-    )
+    twice, parts = many((buffer(0), buffer(0))), buffer(7, payload=b"ab", pieces=(1, 1))
+    blocking = buffer(kind=BARRIER, backlog=1)
+    line(OPEN, "a third buffer for two credits", three, CreditExceededError)
+    line(OPEN, "a sequence number that is too high", buffer(1), BufferReorderingError, "S048")
+    line(OPEN, "the same sequence number twice", twice, BufferReorderingError, "S048")
+    line(OPEN, "a negative sequence number", buffer(-1), BufferReorderingError)
+    for said, message in {
+        "an empty buffer": buffer(4, payload=b""),
+        "an event": buffer(4, kind=EVENT),
+        several: parts,
+    }.items():
+        line(OPEN, f"{said} whose sequence number is too high", message, BufferReorderingError)
+    line(OPEN, "a blocking event with a backlog", blocking, FrameCorruptedError)
     line(OPEN, "a backlog of -1", buffer(backlog=-1), TAKEN)
     line(OPEN, "a backlog of 2^31 - 1", buffer(backlog=2**31 - 1), TAKEN)
     line(OPEN, "a buffer larger than a segment", buffer(payload=TOO_LARGE), ALL_FAIL)
@@ -194,7 +161,7 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
     for said, message in {
         "data": buffer(to=UNKNOWN),
         "an empty buffer": buffer(to=UNKNOWN, payload=b""),
-        "data in several partial buffers": buffer(to=UNKNOWN, payload=b"abc", pieces=(1, 2)),
+        several: buffer(to=UNKNOWN, payload=b"abc", pieces=(1, 2)),
         "a buffer larger than a segment": buffer(to=UNKNOWN, payload=TOO_LARGE),
         "an event": buffer(to=UNKNOWN, kind=EVENT),
         "a backlog": BacklogAnnouncement(2, UNKNOWN),
@@ -205,38 +172,16 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
     line(RELEASED, "an event", buffer(kind=EVENT), CANCELED)
     line(RELEASED, "a backlog", BacklogAnnouncement(2, CHANNEL), CANCELED)
     line(RELEASED, "an error", failed_to(CHANNEL), NOTHING)
+    lost, no_error = error(PARTITION_NOT_FOUND_EXCEPTION), frame(1, b"\xac\xed\0\5" + bytes(40))
+    line(OPEN, "an error: the partition was not found", lost, PartitionNotFoundError, "S091")
     line(
-        OPEN,
-        "an error: the partition was not found",
-        error(PARTITION_NOT_FOUND_EXCEPTION),
-        FAILS,
-        "S091",
-        error=PartitionNotFoundError,
-    )
-    line(
-        OPEN,
-        "an error: its producer has failed",
-        failed_to(CHANNEL),
-        FAILS,
-        "S091",
-        error=ProducerFailedError,
+        OPEN, "an error: its producer has failed", failed_to(CHANNEL), ProducerFailedError, "S091"
     )
     line(OPEN, "an error of an unknown class", error(ILLEGAL_STATE_EXCEPTION), FAILS)
     line(OPEN, "an error, then data", many((failed_to(CHANNEL), buffer())), FAILS, "S091")
-    line(
-        OPEN,
-        "an error for the whole connection",
-        error(ILLEGAL_STATE_EXCEPTION, None),
-        ALL_FAIL,
-        "S091",
-        error=RemoteTransportError,
-    )
-    line(
-        OPEN,
-        "an error that is not a Java exception",
-        frame(1, b"\xac\xed\0\5" + bytes(40)),
-        ALL_FAIL,
-    )
+    fatal, said = error(ILLEGAL_STATE_EXCEPTION, None), "an error for the whole connection"
+    line(OPEN, said, fatal, ALL_FAIL, "S091", error=RemoteTransportError)
+    line(OPEN, "an error that is not a Java exception", no_error, ALL_FAIL)
     line(OPEN, "an error without a body", frame(1), ALL_FAIL)
     line(OPEN, "BacklogAnnouncement of 2^31 - 1", frame(9, BIG_BACKLOG + CHANNEL), TAKEN)
     line(OPEN, "BacklogAnnouncement of -1", frame(9, b"\xff" * 4 + CHANNEL), ALL_FAIL)
@@ -257,13 +202,8 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
         "another event": EndOfSuperstepEvent().encode(),
         "bytes that are no event": b"payload",
     }.items():
-        line(
-            OPEN,
-            f"{said}, sent as a barrier that may time out",
-            buffer(kind=TIMEOUTABLE_BARRIER, payload=event),
-            FAILS,
-            error=FrameCorruptedError,
-        )
+        barrier = buffer(kind=TIMEOUTABLE_BARRIER, payload=event)
+        line(OPEN, f"{said}, sent as a barrier that may time out", barrier, FrameCorruptedError)
     return found
 
 
