@@ -16,6 +16,7 @@ from flinknet.core.wire.messages import TaskEventRequest
 from tests.interop.conftest import RECORDS
 from tests.interop.exchange import (
     PARTITIONS,
+    Ending,
     Release,
     as_options,
     assert_sound,
@@ -28,6 +29,23 @@ pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("usual_signals")]
 
 LAYOUTS = {"2.3.0": "2.x", "1.20.5": "1.20"}
 ENDS = {"RECOVERY_COMPLETION": 1, "END_OF_DATA": 1, "END_OF_PARTITION": 1}
+
+
+def read(
+    producing: Release, directory: Path, *options: str, **producer: object
+) -> tuple[Ending, Path]:
+    """An exchange that ends well: what flinknet says, and its trace.
+
+    Args:
+        options, producer: those of flinknet, and of Flink's end.
+    """
+    with (
+        producing.start("produce", **producer) as flink,
+        consume(directory, flink, *options) as flinknet,
+    ):
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    return ending, flinknet.run
 
 
 def test_every_record_and_event_comes_once_and_in_order(producing: Release, tmp_path: Path) -> None:
@@ -86,30 +104,22 @@ def test_several_channels_share_a_connection(producing: Release, tmp_path: Path)
 def test_records_larger_than_a_segment_are_put_together(
     producing: Release, tmp_path: Path, size: int, records: int
 ) -> None:
-    with (
-        producing.start("produce", records=records, size=size) as flink,
-        consume(tmp_path, flink, "--stamped") as flinknet,
-    ):
-        ending = flinknet.end()
-    assert ending.code == 0, ending.lines
+    ending, _ = read(producing, tmp_path, "--stamped", records=records, size=size)
     (channel,) = ending.channels
     assert (channel["records"], channel["value_bytes"]) == (records, records * size)
     assert channel["buffers"] > records * size // 32768
 
 
 def test_a_slow_consumer_holds_flink_back_by_credit(producing: Release, tmp_path: Path) -> None:
-    with (
-        producing.start("produce", records=5000, size=1000) as flink,
-        consume(tmp_path, flink, "--stamped", "--slow-consumer", "0:50us") as flinknet,
-    ):
-        ending = flinknet.end()
-    assert ending.code == 0, ending.lines
+    ending, run = read(
+        producing, tmp_path, "--stamped", "--slow-consumer", "0:50us", records=5000, size=1000
+    )
     assert ending.channels[0]["records"] == 5000
     assert ending.channels[0]["backlog_max"] > 0
     kind, point = MessageKind.BUFFER_RESPONSE, TracePoint.RECEIVED
-    (free,) = trace_columns(flinknet.run, "credit_after", kind=kind, point=point)
+    (free,) = trace_columns(run, "credit_after", kind=kind, point=point)
     assert min(each for each in free if each >= 0) == 0  # Flink had no credit left
-    assert_sound(flinknet.run)
+    assert_sound(run)
 
 
 def test_without_exclusive_buffers_credit_follows_announcements(
@@ -117,31 +127,21 @@ def test_without_exclusive_buffers_credit_follows_announcements(
 ) -> None:
     options = {"records": 50_000, "barrier_every": 10_000}
     key = "taskmanager.network.memory.buffers-per-channel=0"
-    with (
-        producing.start("produce", **options) as flink,
-        consume(tmp_path, flink, "--stamped", "-D", key) as flinknet,
-    ):
-        ending = flinknet.end()
-    assert ending.code == 0, ending.lines
+    ending, run = read(producing, tmp_path, "--stamped", "-D", key, **options)
     assert ending.channels[0]["records"] == 50_000
     received = TracePoint.RECEIVED
-    (told,) = trace_columns(
-        flinknet.run, "value", kind=MessageKind.BACKLOG_ANNOUNCEMENT, point=received
-    )
+    (told,) = trace_columns(run, "value", kind=MessageKind.BACKLOG_ANNOUNCEMENT, point=received)
     assert told
     assert min(told) > 0
-    assert_sound(flinknet.run)
+    assert_sound(run)
 
 
 def test_unaligned_barriers_overtake(producing: Release, tmp_path: Path) -> None:
     options = {"records": 100_000, "barrier_every": 10_000, "unaligned": 1}
     key = "execution.checkpointing.unaligned.enabled=true"
-    with (
-        producing.start("produce", **options) as flink,
-        consume(tmp_path, flink, "--stamped", "-D", key, "--slow-consumer", "0:2us") as flinknet,
-    ):
-        ending = flinknet.end()
-    assert ending.code == 0, ending.lines
+    ending, _ = read(
+        producing, tmp_path, "--stamped", "-D", key, "--slow-consumer", "0:2us", **options
+    )
     assert ending.channels[0]["records"] == 100_000
     assert ending.channels[0]["events"] == {**ENDS, "PRIORITIZED_EVENT_BUFFER": 10}
 
@@ -181,12 +181,7 @@ def test_a_blocking_partition_is_read_whatever_its_codec(
 
 
 def test_records_of_unknown_content_are_counted(producing: Release, tmp_path: Path) -> None:
-    with (
-        producing.start("produce", records=1000, size=40) as flink,
-        consume(tmp_path, flink) as flinknet,
-    ):
-        ending = flinknet.end()
-    assert ending.code == 0, ending.lines
+    ending, _ = read(producing, tmp_path, records=1000, size=40)
     (channel,) = ending.channels
     assert (channel["records"], channel["value_bytes"], channel["lost"]) == (1000, 40_000, None)
     assert channel["other_elements"] == 0
@@ -264,12 +259,7 @@ def test_flinknet_cancels_and_flink_lets_go(producing: Release, tmp_path: Path, 
 
 def test_tls_is_flinks_own(producing: Release, tmp_path: Path) -> None:
     keys = tls_keys(tmp_path / "certificates")
-    with (
-        producing.start("produce", records=20_000, **keys) as flink,
-        consume(tmp_path, flink, "--stamped", *as_options(keys)) as flinknet,
-    ):
-        ending = flinknet.end()
-    assert ending.code == 0, ending.lines
+    ending, _ = read(producing, tmp_path, "--stamped", *as_options(keys), records=20_000, **keys)
     assert ending.channels[0]["records"] == 20_000
 
 
