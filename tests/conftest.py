@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,12 @@ from tests.object_store import ObjectStore, object_store
 from tests.rows import PROPERTY, read_rows
 from tests.shared_spark import commands_in
 from tests.workers import FileScheduling, in_order
+
+# Commands that run with another home or cache directory find what was compiled before.
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR",
+    str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "numba")),
+)
 
 # The same examples every time, whatever an earlier run has found; how long one takes says nothing
 # on a busy machine, and the suite has its own timeout.

@@ -37,12 +37,11 @@ def environment_without_java(tmp_path: Path) -> dict[str, str]:
         assert found is not None
         (tools / tool).symlink_to(found)
     root = Path(__file__).parents[2]
-    kernels = os.environ.get("NUMBA_CACHE_DIR") or Path.home() / ".cache" / "numba"
     return {
         "PATH": str(tools),
         "HOME": str(tmp_path),
         "PYTHONPATH": str(root),
-        "NUMBA_CACHE_DIR": str(kernels),  # to compile them again takes many seconds
+        "NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"],  # compiling again takes many seconds
     }
 
 

@@ -174,9 +174,7 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
     line(RELEASED, "an error", failed_to(CHANNEL), NOTHING)
     lost, no_error = error(PARTITION_NOT_FOUND_EXCEPTION), frame(1, b"\xac\xed\0\5" + bytes(40))
     line(OPEN, "an error: the partition was not found", lost, PartitionNotFoundError, "S091")
-    line(
-        OPEN, "an error: its producer has failed", failed_to(CHANNEL), ProducerFailedError, "S091"
-    )
+    line(OPEN, "an error: its producer has failed", failed_to(CHANNEL), ProducerFailedError, "S091")
     line(OPEN, "an error of an unknown class", error(ILLEGAL_STATE_EXCEPTION), FAILS)
     line(OPEN, "an error, then data", many((failed_to(CHANNEL), buffer())), FAILS, "S091")
     fatal, said = error(ILLEGAL_STATE_EXCEPTION, None), "an error for the whole connection"

@@ -4,6 +4,7 @@ kept by the content of its sources.
 
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +107,30 @@ def test_another_clone_finds_the_same_machine_code(
     assert first._cache.cache_path == second._cache.cache_path
     assert [first(2), second(3)] == [4, 6]
     assert (sum(first.stats.cache_misses.values()), sum(second.stats.cache_hits.values())) == (1, 1)
+
+
+def test_of_processes_that_need_the_same_machine_code_one_compiles_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kept"))
+    file = tmp_path / "long.py"
+    body = "    number += 1 / number\n" * 300
+    file.write_text(f"def long(number):\n{body}    return number\n")
+    known: dict[str, Any] = {"__name__": __name__}
+    exec(compile(file.read_text(), str(file), "exec"), known)
+    context = multiprocessing.get_context("fork")
+    together, misses = context.Barrier(2), context.SimpleQueue()
+
+    def call() -> None:
+        function: Any = kept_on_disk(known["long"])
+        together.wait()
+        assert function(1.0) > 1
+        misses.put(sum(function.stats.cache_misses.values()))
+
+    processes = [context.Process(target=call) for _ in range(2)]
+    for each in processes:
+        each.start()
+    for each in processes:
+        each.join()
+    assert [each.exitcode for each in processes] == [0, 0]
+    assert sorted(misses.get() for _ in processes) == [0, 1]

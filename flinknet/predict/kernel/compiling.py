@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import operator
 from collections.abc import Callable, MutableSequence
-from contextlib import suppress
-from functools import cache
+from contextlib import ExitStack, suppress
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast, get_args, get_origin
@@ -55,8 +56,21 @@ def kept_on_disk(function: _Function) -> _Function:
     dispatcher = numba.njit(**_HOW)(function)
     with suppress(RuntimeError):  # no directory can be written to
         dispatcher._cache = _Cache(function)
+        dispatcher.compile = partial(_compile_once, dispatcher, dispatcher.compile)
         _kept.append(dispatcher)
     return cast(_Function, dispatcher)
+
+
+def _compile_once(dispatcher: Any, compile_or_load: Callable[[Any], Any], signature: Any) -> Any:
+    """Of processes that need the same machine code, one makes it while the others wait for it."""
+    cache, target = dispatcher._cache, dispatcher.targetctx
+    target.refresh()
+    with ExitStack() as stack:
+        if cache._index_key(signature, target.codegen()) not in cache._cache_file._load_index():
+            with suppress(OSError):
+                path = Path(cache.cache_path, f"{cache._impl.filename_base}.lock")
+                fcntl.flock(stack.enter_context(path.open("wb")), fcntl.LOCK_EX)
+        return compile_or_load(signature)
 
 
 def load_kept() -> None:
