@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -352,13 +351,9 @@ def places_of(exchange: RecordedExchange) -> tuple[tuple[int, ...], tuple[int, .
     share TaskManagers, with producers and consumers apart."""
     if exchange.task_managers[0]:
         return exchange.task_managers
-    upstream, downstream = (
-        _groups(count, [(task(c), c.connection) for c in exchange.channels])
-        for count, task in (
-            (exchange.producers, attrgetter("producer")),
-            (exchange.consumers, attrgetter("consumer")),
-        )
-    )
+    channels = exchange.channels
+    upstream = _groups(exchange.producers, [(c.producer, c.connection) for c in channels])
+    downstream = _groups(exchange.consumers, [(c.consumer, c.connection) for c in channels])
     first = 1 + max(upstream)
     return tuple(upstream), tuple(first + each for each in downstream)
 

@@ -8,18 +8,7 @@ buffer waits, with all that was read behind it, and the socket is not read meanw
 from __future__ import annotations
 
 from .. import kernel
-from .channel import (
-    append_reader,
-    lend,
-    may_send,
-    note,
-    notify,
-    notify_credit,
-    poll,
-    queue_barrier,
-    queue_channel,
-    request_floating,
-)
+from . import channel as ends
 from .compiling import compile_all
 from .memory import Channel, Connection, Exchange, Sink, Staged, TaskManager
 from .times import due_ns, set_due
@@ -73,8 +62,8 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
     for place in range(connection.notified_count):
         channel = connection.notified[place]
         channel.is_notified = 0
-        if not channel.is_enqueued and may_send(channel):
-            append_reader(connection, channel)
+        if not channel.is_enqueued and ends.may_send(channel):
+            ends.append_reader(connection, channel)
     connection.notified_count = 0
     has_readers = connection.readers_begin < connection.readers_end
     if not has_readers or connection.is_unwritable:
@@ -92,7 +81,7 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
             segments = channel.segments
             is_alone = connection.readers_begin == connection.readers_end
             runs = is_alone and not is_limited and channel.elements > 1
-        kind, size, backlog, following = poll(m, channel)
+        kind, size, backlog, following = ends.poll(m, channel)
         if may_wait:
             segments -= channel.segments
             end_bytes = connection.sent_bytes + sent_bytes + size + m.header_bytes
@@ -106,7 +95,7 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
             records = (polled + size) // m.record_bytes - polled // m.record_bytes
             count_message(m, now, backlog)
         if following and (channel.credit > 0 or following == 2):
-            append_reader(connection, channel)
+            ends.append_reader(connection, channel)
         entry = connection.down[connection.down_end & mask]
         entry.channel, entry.kind, entry.backlog = channel, kind, backlog
         entry.size, entry.piece = size + m.header_bytes, connection.pieces
@@ -171,12 +160,12 @@ def receive_up(m: Exchange, connection: Connection, now: int) -> int:
         channel = entry.channel
         if entry.says > 0:
             channel.credit += entry.says
-            if not channel.is_enqueued and may_send(channel):
-                append_reader(connection, channel)
+            if not channel.is_enqueued and ends.may_send(channel):
+                ends.append_reader(connection, channel)
         elif entry.says == kernel.RESUME:
             channel.is_blocked = 0
-            note(m, channel)
-            notify(channel)
+            ends.note(m, channel)
+            ends.notify(channel)
         elif entry.says == kernel.ACKNOWLEDGE:
             channel.source.unacknowledged -= 1
         elif entry.says <= kernel.BUFFER_SIZE:
@@ -236,7 +225,7 @@ def _settle(m: Exchange, connection: Connection) -> None:
             break
         connection.staged_begin += 1
         if entry.segments:
-            lend(m, entry.channel, -entry.segments)
+            ends.lend(m, entry.channel, -entry.segments)
     waits = connection.staged_begin < connection.staged_end
     connection.is_pressed = 1 if waits or connection.is_unwritable else 0
 
@@ -257,7 +246,7 @@ def _stage(
     rests = segments - own
     if rests and channel.last_staged > connection.staged_begin:
         _staged(connection, channel.last_staged - 1).segments += rests
-        lend(m, channel, rests)
+        ends.lend(m, channel, rests)
     if kind != kernel.DATA:
         return False
     is_in_run = is_in_run and rests == 0
@@ -269,7 +258,7 @@ def _stage(
     entry.end_bytes = sent_bytes
     entry.segments += own
     if own:
-        lend(m, channel, own)
+        ends.lend(m, channel, own)
     channel.last_staged = connection.staged_end
     connection.is_pressed = 1
     return rests == 0
@@ -355,7 +344,7 @@ def _deliver(m: Exchange, connection: Connection) -> bool:
         return False
     if kind == kernel.PRIORITY_BARRIER:  # is read before the messages that have come
         channel.barrier_behind = channel.received
-        queue_barrier(channel)
+        ends.queue_barrier(channel)
     else:
         message = channel.ring[channel.received & m.ring_mask]
         channel.received += 1
@@ -368,16 +357,16 @@ def _deliver(m: Exchange, connection: Connection) -> bool:
             channel.free_floating -= message.is_floating
             channel.free_exclusive -= 1 - message.is_floating
         if not channel.is_queued:
-            queue_channel(channel)
+            ends.queue_channel(channel)
         if kind == kernel.BARRIER and m.aligned_timeout_ns:
             channel.has_announcement = 1
-            queue_barrier(channel)
+            ends.queue_barrier(channel)
     if has_credit:
         channel.required = entry.backlog + m.exclusive_buffers
         if not channel.is_waiting:
-            gained = request_floating(channel)
+            gained = ends.request_floating(channel)
             if gained:
-                notify_credit(channel, gained)
+                ends.notify_credit(channel, gained)
     return True
 
 

@@ -9,21 +9,13 @@ begun are withheld; it goes on with them where it stopped.
 from __future__ import annotations
 
 from . import DONE, FINISHED, NEVER, TOO_LONG
+from . import source as steps
 from .channel import notify
 from .checkpoints import complete, take_coordinators_turn
 from .compiling import Ints, Words, compile_all, kept_on_disk, moved_list, pointer
 from .connection import deliver_waiting, pump_down, pump_up, receive_down, receive_up, wake
 from .memory import FIRST, NO_BARRIER, Channel, Exchange, Job, Link, Sink, Source, TaskManager
 from .sink import rest, step_sink, take_debloaters_turn
-from .source import (
-    held_up_until,
-    is_any_blocked,
-    may_any_go_on,
-    start_source,
-    step_at_max_rate,
-    step_source,
-    write_until,
-)
 from .times import due_ns, earliest_ns, next_due, set_due
 from .writer import next_record_ns, opening_ramp
 
@@ -177,7 +169,7 @@ def _write_before(task_manager: TaskManager, now: int) -> None:
             link = sink.relay.links[number]
             behind, source = link.exchange, link.source
             if earliest_ns(source.records_due) <= now:
-                write_until(behind, source, now)
+                steps.write_until(behind, source, now)
                 has_unsent = earliest_ns(link.task_manager.unsent) != NEVER
                 has_more = source.has_waited or link.task_manager.has_local_channels
                 if has_unsent or has_more or behind.has_barriers:  # else only in open buffers
@@ -267,7 +259,7 @@ def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
     set_due(m.wakes, task_manager.number, NEVER)
     task_manager.idle_ns += now - task_manager.free_since_ns
     if m.is_disturbed:
-        now = held_up_until(task_manager, now)
+        now = steps.held_up_until(task_manager, now)
     ends, arrivals = task_manager.ends, task_manager.arrivals
     place = next_due(arrivals, 0, now)
     while place >= 0:
@@ -282,9 +274,9 @@ def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
     for place in range(task_manager.own_sources_count):
         source = task_manager.own_sources[place]
         if m.is_max_rate:
-            now, again_ns = step_at_max_rate(m, source, now)
+            now, again_ns = steps.step_at_max_rate(m, source, now)
         else:
-            now, again_ns = step_source(m, source, now, task_manager.idle_ns)
+            now, again_ns = steps.step_source(m, source, now, task_manager.idle_ns)
         next_ns = min(next_ns, again_ns)
     sinks = task_manager.own_sinks
     for place in range(task_manager.own_sinks_count):
@@ -292,14 +284,14 @@ def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
         if m.debloat_ns and again_ns > now:
             rest(sinks[place], now)
         next_ns = min(next_ns, again_ns)
-    if task_manager.has_local_channels and may_any_go_on(task_manager):
+    if task_manager.has_local_channels and steps.may_any_go_on(task_manager):
         next_ns = now  # a local consumer has let it
-    waiting = is_any_blocked(task_manager)
+    waiting = steps.is_any_blocked(task_manager)
     m.has_sent = m.has_delivered = 0
     now = _pump_all(m, task_manager, now)
     if m.has_delivered:
         next_ns = now
-    if waiting and (m.has_sent or may_any_go_on(task_manager)):
+    if waiting and (m.has_sent or steps.may_any_go_on(task_manager)):
         next_ns = now  # buffers came back to the writer
     task_manager.free_since_ns = now
     if next_ns != NEVER:
@@ -329,7 +321,7 @@ def run(memory: Ints) -> int:
     for number in range(job.exchanges_count):
         m = job.exchanges[number]
         for place in range(m.sources_count):
-            start_source(m, m.sources[place])
+            steps.start_source(m, m.sources[place])
         for place in range(m.channels_count):
             notify(m.channels[place])
     m, is_joined = job.exchanges[0], job.exchanges_count > 1

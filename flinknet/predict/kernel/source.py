@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from . import AWAITING_ACKNOWLEDGEMENT, FINISHED, NEVER, RUNNING
+from . import AWAITING_ACKNOWLEDGEMENT, FINISHED, NEVER, RUNNING, writer
 from .channel import flush, is_pool_available, note, notify, notify_of_event
 from .checkpoints import acknowledge, pass_barriers, watch_barriers
 from .compiling import compile_all, moved_list
 from .memory import Exchange, Source, TaskManager
 from .times import earliest_ns, set_due
-from .writer import (
-    emit_until,
-    follow_segment,
-    is_blocked,
-    is_inside_record,
-    next_record_ns,
-    skip_segments,
-    write_waiting,
-)
 
 
 def start_source(m: Exchange, source: Source) -> None:
@@ -24,8 +15,8 @@ def start_source(m: Exchange, source: Source) -> None:
     for place in range(source.outputs_count):
         channel = source.outputs[place]
         note(m, channel)
-        set_due(source.records_due, place, next_record_ns(channel))
-        follow_segment(m, source, channel, channel.emitted)
+        set_due(source.records_due, place, writer.next_record_ns(channel))
+        writer.follow_segment(m, source, channel, channel.emitted)
 
 
 def flush_all(m: Exchange, source: Source, now: int) -> None:
@@ -40,7 +31,7 @@ def flush_all(m: Exchange, source: Source, now: int) -> None:
 def _next_barrier_ns(m: Exchange, source: Source) -> int:
     """When a source passes on the next barrier. One waits for the end of a record, and until those
     before it have left: a checkpoint begins only when the one before it is complete."""
-    if source.next_barrier == source.barriers_end or is_inside_record(m, source):
+    if source.next_barrier == source.barriers_end or writer.is_inside_record(m, source):
         return NEVER
     for place in range(source.outputs_count):
         if source.outputs[place].barrier_place or source.outputs[place].has_priority_barrier:
@@ -54,8 +45,8 @@ def _pass_barriers(m: Exchange, source: Source, until_ns: int) -> int:
     emitted = 0
     barrier_ns = _next_barrier_ns(m, source)
     while barrier_ns <= until_ns:
-        emitted += emit_until(m, source, barrier_ns)
-        if is_inside_record(m, source):
+        emitted += writer.emit_until(m, source, barrier_ns)
+        if writer.is_inside_record(m, source):
             return emitted
         pass_barriers(m, source, source.next_barrier)
         source.next_barrier = source.next_barrier.next
@@ -104,7 +95,7 @@ def is_any_blocked(task_manager: TaskManager) -> bool:
     """Whether a source has finished, or its pool has no buffer to begin a record in."""
     for place in range(task_manager.own_sources_count):
         source = task_manager.own_sources[place]
-        if source.state == FINISHED or is_blocked(source):
+        if source.state == FINISHED or writer.is_blocked(source):
             return True
     return False
 
@@ -122,10 +113,10 @@ def end_data(m: Exchange, source: Source) -> None:
 def write_until(m: Exchange, source: Source, until_ns: int) -> int:
     """Write the records and barriers that came up to an instant. Returns: the number of records."""
     if not m.has_barriers:
-        return emit_until(m, source, until_ns)
+        return writer.emit_until(m, source, until_ns)
     watch_barriers(m, source, until_ns)
     emitted = _pass_barriers(m, source, until_ns)
-    return emitted + emit_until(m, source, until_ns)
+    return emitted + writer.emit_until(m, source, until_ns)
 
 
 def step_source(m: Exchange, source: Source, now: int, idle_ns: int) -> tuple[int, int]:
@@ -152,7 +143,7 @@ def step_source(m: Exchange, source: Source, now: int, idle_ns: int) -> tuple[in
         end_data(m, source)
         next_ns = NEVER
     if not m.steps_at_records and source.state == RUNNING:
-        skip_segments(m, source, now)
+        writer.skip_segments(m, source, now)
         next_ns = source.end_ns if source.end_ns > now else NEVER
         next_ns = min(next_ns, earliest_ns(source.segments_due))
     next_ns = min(next_ns, timers_ns)
@@ -174,8 +165,8 @@ def step_at_max_rate(m: Exchange, source: Source, now: int) -> tuple[int, int]:
         if m.has_barriers:
             watch_barriers(m, source, now)
         if source.waits_at:
-            write_waiting(m, source, source.waits_at - 1)
-        source.has_waited = 1 if is_blocked(source) else 0
+            writer.write_waiting(m, source, source.waits_at - 1)
+        source.has_waited = 1 if writer.is_blocked(source) else 0
         if source.has_waited:
             return now, min(source.flush_ns, source.times_out_ns)
         if source.batch.at == source.batches_end:
@@ -194,8 +185,8 @@ def step_at_max_rate(m: Exchange, source: Source, now: int) -> tuple[int, int]:
             channel.waiting_until = channel.emitted + records * m.record_bytes
             written += records
         source.batch = moved_list(batch, source.outputs_count)
-        write_waiting(m, source, 0)
-        source.has_waited = 1 if is_blocked(source) else 0
+        writer.write_waiting(m, source, 0)
+        source.has_waited = 1 if writer.is_blocked(source) else 0
         now += int(written * m.emit_ns_per_record)
     return now, now
 
