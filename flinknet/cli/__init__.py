@@ -180,7 +180,6 @@ def _discard_output() -> None:
 
 
 def _noted(what: str, error: BaseException) -> str:
-    """The reason for the end of a command, with the notes of its exception."""
     return "; ".join([what, *getattr(error, "__notes__", ())])
 
 

@@ -26,7 +26,7 @@ from flinknet.whole_files import work_directory
 
 from . import value_parsers
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, existing_path, files_of, one_run, put_json, target_of
+from .files import STDOUT, ReportFiles, existing_path, files_of, one_run, put_json, show, target_of
 from .job import call_again, is_job, measured_of, name_of, predicted_again, run_again
 from .option_tables import KEYS, NETWORK, WORKERS, options
 from .options import collect
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flinknet.replay.read import RecordedRun
-    from flinknet.results import RunResult
 
     from .sweep import Executor, Plan
 
 SCHEMA_VERSION = 1
+
+_NOTE_ON_LINK = "predicted with the round trip of the link alone, without its bandwidth and jitter"
 
 _METRICS = ("throughput", "p50", "p99")
 
@@ -110,7 +111,12 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     talk = console_for(sys.stderr)
     files = files_of(out and out / "prediction.json", json_target)
     settings: list[Configuration] = []
-    notes = [*notes_of(run, recorded), *_notes_on_control(recorded, values)]
+    notes = [*notes_of(run, recorded)]
+    if values["control"] and recorded.network.is_tls:
+        notes.append(
+            "with TLS, and its passwords are not in the trace: the recorded setting is not run as a"
+            " control, and nothing shows how fast this machine is"
+        )
     is_longer = sent.duration_ns < run.duration_ns
     document = _document(run, len(attempts), measured_then(run), notes, is_longer=is_longer)
 
@@ -138,7 +144,15 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 )
                 watch.finish_run(result)
                 settings.append(Configuration(attempt.name, (CountedRun(result, number),)))
-                _add_row(document, _row_of(attempt, predicted, result), files)
+                row = _row(
+                    attempt.name,
+                    replace(predicted, is_recorded=attempt.is_recorded),
+                    _figures(result.measured),
+                    config=dict(flink.effective_flink_keys(attempt.scenario.network)),
+                    warnings=[asdict(each) for each in result.warnings],
+                    processors=None if result.processors is None else asdict(result.processors),
+                )
+                _add_row(document, row, files)
     except BaseException:
         # Finished runs are written and printed even if a later run failed.
         if settings:
@@ -154,7 +168,6 @@ def again(executor: Executor | None, /, **values: Any) -> None:
 
 
 def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
-    """Run the program of a recorded job with each of the given timeouts."""
     from flinknet.replay.read import result_of
     from flinknet.report.export import write_json
 
@@ -187,7 +200,6 @@ def _document(
     *,
     is_longer: bool,
 ) -> dict[str, Any]:
-    """The document of `asked` settings before any has run."""
     from flinknet.replay.advise.caveats import warnings_of
 
     return {
@@ -206,7 +218,6 @@ def _document(
 
 
 def _add_row(document: dict[str, Any], row: dict[str, Any], files: Sequence[AnyPath]) -> None:
-    """Add a run to a document, and write that."""
     from flinknet.report.export import write_json
 
     document["runs"].append(row)
@@ -219,15 +230,13 @@ def _add_row(document: dict[str, Any], row: dict[str, Any], files: Sequence[AnyP
 
 def _print_result(document: dict[str, Any], out: Path | None, values: Mapping[str, Any]) -> None:
     """Print the results on stdout and, even if that fails, their place on stderr."""
-    from flinknet.report.console import console_for, print_view
     from flinknet.report.from_trace import again_view
 
     try:
         if values["json"] == STDOUT:
             put_json(STDOUT, document)
         else:
-            shown = again_view(document)
-            print_view(console_for(sys.stdout), shown, has_details=values["details"])
+            show(again_view(document), has_details=values["details"])
     finally:
         if out is not None:
             click.echo(
@@ -306,16 +315,6 @@ def _name(named: Mapping[str, str], *, is_recorded: bool) -> str:
     return f"{' '.join(values)} (as recorded)" if values else "as recorded"
 
 
-def _notes_on_control(recorded: Scenario, values: Mapping[str, Any]) -> list[str]:
-    """The reason for running without a control, if one was wanted."""
-    if not values["control"] or not recorded.network.is_tls:
-        return []
-    return [
-        "with TLS, and its passwords are not in the trace: the recorded setting is not run as a"
-        " control, and nothing shows how fast this machine is"
-    ]
-
-
 def _shortened(recorded: Scenario, duration: str) -> Scenario:
     """The recorded scenario, shortened to its first `duration`. Raises: ConfigError."""
     duration_ns = value_parsers.measured_part(duration, "--duration")
@@ -344,10 +343,12 @@ def _predictions(
         )
         for each in attempts
     ]
-    predictions = [
-        replace(each.point, notes=(*_notes_on_link(attempt.scenario.link), *each.point.notes))
-        for attempt, each in zip(attempts, predict_here(run, settings, duration_ns), strict=True)
-    ]
+    predictions = []
+    for attempt, each in zip(attempts, predict_here(run, settings, duration_ns), strict=True):
+        link, point = attempt.scenario.link, each.point
+        if link is not None and (link.bandwidth_bytes_per_s or link.jitter_ns):
+            point = replace(point, notes=(_NOTE_ON_LINK, *point.notes))
+        predictions.append(point)
     differences = differences_from(run.manifest.host, here)
     if run.manifest.is_synthetic:
         differences = ["made, not recorded"]
@@ -360,26 +361,8 @@ def _predictions(
     return [replace(each, notes=(note, *each.notes)) for each in predictions]
 
 
-def _notes_on_link(link: Link | None) -> list[str]:
-    """The properties of a link that the model lacks."""
-    if link is None or not (link.bandwidth_bytes_per_s or link.jitter_ns):
-        return []
-    return ["predicted with the round trip of the link alone, without its bandwidth and jitter"]
-
-
 def _round_trip_ns(link: Link | None) -> int:
     return 0 if link is None else link.rtt_ns
-
-
-def _row_of(attempt: Plan, predicted: TradeOffPoint, result: RunResult) -> dict[str, Any]:
-    return _row(
-        attempt.name,
-        replace(predicted, is_recorded=attempt.is_recorded),
-        _figures(result.measured),
-        config=dict(flink.effective_flink_keys(attempt.scenario.network)),
-        warnings=[asdict(each) for each in result.warnings],
-        processors=None if result.processors is None else asdict(result.processors),
-    )
 
 
 def _row(
@@ -391,7 +374,6 @@ def _row(
     warnings: Sequence[Any],
     processors: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Plain data of a run: prediction, measurement, and the relative error."""
     expected = _figures(predicted)
     return {
         "name": name,

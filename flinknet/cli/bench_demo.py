@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinknet import options as flink
-from flinknet.config import CREDIT, TCP, Link, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.config import CREDIT, TCP, Link, Scenario, SlowConsumer
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.options.keys import RUNTIME_MODE
-from flinknet.options.link import NO_LINK
 from flinknet.units import format_duration_ns
 from flinknet.whole_files import work_directory
 
@@ -26,7 +27,6 @@ from .option_tables import KEYS, NETWORK, WORKERS, default_of, options
 from .options import check_single_values, collect, scenario_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from flinknet.report.charts import MessageStep
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from .sweep import Executor
 
-DEBLOATING = "taskmanager.network.memory.buffer-debloat.enabled"
-UNALIGNED = "execution.checkpointing.unaligned.enabled"
 _Runs = list[tuple[str, Scenario]]
 
 TIMEOUTS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 5, 20, 100))
@@ -45,38 +43,29 @@ TIMEOUTS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 5, 20, 100))
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """One demo.
-
-    Attributes:
-        summary: one line about the demo.
-        load: workload options that a user may change, with their defaults.
-        fixed: workload options that the demo sets itself.
-        network: the demo's defaults of Flink's keys.
-        sets: Flink's keys that the demo sets itself.
-        is_overloaded: its consumers do not keep up with the rate.
-        runs: makes the name and the scenario of each run from the common scenario.
-        made_by: module and function of report.demos that make the output.
-    """
+    """The scenario of a demo, see demos.toml."""
 
     summary: str
+    module: str
     load: Mapping[str, str]
-    runs: Callable[[Scenario], _Runs]
-    made_by: tuple[str, str]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, str] = field(default_factory=dict)
-    sets: tuple[str, ...] = ()
-    is_overloaded: bool = True
+    sets: Sequence[str] = ()
+    in_step: bool = False
 
-    def show(self, runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
-        """Make the output from the runs and the workload of the common scenario."""
-        module, function = self.made_by
-        make = getattr(import_module(f"flinknet.report.demos.{module}"), function)
-        shown: DemoShown = make(runs, workload)
-        return shown
+
+def _read_demos() -> dict[str, Demo]:
+    file = files("flinknet.report").joinpath("demos", "demos.toml")
+    return {
+        name: Demo(**{field: own[field] for field in Demo.__dataclass_fields__ if field in own})
+        for name, own in tomllib.loads(file.read_text("utf-8")).items()
+    }
+
+
+DEMOS = _read_demos()
 
 
 def _head_of_line_runs(scenario: Scenario) -> _Runs:
-    """Two runs in each mode: the neighbour alone, and next to a consumer that pauses."""
     from flinknet.report.demos.links import PAUSED
 
     workload = scenario.workload
@@ -121,7 +110,6 @@ def _timeout_runs(scenario: Scenario) -> _Runs:
 
 
 def _wan_runs(scenario: Scenario) -> _Runs:
-    """A run for each round trip, with little credit and with more."""
     from flinknet.report.demos.links import EXCLUSIVE_BUFFERS, ROUND_TRIPS_NS, name_of
 
     floating = scenario.network.floating_buffers
@@ -139,63 +127,15 @@ def _wan_runs(scenario: Scenario) -> _Runs:
     ]
 
 
-DEMOS: Mapping[str, Demo] = {
-    "head-of-line": Demo(
-        "why there is credit: a paused consumer and its neighbour on the same connection",
-        {"rate": "10k/s", "record-size": "1kb", "duration": "3s"},
-        _head_of_line_runs,
-        ("links", "head_of_line"),
-        fixed={"producers": "2", "consumers": "2", "partitioner": "forward"},
-        sets=(flink.CREDIT_MODEL,),
-    ),
-    "back-pressure": Demo(
-        "a slow sink fills the buffers of a chain, one after another, up to the source",
-        {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
-        lambda scenario: [("chain", _overloaded(scenario, "SINK_SLOWER"))],
-        ("overload", "back_pressure"),
-        fixed={"relays": "2"},
-    ),
-    "unaligned": Demo(
-        "a checkpoint barrier waits behind full buffers, or overtakes them",
-        {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
-        partial(_without_and_with, "unaligned_checkpoints", ("aligned", "unaligned")),
-        ("overload", "unaligned"),
-        fixed={"producers": "2"},
-        network={"execution.checkpointing.interval": "200ms"},
-        sets=(UNALIGNED,),
-    ),
-    "debloating": Demo(
-        "smaller buffers, so that no more is in flight than the consumer can take in the target"
-        " time",
-        {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
-        partial(_without_and_with, "debloating_enabled", ("off", "on")),
-        ("overload", "debloating"),
-        network={
-            "execution.checkpointing.interval": "200ms",
-            "taskmanager.network.memory.buffer-debloat.target": "100ms",
-            "taskmanager.network.memory.buffer-debloat.period": "50ms",
-        },
-        sets=(DEBLOATING,),
-    ),
-    "timeout": Demo(
-        "latency against messages: what a shorter buffer timeout costs",
-        {"rate": "2k/s", "arrivals": "poisson", "duration": "1200ms", "warmup": "200ms"},
-        _timeout_runs,
-        ("links", "timeout"),
-        sets=(flink.BUFFER_TIMEOUT, flink.BUFFER_TIMEOUT_ENABLED),
-        is_overloaded=False,
-    ),
-    "wan": Demo(
-        "a long network: how much credit a round trip needs",
-        {"duration": "1s", "warmup": "300ms"},
-        _wan_runs,
-        ("links", "wan"),
-        fixed={"rate": "max", "link": NO_LINK},
-        sets=(flink.EXCLUSIVE_BUFFERS,),
-        is_overloaded=False,
-    ),
+_RUNS: Mapping[str, Callable[[Scenario], _Runs]] = {
+    "head-of-line": _head_of_line_runs,
+    "back-pressure": lambda scenario: [("chain", _overloaded(scenario, "SINK_SLOWER"))],
+    "unaligned": partial(_without_and_with, "unaligned_checkpoints", ("aligned", "unaligned")),
+    "debloating": partial(_without_and_with, "debloating_enabled", ("off", "on")),
+    "timeout": _timeout_runs,
+    "wan": _wan_runs,
 }
-
+"""Name and scenario of each run, from the common scenario."""
 
 MESSAGE_CHANNELS, FIRST_MESSAGES, MEASURED_MESSAGES = 2, 16, 60
 """Channels whose messages a page shows, and messages of each part of the run."""
@@ -269,7 +209,10 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     from . import sweep
 
     if values["name"] is None:
-        _list_demos()
+        width = max(map(len, DEMOS))
+        for name, each in DEMOS.items():
+            click.echo(f"{name:<{width}}  {each.summary}")
+        click.echo("\nRun one with: flinknet bench demo NAME")
         return
     chosen = DEMOS[values["name"]]
     scenario, warnings = _scenario(chosen, values)
@@ -281,28 +224,23 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     if where is None and reports.page is not None:  # the page shows messages of the trace
         where = str(click.get_current_context().with_resource(work_directory("demo")))
     out = sweep.out_directory(where, trace=False)
-    runs = chosen.runs(scenario)
+    runs = _RUNS[values["name"]](scenario)
     finished = []
     with RunsView(console_for(sys.stderr)) as watcher:
         for number, (name, each) in enumerate(runs, start=1):
             watcher.start_run(number, len(runs), name)
             directory = sweep.directory_of(out, number, name)
             finished.append(_run(name, each, executor, directory, watcher))
-            watcher.finish_run(finished[-1].result, is_overload=chosen.is_overloaded)
-    shown = chosen.show(finished, scenario.workload)
+            watcher.finish_run(finished[-1].result, is_overload=not chosen.in_step)
+    module = import_module(f"flinknet.report.demos.{chosen.module}")
+    make: Callable[..., DemoShown] = getattr(module, values["name"].replace("-", "_"))
+    shown = make(finished, scenario.workload)
     reports.write(lambda: shown.page)
     view = shown.view
     if reports.page is not None:
         written = Sentence("next", [f"{reports.page} shows it step by step"])
         view = replace(view, headline=[*view.headline[:-1], written])
     put_result(json_target, shown.document(), view)
-
-
-def _list_demos() -> None:
-    width = max(map(len, DEMOS))
-    for name, each in DEMOS.items():
-        click.echo(f"{name:<{width}}  {each.summary}")
-    click.echo("\nRun one with: flinknet bench demo NAME")
 
 
 def _scenario(chosen: Demo, values: Mapping[str, Any]) -> tuple[Scenario, tuple[RunWarning, ...]]:

@@ -19,7 +19,7 @@ from flinknet.results.comparison import interleaved_orders
 from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
 from flinknet.units import NS_PER_S, human_rate
 
-from .files import STDOUT, check_stdout, put_json, put_text, target_of
+from .files import STDOUT, check_stdout, put_json, put_text, show, target_of
 from .value_parsers import percent
 
 if TYPE_CHECKING:
@@ -122,19 +122,15 @@ def _put_out(
     values: Mapping[str, Any],
     files: tuple[AnyPath | str | None, AnyPath | str | None],
 ) -> None:
-    """Print the answer and write the JSON and CSV files."""
     from flinknet.report.bench_find import find_document, find_rows, find_view
-    from flinknet.report.console import console_for, print_view
     from flinknet.report.export import csv_text
 
     json, csv = files
-    if json is not None:
-        put_json(json, find_document(environment, found))
+    put_json(json, find_document(environment, found))
     if csv is not None:
         put_text(csv, csv_text(find_rows(found)))
     if STDOUT not in (json, csv):
-        view = find_view(found, duration_ns, metric)
-        print_view(console_for(sys.stdout), view, has_details=values["details"])
+        show(find_view(found, duration_ns, metric), has_details=values["details"])
 
 
 def _full_speed(
@@ -164,7 +160,6 @@ def _full_speed(
 def _take_run(
     plan: Plan, candidate: FoundRate, executor: Executor, target: Target, seed: int
 ) -> None:
-    """Run a configuration at the next rate of its search, and note the outcome."""
     from flinknet.report.warning_lines import with_doubts
 
     search, workload = candidate.search, plan.scenario.workload

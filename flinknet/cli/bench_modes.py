@@ -22,7 +22,7 @@ from flinknet.storage import AnyPath
 from flinknet.units import human_bytes
 
 from .commands import SectionedCommand
-from .files import STDOUT, put_json, target_of
+from .files import STDOUT, put_json, put_result, show, target_of
 from .option_tables import KEYS, LOAD, NETWORK, options
 from .options import Settings, check_single_values, collect, scenario_of
 from .value_parsers import address
@@ -226,12 +226,10 @@ def run_directory(values: Mapping[str, Any]) -> Path | None:
 
 def _print_result(result: PeerResult, json_target: AnyPath | str | None) -> None:
     from flinknet.report.bench_modes import peer_view
-    from flinknet.report.console import console_for, print_view
 
-    if json_target is not None:
-        put_json(json_target, result.to_dict())
+    put_json(json_target, result.to_dict())
     if json_target != STDOUT and any(each.buffers or each.events for each in result.channels):
-        print_view(console_for(sys.stdout), peer_view(result))
+        show(peer_view(result))
     if result.trace is not None:
         click.echo(f"trace: {result.trace}", err=True)
 
@@ -247,8 +245,8 @@ def channels(**values: Any) -> None:
     Nothing runs. The options are those of `bench run`.
     """
     from flinknet.job.load.plan import load_plan_of, task_name
-    from flinknet.report.bench_modes import ChannelPlace, channels_document, placed_parts
-    from flinknet.report.console import console_for, print_parts
+    from flinknet.report.bench_modes import channels_document, placed_parts
+    from flinknet.report.page_parts import View
     from flinknet.results import Wiring
 
     from . import sweep
@@ -259,24 +257,22 @@ def channels(**values: Any) -> None:
     load = load_plan_of(plans[0].scenario)
     names = {each.key: task_name(each) for each in load.tasks}
     channels = [
-        ChannelPlace(
-            channel=each.index,
-            edge=each.edge,
-            producer=names[each.edge, each.producer],
-            producer_task_manager=each.producer_task_manager,
-            consumer=names[each.edge + 1, each.consumer],
-            consumer_task_manager=each.consumer_task_manager,
-            subpartition=each.subpartition,
-            connection=None if each.is_local else str(each.connection),
-        )
+        {
+            "channel": each.index,
+            "edge": each.edge,
+            "producer": names[each.edge, each.producer],
+            "producer_task_manager": each.producer_task_manager,
+            "consumer": names[each.edge + 1, each.consumer],
+            "consumer_task_manager": each.consumer_task_manager,
+            "subpartition": each.subpartition,
+            "connection": None if each.is_local else str(each.connection),
+        }
         for each in load.channels
     ]
-    local = sum(each.connection is None for each in channels)
+    local = sum(each["connection"] is None for each in channels)
     wiring = Wiring(local, len(channels) - local, load.connections(), 0, 0)
-    if json_target is not None:
-        put_json(json_target, channels_document(channels, wiring))
-    if json_target != STDOUT:
-        print_parts(console_for(sys.stdout), placed_parts(channels, wiring))
+    view = View(parts=placed_parts(channels, wiring))
+    put_result(json_target, channels_document(channels, wiring), view)
 
 
 @click.command(cls=SectionedCommand)
@@ -315,8 +311,7 @@ def config(**values: Any) -> None:
         )
         for plan, network in zip(plans, flink.expand(settings.network), strict=True)
     ]
-    if json_target is not None:
-        put_json(json_target, config_document(configs))
+    put_json(json_target, config_document(configs))
     if json_target == STDOUT:
         return
     print_configs(console_for(sys.stdout), configs)
@@ -326,7 +321,6 @@ def config(**values: Any) -> None:
 
 
 def _buffers_line(plan: Plan) -> str:
-    """One sentence about the buffers of the TaskManager that needs most."""
     from flinknet.job.load.plan import load_plan_of
 
     needs, size = load_plan_of(plan.scenario).buffers(), plan.scenario.network.segment_size_bytes

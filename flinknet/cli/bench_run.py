@@ -13,7 +13,7 @@ from flinknet.units import which_runs
 
 from .bench_find import find_rates, is_search
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, files_of, put_json
+from .files import STDOUT, ReportFiles, files_of, put_json, show
 from .option_tables import LOAD, WORKERS, options
 from .options import collect
 from .result_files import ResultFiles, watching
@@ -68,7 +68,7 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     """
     from flinknet.report.bench import bench_page, bench_view
     from flinknet.report.bench_modes import reference_part
-    from flinknet.report.console import console_for, print_view
+    from flinknet.report.console import console_for
     from flinknet.report.export import write_json
 
     from . import sweep
@@ -123,7 +123,7 @@ def run(executor: Executor | None, /, **values: Any) -> int:
             if results.json == STDOUT:
                 put_json(STDOUT, document)
             if not results.takes_stdout:
-                print_view(console_for(sys.stdout), shown, has_details=values["details"])
+                show(shown, has_details=values["details"])
             where = f"; results: {out}/bench.json" if out else ""
             talk.print(f"seed {values['seed']}{where}", style="dim", soft_wrap=True)
             if replay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -165,7 +166,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     environment = executor.environment()
     known = [(each.name, each.warnings) for each in task.plans]
     sweep.say_first(known, is_stdout_taken=outputs.on_stdout is not None)
-    for note in task.start_lines:
+    for note in dict.fromkeys((*chain(*task.notes.values()), *task.equals)):
         click.echo(f"Note: {note}", err=outputs.on_stdout is not None)
     with RunsView(console_for(sys.stderr)) as watcher:
         runs = sweep.run_all(

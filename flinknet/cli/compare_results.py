@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +30,7 @@ from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import read_earlier
 from .configs import setting_changes, unlike_options
-from .files import STDOUT, ReportFiles, check_stdout, check_writable_file, put_text, target_of
+from .files import STDOUT, ReportFiles, check_stdout, check_writable_file, put_text, show, target_of
 
 _FORMATS = ("json", "markdown", "junit", "csv")
 
@@ -86,7 +85,6 @@ class Outputs:
         from flinknet.report.bench_words import doubt_lines
         from flinknet.report.comparison import comparison_view
         from flinknet.report.comparison_files import comparison_junit, comparison_markdown
-        from flinknet.report.console import console_for, print_view
         from flinknet.report.export import comparison_document, dump, runs_csv
         from flinknet.report.page_parts import Page
 
@@ -100,7 +98,7 @@ class Outputs:
             "csv": lambda: runs_csv(comparison.measured_here),
         }
         if self.on_stdout is None:
-            print_view(console_for(sys.stdout), view, has_details=self.has_details)
+            show(view, has_details=self.has_details)
         else:
             click.echo(texts[self.on_stdout](), nl=False)
         for name, path in self.files.items():
@@ -252,7 +250,6 @@ def _doubt(configuration: Configuration) -> str:
 
 
 def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
-    """A new file, named by date."""
     stamp = re.sub(r"\D", "", str(comparison.environment.get("started_at") or ""))[:14]
     name = f"{stamp[:8]}-{stamp[8:]}" if stamp else "result"
     for number in itertools.count(1):

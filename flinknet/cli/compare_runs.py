@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from flinknet import options as flink
@@ -58,29 +57,26 @@ def notes_on(plan: Plan, base: Described, limits: Sequence[Limit]) -> tuple[str,
     """
     changes = setting_changes(base, described(plan))
     workload = plan.scenario.workload
-    few = [
-        each.name
-        for each in changes
-        if is_of_buffers(each) and not _is_fixed(each) and not _is_plenty(each, plan, base)
-    ]
-    return (
-        *_hardly_shown(plan.name, workload, changes, few),
-        *_hardly_tested(workload, limits),
-    )
+    few = []
+    for each in changes:
+        if each.name == NETWORK_MEMORY:
+            few += [] if _is_plenty(plan, base) else [each.name]
+        elif is_of_buffers(each) and flink.find_option(each.name).fixed_in_2_x is None:
+            few.append(each.name)  # of other keys Flink 2.x ignores, no other load shows an effect
+    notes = [*_hardly_shown(plan.name, workload, changes, few)]
+    named = [each.text for each in limits if each.metric.startswith("throughput")]
+    if named and not workload.is_max_rate:
+        notes.append(
+            f"--fail-if {', '.join(named)}: at a given rate, throughput is that rate unless a"
+            " configuration cannot keep it; --rate max shows how much it can take."
+        )
+    return tuple(notes)
 
 
-def _is_fixed(change: SettingChange) -> bool:
-    """Whether Flink 2.x ignores the key, so that no other load would show its effect."""
-    is_key = change.name != NETWORK_MEMORY
-    return is_key and flink.find_option(change.name).fixed_in_2_x is not None
-
-
-def _is_plenty(change: SettingChange, plan: Plan, base: Described) -> bool:
-    """Whether network memory changes, and both sizes suffice for all pools at their maximum."""
+def _is_plenty(plan: Plan, base: Described) -> bool:
+    """Whether both sizes of network memory suffice for all pools at their maximum."""
     from flinknet.job.load.plan import load_plan_of
 
-    if change.name != NETWORK_MEMORY:
-        return False
     network = plan.scenario.network
     most = max(each.most_buffers for each in load_plan_of(plan.scenario).buffers())
     before_bytes = parse_size_bytes(base[0].get(flink.NETWORK_MIN, "0"), flink.NETWORK_MIN)
@@ -103,23 +99,6 @@ def _hardly_shown(
             f"{name} differs in {flink.SEGMENT_SIZE}: a fixed rate shows the latency of a size"
             f" (smaller segments are full sooner), not what it costs in throughput; {advice}"
         )
-
-
-def _hardly_tested(workload: WorkloadConfig, limits: Sequence[Limit]) -> Iterator[str]:
-    named = [each.text for each in limits if each.metric.startswith("throughput")]
-    if named and not workload.is_max_rate:
-        yield (
-            f"--fail-if {', '.join(named)}: at a given rate, throughput is that rate unless a"
-            " configuration cannot keep it; --rate max shows how much it can take."
-        )
-
-
-def neutral_metrics(changes: Sequence[SettingChange]) -> frozenset[str]:
-    """Metrics whose change is neither better nor worse: with fewer or smaller buffers, a smaller
-    backlog says nothing about the records.
-    """
-    is_of_room = any(is_of_buffers(each) or each.name == flink.SEGMENT_SIZE for each in changes)
-    return frozenset(("backlog",) if is_of_room else ())
 
 
 def note_on_equals(plans: Sequence[Plan]) -> Iterator[str]:
@@ -167,12 +146,25 @@ class Task:
         from flinknet.runtime.cluster.run_result import describe_workload
 
         limits = tuple(parse_limit(text) for text in values["fail_if"])
-        confidence = _confidence(values["confidence"])
+        text = values["confidence"]
+        confidence = percent(text, "--confidence", "95%")
+        if not 0.5 <= confidence < 1:
+            raise ConfigError(
+                f"--confidence: {text} is out of range: use 50% to 99.9%, such as 95%"
+            )
         earlier = values["baseline"]
         plans = plan_configs(
             configs, collect(values), values["seed"], has_baseline=earlier is not None
         )
-        baseline = _baseline(earlier, plans)
+        baseline = None
+        if earlier is not None:
+            if any(plan.name == BASELINE_NAME for plan in plans):
+                raise ConfigError(
+                    f"--baseline: the earlier result is called {BASELINE_NAME}; give the"
+                    " configuration another name"
+                )
+            result = read_earlier(path_of(earlier), "--baseline")
+            baseline = result, baseline_in(result, [plan.name for plan in plans])
         if baseline is None:
             name, base, others = plans[0].name, described(plans[0]), plans[1:]
         else:
@@ -191,11 +183,6 @@ class Task:
                 )
         equal = () if baseline else tuple(note_on_equals(plans))
         return cls(tuple(plans), limits, confidence, baseline, notes, equal)
-
-    @property
-    def start_lines(self) -> tuple[str, ...]:
-        """Notes to print before the runs, each once."""
-        return tuple(dict.fromkeys(chain(*self.notes.values(), self.equals)))
 
     def comparison(
         self,
@@ -234,6 +221,8 @@ class Task:
     ) -> Candidate:
         first, own = base.results[0], candidate.results[0]
         changes = setting_changes((first.config, first.workload), (own.config, own.workload))
+        # with fewer or smaller buffers, a smaller backlog says nothing about the records
+        is_of_room = any(is_of_buffers(x) or x.name == flink.SEGMENT_SIZE for x in changes)
         return compare(
             base,
             candidate,
@@ -243,7 +232,7 @@ class Task:
             changes=changes,
             baseline=baseline,
             notes=self.notes[candidate.name],
-            neutral=neutral_metrics(changes),
+            neutral=frozenset(("backlog",) if is_of_room else ()),
         )
 
 
@@ -256,24 +245,3 @@ def read_earlier(path: AnyPath, option: str) -> EarlierResult:
     except (ValueError, RecursionError):
         raise ConfigError(f"{option}: {path} is not JSON; it is written by --json") from None
     return earlier_result(document, str(path))
-
-
-def _baseline(
-    path: str | None, plans: Sequence[Plan]
-) -> tuple[EarlierResult, Configuration] | None:
-    if path is None:
-        return None
-    if any(plan.name == BASELINE_NAME for plan in plans):
-        raise ConfigError(
-            f"--baseline: the earlier result is called {BASELINE_NAME}; give the configuration"
-            " another name"
-        )
-    earlier = read_earlier(path_of(path), "--baseline")
-    return earlier, baseline_in(earlier, [plan.name for plan in plans])
-
-
-def _confidence(text: str) -> float:
-    ratio = percent(text, "--confidence", "95%")
-    if not 0.5 <= ratio < 1:
-        raise ConfigError(f"--confidence: {text} is out of range: use 50% to 99.9%, such as 95%")
-    return ratio

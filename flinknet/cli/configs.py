@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flinknet import options as flink
-from flinknet.config import EXPONENTIAL, NetworkConfig, Scenario, WorkloadConfig
+from flinknet.config import EXPONENTIAL, NetworkConfig, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.options.link import PARAMETERS
 from flinknet.results import RunWarning
@@ -150,23 +150,16 @@ def plan_configs(
         merged = own.over(base)
         if swept := flink.swept_keys(merged.network):
             raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")
-        scenario, warnings = _scenario_of(name, own, merged, seed, has_baseline or bool(plans))
+        try:
+            scenario, warnings = scenario_of(merged, seed)
+        except ConfigError as error:
+            if (has_baseline or plans) and own.network and not own.workload:
+                raise CannotStartError(name, str(error)) from None
+            raise ConfigError(f"{name}: {error}") from None
         if name in {plan.name for plan in plans}:
             name = f"{name} ({len(plans) + 1})"
         plans.append(Plan(name, scenario, warnings))
     return plans
-
-
-def _scenario_of(
-    name: str, own: Settings, merged: Settings, seed: int, is_candidate: bool
-) -> tuple[Scenario, tuple[RunWarning, ...]]:
-    """Call `scenario_of`, and name the configuration in its errors."""
-    try:
-        return scenario_of(merged, seed)
-    except ConfigError as error:
-        if is_candidate and own.network and not own.workload:
-            raise CannotStartError(name, str(error)) from None
-        raise ConfigError(f"{name}: {error}") from None
 
 
 def warned_of_workloads(
@@ -175,12 +168,16 @@ def warned_of_workloads(
     """The plans, with a warning on those whose workload differs from the base's."""
     from flinknet.runtime.cluster.run_result import describe_workload
 
-    return [
-        replace(plan, warnings=(*plan.warnings, _unlike_warning(base_name, plan, unlike)))
-        if (unlike := unlike_options(workload, describe_workload(plan.scenario)))
-        else plan
-        for plan in plans
-    ]
+    warned = []
+    for plan in plans:
+        if unlike := unlike_options(workload, describe_workload(plan.scenario)):
+            text = (
+                f"{plan.name} has another workload than {base_name} ({', '.join(unlike)}), so the"
+                " differences may come from the workload; give every configuration the same one."
+            )
+            plan = replace(plan, warnings=(*plan.warnings, RunWarning("unlike-workload", text)))
+        warned.append(plan)
+    return warned
 
 
 def unlike_options(base: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -252,14 +249,6 @@ def _text(key: str, value: Any) -> str | None:
     if key == flink.NETWORK_MIN and str(value).endswith(" b"):
         return f"{value} ({human_bytes(float(str(value).removesuffix(' b')))})"
     return str(value)
-
-
-def _unlike_warning(base_name: str, plan: Plan, unlike: Sequence[str]) -> RunWarning:
-    return RunWarning(
-        "unlike-workload",
-        f"{plan.name} has another workload than {base_name} ({', '.join(unlike)}), so the"
-        " differences may come from the workload; give every configuration the same one.",
-    )
 
 
 def read_config(text: str) -> tuple[str, Settings]:

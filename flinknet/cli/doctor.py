@@ -43,18 +43,11 @@ def doctor(json: str | None, start_spark: bool, **values: str | None) -> None:
     from flinknet.report.console import print_checks
 
     target = target_of(json)
-    checks = [
-        check_python(),
-        check_interpreter(),
-        check_core(),
-        check_java(),
-        check_spark(start_spark),
-    ]
-    checks += [*check_machine(), *check_workers(values)]
+    checks = [check_python(), check_interpreter(), check_core(), check_java()]
+    checks += [check_spark(start_spark), *check_machine(), *check_workers(values)]
     is_ready = all(check.status != MISSING for check in checks)
     rows = [dataclasses.asdict(check) for check in checks]
-    if target is not None:
-        put_json(target, {"schema_version": 1, "is_ready": is_ready, "checks": rows})
+    put_json(target, {"schema_version": 1, "is_ready": is_ready, "checks": rows})
     if target != STDOUT:
         print_checks(rows)
     if not is_ready:

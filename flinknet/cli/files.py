@@ -164,7 +164,13 @@ class ReportFiles:
         if page is not None and not str(page).lower().endswith((".html", ".htm")):
             raise ConfigError(f"--report: {page} must end in .html; --plot draws .svg and .png")
         if plot is not None:
-            _check_plot(plot)
+            from flinknet.report.plot import FORMATS, format_of
+
+            if format_of(plot) is None:
+                endings = " or ".join(f".{each}" for each in FORMATS)
+                raise ConfigError(f"--plot: {plot} must end in {endings}")
+            if find_spec("matplotlib") is None:
+                raise ConfigError(f"--plot: needs matplotlib; {install_line('plot')}")
         return cls(page, plot)
 
     def write(self, make: Callable[[], Page]) -> None:
@@ -181,16 +187,6 @@ class ReportFiles:
 
             if not write_plot(self.plot, page):
                 click.echo(f"--plot: nothing to draw, {self.plot} is not written", err=True)
-
-
-def _check_plot(path: AnyPath) -> None:
-    from flinknet.report.plot import FORMATS, format_of
-
-    if format_of(path) is None:
-        endings = " or ".join(f".{each}" for each in FORMATS)
-        raise ConfigError(f"--plot: {path} must end in {endings}")
-    if find_spec("matplotlib") is None:
-        raise ConfigError(f"--plot: needs matplotlib; {install_line('plot')}")
 
 
 STDOUT = "-"
@@ -252,20 +248,26 @@ def add_line(target: Path | str, line: str) -> None:
         file.write(line + "\n")
 
 
-def put_json(target: AnyPath | str, document: Any) -> None:
+def put_json(target: AnyPath | str | None, document: Any) -> None:
+    """Write a document, if it is wanted."""
     from flinknet.report.export import dump
 
-    put_text(target, dump(document))
+    if target is not None:
+        put_text(target, dump(document))
+
+
+def show(view: View, *, has_details: bool = False) -> None:
+    """Print a view."""
+    put_result(None, None, view, has_details=has_details)
 
 
 def put_result(
     target: AnyPath | str | None, document: Any, view: View, *, has_details: bool = False
 ) -> None:
-    """Write a document, if it is wanted, and print the view unless that takes stdout."""
+    """Write a document, if it is wanted, and print a view unless that takes stdout."""
     from flinknet.report.console import console_for, print_view
 
-    if target is not None:
-        put_json(target, document)
+    put_json(target, document)
     if target != STDOUT:
         print_view(console_for(sys.stdout), view, has_details=has_details)
 

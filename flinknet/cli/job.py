@@ -18,7 +18,7 @@ from flinknet.options.what_if import TIMEOUT
 from flinknet.units import counted, format_duration_ns
 
 from .commands import CommandGroup, SectionedCommand
-from .files import say_warnings
+from .files import STDOUT, put_json, say_warnings, show
 from .job_run import attend, call_of, run
 from .option_tables import KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
@@ -101,8 +101,6 @@ def status(directory: Path, graph: str | None) -> None:
         prints the directory DIR
     flinknet job status DIR
     """
-    from flinknet.report.console import console_for, print_view
-    from flinknet.report.export import dump
     from flinknet.report.job import cluster_view, dump_lines, job_view, status_view
     from flinknet.runtime.cluster.client import JobClient
     from flinknet.runtime.cluster.job_files import Contact
@@ -115,11 +113,11 @@ def status(directory: Path, graph: str | None) -> None:
             raise ConfigError(f"{directory}: --graph: that is a cluster; give a job's directory")
         with JobClient(contact) as client:
             if not contact.job_id:
-                print_view(console_for(sys.stdout), cluster_view(client.cluster()))
+                show(cluster_view(client.cluster()))
             elif graph is None:
-                print_view(console_for(sys.stdout), status_view(client.status()))
+                show(status_view(client.status()))
             elif graph == "json":
-                click.echo(dump(asdict(client.dump())), nl=False)
+                put_json(STDOUT, asdict(client.dump()))
             else:
                 click.echo("\n".join(dump_lines(client.dump())))
         return
@@ -136,7 +134,7 @@ def status(directory: Path, graph: str | None) -> None:
         ) from None
     if result.get("kind") != "job":
         raise ConfigError(f"{directory}: it is not a run of a job")
-    print_view(console_for(sys.stdout), job_view(result), has_details=True)
+    show(job_view(result), has_details=True)
 
 
 @job.command()

@@ -14,7 +14,7 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 
 from .commands import SectionedCommand, WholeNumber
-from .files import say_warnings
+from .files import say_warnings, show
 from .option_tables import REST_FILES, options
 from .plan_running import memory_sentences, show_running_plan
 from .replay_options import rest_place
@@ -112,12 +112,7 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     JOB defines main(env), which gets ARGUMENTS after the environment. Nothing runs. The exit code
     is 1 if the job would not start with the available network memory.
     """
-    from flinknet.graph import (
-        PhysicalPlan,
-        execution_graph_of,
-        job_graph_of,
-        physical_plan_of,
-    )
+    from flinknet.graph import PhysicalPlan, execution_graph_of, job_graph_of, physical_plan_of
     from flinknet.graph.job_config import START_CONDITION
     from flinknet.graph.placements import placement_bounds, shortage_in
     from flinknet.graph.tree import CHANNELS_MAX
@@ -157,7 +152,10 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     has_all = job is not None and form in ("tree", "json")
     wanted = (layer,) if layer else LAYERS if has_all else ("physical",)
     if flink_conf is not None and "physical" in wanted:
-        check_total(flink_conf, settings)
+        try:
+            flink.check_total(settings)
+        except ConfigError as error:
+            raise ConfigError(f"{flink_conf} {error}") from None
     layers: dict[str, Layer] = {"stream": stream_graph}
     if set(wanted) - {"stream"}:
         job_graph = layers["job"] = job_graph_of(stream_graph)
@@ -184,8 +182,7 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
 
 def _print_answer(plan: PhysicalPlan) -> None:
     """Print whether the job would start, and where its channels are."""
-    from flinknet.report.console import console_for, print_view
-    from flinknet.report.page_parts import Head, Row, Sentence, Table, View
+    from flinknet.report.page_parts import Row, Sentence, Table, View, heads
     from flinknet.units import counted
 
     total, local = plan.channels_total, plan.local_channels
@@ -199,14 +196,8 @@ def _print_answer(plan: PhysicalPlan) -> None:
     ]
     step = "--details shows the four graphs, slots, channels and sockets"
     rows = [Row([each.name, str(each.parallelism)]) for each in plan.vertices]
-    view = View(
-        [
-            Sentence("planned", planned, "; "),
-            *memory_sentences(plan, step),
-        ],
-        [Table([Head("vertex"), Head("subtasks")], rows)],
-    )
-    print_view(console_for(sys.stdout), view)
+    answer = [Sentence("planned", planned, "; "), *memory_sentences(plan, step)]
+    show(View(answer, [Table(heads("vertex", "subtasks"), rows)]))
 
 
 def warn_of_idle_parallelism(graph: StreamGraph, settings: Mapping[str, str]) -> None:
@@ -282,14 +273,6 @@ def _settings(values: Mapping[str, Any]) -> dict[str, str]:
     if swept := flink.swept_keys(settings):
         raise ConfigError(f"{swept[0]} has several values; a plan has one of each")
     return settings | own
-
-
-def check_total(flink_conf: str, settings: Mapping[str, str]) -> None:
-    """Check memory sizes. Raises: ConfigError if Flink would not start with a file and -D."""
-    try:
-        flink.check_total(settings)
-    except ConfigError as error:
-        raise ConfigError(f"{flink_conf} {error}") from None
 
 
 def _rendered(layers: Mapping[str, Layer], form: str, channels_max: int) -> str:

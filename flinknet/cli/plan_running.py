@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import click
 from flinknet.errors import ConfigError
 from flinknet.units import counted, human_bytes
 
-from .files import say_warnings
+from .files import STDOUT, put_json, say_warnings, show
 
 if TYPE_CHECKING:
     from flinknet.capture.rest.answers import RestAnswers
@@ -47,6 +45,7 @@ def show_running_plan(values: Mapping[str, Any], settings: Mapping[str, str]) ->
     from flinknet.capture.rest import jobs as ask
     from flinknet.capture.rest.answers import PLAN, SavedJob
     from flinknet.graph import execution_graph_of, physical_plan_of
+    from flinknet.graph.placements import placement_bounds, shortage_in
     from flinknet.graph.planning import job_graph_of_running, running_plan
 
     from .replay_options import answers_of
@@ -81,16 +80,26 @@ def show_running_plan(values: Mapping[str, Any], settings: Mapping[str, str]) ->
         graph = execution_graph_of(job_graph_of_running(wanted, config))
         slots = slots or max((each.slots for each in managers), default=config.task_slots)
         planned = physical_plan_of(graph, task_managers=task_managers, slots_per_task_manager=slots)
-    report = _Report(chosen, managers, now, planned, tuple(notes))
+    judged = planned or now
+    would_start = judged is None or shortage_in(judged, placement_bounds(judged)) is None
     if values["form"] == "json":
-        from flinknet.report.export import dump
-
-        click.echo(dump(report.document()), nl=False)
+        running = None if now is None else _plan_document(now)
+        if running is not None:
+            running["task_managers"] = [
+                {"name": each.id, "used_buffers": each.network_segments_used, **buffers}
+                for each, buffers in zip(managers, running["task_managers"], strict=True)
+            ]
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "job": {"id": chosen.id, "name": chosen.name, "state": chosen.state},
+            "running": running,
+            "planned": None if planned is None else _plan_document(planned),
+            "notes": notes,
+        }
+        put_json(STDOUT, document)
     else:
-        from flinknet.report.console import console_for, print_view
-
-        print_view(console_for(sys.stdout), report.view())
-    return report.would_start
+        show(_view(chosen, managers, now, planned, notes, would_start))
+    return would_start
 
 
 def _chosen(jobs: Sequence[RunningJob], wanted: str | None) -> RunningJob:
@@ -209,88 +218,58 @@ def _named(job: RunningJob, name: str) -> list[RunningVertex]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Report:
-    """A job as it runs and as planned, each if known, with notes on the plan."""
+def _view(
+    job: RunningJob,
+    managers: Sequence[RunningTaskManager],
+    now: PhysicalPlan | None,
+    planned: PhysicalPlan | None,
+    notes: Sequence[str],
+    would_start: bool,
+) -> View:
+    """A job as it runs and as planned, each if known, with notes on the plan; whether it would
+    start as planned or, without a plan, as it runs; and its network memory."""
+    from flinknet.capture.rest.answers import PLAN
+    from flinknet.report.page_parts import Lines, Row, Sentence, Table, View, heads
 
-    job: RunningJob
-    managers: Sequence[RunningTaskManager]
-    now: PhysicalPlan | None
-    planned: PhysicalPlan | None
-    notes: tuple[str, ...]
-
-    @property
-    def would_start(self) -> bool:
-        """Whether the job would start as planned or, without a plan, as it runs."""
-        from flinknet.graph.placements import placement_bounds, shortage_in
-
-        plan = self.planned or self.now
-        return plan is None or shortage_in(plan, placement_bounds(plan)) is None
-
-    def view(self) -> View:
-        """The job as it runs and as planned, whether it would start, and its network memory."""
-        from flinknet.capture.rest.answers import PLAN
-        from flinknet.report.page_parts import Lines, Row, Sentence, Table, View, heads
-
-        job, now, planned = self.job, self.now, self.planned
-        of_cluster = "" if job.state == PLAN else f" ({job.state}, {job.id[:8]})"
-        runs = [f"{job.name}{of_cluster}: {_vertices(job)}"]
-        parts: list[Part] = []
-        if now is not None:
-            runs.append(_channels(now))
-            rows = []
-            for manager, buffers in zip(self.managers, now.buffers(), strict=True):
-                used = manager.network_segments_used
-                numbers = [buffers.total_buffers, *(getattr(buffers, each) for each in _BUFFERS)]
-                total, *needed = (f"{each:,}" for each in numbers)
-                in_use = "unknown" if used is None else f"{used:,}"
-                rows.append(Row([manager.id, total, in_use, *needed]))
-            size = human_bytes(now.network.segment_size_bytes)
-            names = heads("TaskManager", "in all", "in use", *_BUFFERS.values())
-            note = (
-                "in use: by all jobs, while they run; a pool takes its buffers when it needs them"
-            )
-            parts.append(Table(names, rows, f"network buffers of {size} as it runs", [note]))
-        to_plan = []
-        if planned is not None:
-            slots = counted(planned.slots_per_task_manager, "slot")
-            managers = f"{counted(planned.task_managers, 'TaskManager')} with {slots} each"
-            to_plan = [f"{_vertices(planned)} on {managers}", _channels(planned)]
-        elif now is not None and not self.would_start:
-            to_plan = ["started again as it runs"]
-        judged = planned or now
-        grade = "fair" if self.notes or now is None else "good"
-        reason = "" if now is None else "network memory and slots as the TaskManagers report them"
-        trust = [each for each in (*self.notes[:1], reason) if each]
-        step = "--parallelism 16 plans it at another parallelism"
-        if planned is not None:
-            step = "nothing to change: the network memory suffices"
-        graded = [f"{grade}: {trust[0]}", *trust[1:]] if trust else []
-        return View(
-            [
-                Sentence("runs", runs, "; "),
-                Sentence("planned", to_plan, "; "),
-                *(memory_sentences(judged, step, graded) if judged is not None else ()),
-            ],
-            [*parts, Lines(self.notes)],
-        )
-
-    def document(self) -> dict[str, Any]:
-        """The JSON document."""
-        running = None if self.now is None else _plan_document(self.now)
-        if running is not None:
-            running["task_managers"] = [
-                {"name": each.id, "used_buffers": each.network_segments_used, **buffers}
-                for each, buffers in zip(self.managers, running["task_managers"], strict=True)
-            ]
-        job = self.job
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "job": {"id": job.id, "name": job.name, "state": job.state},
-            "running": running,
-            "planned": None if self.planned is None else _plan_document(self.planned),
-            "notes": list(self.notes),
-        }
+    of_cluster = "" if job.state == PLAN else f" ({job.state}, {job.id[:8]})"
+    runs = [f"{job.name}{of_cluster}: {_vertices(job)}"]
+    parts: list[Part] = []
+    if now is not None:
+        runs.append(_channels(now))
+        rows = []
+        for manager, buffers in zip(managers, now.buffers(), strict=True):
+            used = manager.network_segments_used
+            numbers = [buffers.total_buffers, *(getattr(buffers, each) for each in _BUFFERS)]
+            total, *needed = (f"{each:,}" for each in numbers)
+            in_use = "unknown" if used is None else f"{used:,}"
+            rows.append(Row([manager.id, total, in_use, *needed]))
+        size = human_bytes(now.network.segment_size_bytes)
+        names = heads("TaskManager", "in all", "in use", *_BUFFERS.values())
+        note = "in use: by all jobs, while they run; a pool takes its buffers when it needs them"
+        parts.append(Table(names, rows, f"network buffers of {size} as it runs", [note]))
+    to_plan = []
+    if planned is not None:
+        slots = counted(planned.slots_per_task_manager, "slot")
+        where = f"{counted(planned.task_managers, 'TaskManager')} with {slots} each"
+        to_plan = [f"{_vertices(planned)} on {where}", _channels(planned)]
+    elif now is not None and not would_start:
+        to_plan = ["started again as it runs"]
+    judged = planned or now
+    grade = "fair" if notes or now is None else "good"
+    reason = "" if now is None else "network memory and slots as the TaskManagers report them"
+    trust = [each for each in (*notes[:1], reason) if each]
+    step = "--parallelism 16 plans it at another parallelism"
+    if planned is not None:
+        step = "nothing to change: the network memory suffices"
+    graded = [f"{grade}: {trust[0]}", *trust[1:]] if trust else []
+    return View(
+        [
+            Sentence("runs", runs, "; "),
+            Sentence("planned", to_plan, "; "),
+            *(memory_sentences(judged, step, graded) if judged is not None else ()),
+        ],
+        [*parts, Lines(notes)],
+    )
 
 
 def memory_sentences(

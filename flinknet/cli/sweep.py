@@ -143,7 +143,8 @@ def run_all(
                 best = min(tries, key=_doubt)
                 if len(tries) > 1:
                     chosen = next(at for at, each in enumerate(tries, start=1) if each is best)
-                    watcher.count_try(run_title(number, total, plan.name), chosen, len(tries))
+                    title = run_title(number, total, plan.name)
+                    watcher.print(f"{title}: try {chosen} of {len(tries)} (counted)")
                 doubtful_in_a_row = 0 if _is_sound(best) else doubtful_in_a_row + 1
                 discarded = tuple(each for each in tries if each is not best)
                 yield plan_index, CountedRun(best, number, len(tries), discarded)

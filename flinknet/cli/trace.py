@@ -14,7 +14,7 @@ from flinknet.report.plain_text import printable
 from flinknet.storage import AnyPath
 
 from .commands import CommandGroup
-from .files import STDOUT, path_of_runs, put_json, target_of
+from .files import STDOUT, path_of_runs, put_json, show, target_of
 from .option_tables import options
 
 _LAZY_COMMANDS = {
@@ -82,7 +82,6 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
         one job, recorded by taps on several hosts: what is used from each
     """
     from flinknet.replay.opening import sets_of
-    from flinknet.report.console import console_for, print_view
     from flinknet.report.recordings import set_view
     from flinknet.report.trace_console import info_view
     from flinknet.trace.describe import describe_run
@@ -103,15 +102,13 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
         put_json(target, document | ({"sets": [*map(asdict, sets)]} if sets else {}))
     if target == STDOUT:
         return
-    console = console_for(sys.stdout)
     in_sets = {each.path for one in sets for each in one.recordings}
     for one in sets:
-        print_view(console, set_view(one))
+        show(set_view(one))
     for path in found:
         if str(path) in in_sets:
             continue
-        shown, hidden = settings_to_show(described(path), is_all=is_all)
-        print_view(console, info_view(shown, hidden))
+        show(info_view(*settings_to_show(described(path), is_all=is_all)))
 
 
 @trace.command()
@@ -128,7 +125,6 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
     Exits with 1 if anything is wrong, with 2 or 4 if a RUN is missing or is not a run; the others
     are still checked.
     """
-    from flinknet.report.console import console_for, print_view
     from flinknet.report.trace_console import verification_view
     from flinknet.trace.run import open_with_faults
     from flinknet.trace.run_directory import is_being_written
@@ -146,12 +142,12 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
                 runs.append({"path": str(path), "is_ok": result.is_ok, **verification})
                 exit_code = max(exit_code, int(not result.is_ok))
                 if target != STDOUT:
-                    print_view(console_for(sys.stdout), verification_view(str(path), verification))
+                    show(verification_view(str(path), verification))
         except FlinknetError as error:
             exit_code = max(exit_code, error.exit_code)
             runs.append({"path": given, "is_ok": False, "error": str(error)})
             click.echo(f"flinknet: {printable(str(error))}", err=True)
-    if target is not None and (exit_code <= 1 or len(runs) > 1):
+    if exit_code <= 1 or len(runs) > 1:
         put_json(target, {"schema_version": 1, "runs": runs})
     if exit_code:
         sys.exit(exit_code)

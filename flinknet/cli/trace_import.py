@@ -278,7 +278,6 @@ def _check_writable(directory: Path) -> None:
 
 
 def _unpack(pages: Sequence[Path], out: Path | None) -> None:
-    """Write the recording in a page that `trace share` has made."""
     context = click.get_current_context()
     for each in context.command.params:
         if each.name not in ("captures", "out") and each.name is not None:

@@ -40,7 +40,6 @@ EXIT_UNMET, EXIT_UNKNOWN = 1, 3
 
 
 def _grid_options() -> str:
-    """The table of the lists of settings."""
     rare = (DEBLOAT_TARGET,)
     return "\n".join(
         f"{'~ ' if each in rare else ''}--{each.option} LIST\n    {each.help}" for each in SETTINGS

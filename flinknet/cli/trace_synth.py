@@ -88,11 +88,9 @@ def synth(events: str | None, seed: int, out: Path, **values: Any) -> None:
         )
     with CountingLine(f"of {planned.events:,} events") as line:
         made = synthesize(planned, out, line.show)
-    if target is not None:
-        document = {"path": str(made.path), "seed": seed, "events": made.events}
-        is_interrupted = made.interrupted_by is not None
-        document |= {"size_bytes": made.size_bytes, "is_interrupted": is_interrupted}
-        put_json(target, {"schema_version": 1, **document})
+    document = {"path": str(made.path), "seed": seed, "events": made.events}
+    document |= {"size_bytes": made.size_bytes, "is_interrupted": made.interrupted_by is not None}
+    put_json(target, {"schema_version": 1, **document})
     if target != STDOUT:
         size = human_bytes(made.size_bytes)
         click.echo(f"{made.events:,} events in {size}: {made.path}")

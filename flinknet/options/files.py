@@ -184,7 +184,6 @@ def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def _problem(error: Exception) -> str:
-    """The error of a YAML document and its place, in one line."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is None or problem is None:
         return " ".join(str(error).split())

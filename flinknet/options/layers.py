@@ -78,8 +78,15 @@ def network_settings(
     layer = {key: text for key, text in layer.items() if key not in unreadable}
     if release == FLINK_2:
         _check_starting_size(layer)
+    near = {key: nearest_key(key, 0.85) for key in strange}
+    unknown = [
+        f"{key} (did you mean {each}?)" if each not in (None, key) else key
+        for key, each in near.items()
+    ]
+    replaced = {key: find_option(key).replacement for key in gone}
+    past = [f"{key} (in its place: {each})" if each else key for key, each in replaced.items()]
     warnings = (
-        *left_out("ignored, Flink has no such key", [_with_nearest(key) for key in strange]),
+        *left_out("ignored, Flink has no such key", unknown),
         *left_out("ignored by flinknet, values that it cannot use", unreadable),
     )
     if release is None:
@@ -87,7 +94,7 @@ def network_settings(
     which = f"Flink {release.partition('.')[0]}.x"
     return layer, (
         *warnings,
-        *left_out(f"ignored, {which} has no such key", [_with_replacement(key) for key in gone]),
+        *left_out(f"ignored, {which} has no such key", past),
         *doubts,
         *deprecated_keys({key: known[key] for key in known if key not in (*gone, *layer)}),
     )
@@ -107,16 +114,6 @@ def _check_starting_size(layer: Mapping[str, str]) -> None:
             f" {MIN_SEGMENT_SIZE} ({format_size_bytes(smallest)}), so Flink 2.x does not start;"
             " raise it or lower the other"
         )
-
-
-def _with_nearest(key: str) -> str:
-    near = nearest_key(key, 0.85)
-    return f"{key} (did you mean {near}?)" if near not in (None, key) else key
-
-
-def _with_replacement(key: str) -> str:
-    replacement = find_option(key).replacement
-    return f"{key} (in its place: {replacement})" if replacement else key
 
 
 def left_out(why: str, names: Sequence[str]) -> tuple[RunWarning, ...]:
@@ -178,22 +175,18 @@ def check_agreement(defined: Mapping[str, str], named: Mapping[str, tuple[str, s
     """
     layer = canonical(defined)
     spelled = {find_option(key).key: key for key in defined}
+    enabled = layer.get(BUFFER_TIMEOUT_ENABLED, "true").lower().split(",")  # a sweep has several
+    is_disabled = "false" in (each.strip() for each in enabled)
     for option, (key, text) in named.items():
         if key in layer and _values(key, layer[key]) != _values(key, text):
             definition = f"-D {spelled[key]}={layer[key]}"
-        elif key == BUFFER_TIMEOUT and _is_disabled(layer) and _values(key, text) != _NEVER:
+        elif key == BUFFER_TIMEOUT and is_disabled and _values(key, text) != _NEVER:
             definition = f"-D {BUFFER_TIMEOUT_ENABLED}={layer[BUFFER_TIMEOUT_ENABLED]}"
         else:
             continue
         raise ConfigError(
             f"{option} {text} and {definition} contradict each other; drop one of them"
         )
-
-
-def _is_disabled(layer: Mapping[str, str]) -> bool:
-    """Whether a layer disables the buffer timeout, even as one value of a sweep."""
-    words = layer.get(BUFFER_TIMEOUT_ENABLED, "true").lower().split(",")
-    return "false" in (word.strip() for word in words)
 
 
 def _values(key: str, text: str) -> set[object]:

@@ -13,10 +13,10 @@ buffers is network memory where none of that has a key. Without a total, Flink d
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
 
 from flinknet.errors import ConfigError
 from flinknet.units import format_size_bytes
@@ -132,17 +132,8 @@ def _remedy(settings: Mapping[str, str], error: _TooSmallError) -> str:
         return True
 
     advice = []
-    enough_mb = 1
-    while enough_mb < _TOTAL_MAX_MB and not is_enough(enough_mb):
-        enough_mb *= 2
+    enough_mb = 1 + bisect_left(range(1, _TOTAL_MAX_MB), True, key=is_enough)
     if enough_mb < _TOTAL_MAX_MB:
-        too_little_mb = enough_mb // 2
-        while enough_mb - too_little_mb > 1:
-            middle_mb = (enough_mb + too_little_mb) // 2
-            if is_enough(middle_mb):
-                enough_mb = middle_mb
-            else:
-                too_little_mb = middle_mb
         unit = "" if error.total == HEAP_MB else "m"
         advice.append(f"set {error.total} to {enough_mb}{unit}")
     if error.culprit is not None:
@@ -225,24 +216,12 @@ class _Sizes:
         return ", ".join(f"{self.name(key)} ({_size(self.of(key))})" for key in keys)
 
     def _value(self, key: str) -> float:
-        text = self.settings.get(key)
-        if text is None:
-            return _default_value(key)
-        value: float = parse_value(options()[key], text)
+        option = options()[key]
+        value: float = parse_value(option, self.settings.get(key, option.default or ""))
         return value
 
 
-@cache
-def _default_value(key: str) -> float:
-    """A size or fraction that is not set."""
-    option = options()[key]
-    assert option.default is not None
-    value: float = parse_value(option, option.default)
-    return value
-
-
 def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> dict[str, Derived]:
-    """The parts of total Flink memory."""
     total = f"{sizes.name(FLINK_SIZE)} ({format_size_bytes(flink_bytes)})"
     derived: dict[str, Derived] = {}
     parts = {key: sizes.of(key) for key in (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP)}
@@ -275,7 +254,6 @@ def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> d
 
 
 def _flink_size(sizes: _Sizes) -> Derived:
-    """Total Flink memory of a process."""
     process_bytes = sizes.of(PROCESS_SIZE)
     overhead_bytes = _clamp(
         _share(process_bytes, sizes.fraction(OVERHEAD_FRACTION)),
@@ -298,7 +276,6 @@ def _flink_size(sizes: _Sizes) -> Derived:
 
 
 def _legacy_network(sizes: _Sizes) -> Derived:
-    """Network memory as a number of buffers."""
     buffers = sizes.of(NUMBER_OF_BUFFERS)
     how = f"{NUMBER_OF_BUFFERS} ({buffers}) of {sizes.text(SEGMENT_SIZE)}"
     return Derived(buffers * sizes.of(SEGMENT_SIZE), how)

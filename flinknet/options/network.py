@@ -75,9 +75,17 @@ def network_config(
         if not option.is_acted_on:
             warnings += _not_acted_on(option, value)
         elif key in inert:
-            warnings.append(_inert(key))
+            text = (
+                f"{key}: ignored by Flink and flinknet without taskmanager.memory.flink.size or"
+                " taskmanager.memory.process.size"
+            )
+            warnings.append(RunWarning("option-not-acted-on", text))
         elif not option.is_read_in(release) and option.fixed_in_2_x != format_value(option, value):
-            warnings.append(_fixed(option))
+            text = (
+                f"{key}: ignored by Flink 2.x, which always uses {option.fixed_in_2_x}; this result"
+                " holds for Flink 1.x only"
+            )
+            warnings.append(RunWarning("fixed-in-flink-2", text, text))
     if settings.get(BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
         numbers["buffer_timeout_ns"] = BUFFER_TIMEOUT_NEVER_NS
     derived = network_memory(settings)
@@ -237,22 +245,6 @@ def _not_acted_on(option: Option, value: Any) -> tuple[RunWarning, ...]:
     return (RunWarning("option-not-acted-on", text),)
 
 
-def _inert(key: str) -> RunWarning:
-    text = (
-        f"{key}: ignored by Flink and flinknet without taskmanager.memory.flink.size or"
-        " taskmanager.memory.process.size"
-    )
-    return RunWarning("option-not-acted-on", text)
-
-
-def _fixed(option: Option) -> RunWarning:
-    text = (
-        f"{option.key}: ignored by Flink 2.x, which always uses {option.fixed_in_2_x}; this result"
-        " holds for Flink 1.x only"
-    )
-    return RunWarning("fixed-in-flink-2", text, text)
-
-
 UNSET = "unset"
 
 
@@ -349,7 +341,6 @@ def _default(option: Option, release: str, network: NetworkConfig) -> tuple[str,
 
 
 def _derived(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Values derived from others, each with its sources."""
     sizes = network_memory(settings)
     if NETWORK_MIN in sizes:
         sizes[NETWORK_MAX] = Derived(sizes[NETWORK_MIN].size_bytes, f"equal to {NETWORK_MIN}")

@@ -125,7 +125,6 @@ def settings_of(path: str, resource: Mapping[str, Any]) -> tuple[dict[str, Any],
 
 
 def _listed(documents: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-    """Documents, and those in Lists."""
     for each in documents:
         if isinstance(each, Mapping):
             items = each.get("items")

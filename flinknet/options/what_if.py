@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from types import NoneType
 from typing import Any
 
@@ -62,14 +62,6 @@ def situation_of(holder: Any) -> dict[str, Any]:
 def aligned_timeout_of(network: NetworkConfig) -> int:
     """Time after which checkpoints become unaligned, in ns: 0 at once, ALIGNED_NS never."""
     return network.aligned_checkpoint_timeout_ns if network.unaligned_checkpoints else ALIGNED_NS
-
-
-def _with_aligned_timeout(network: NetworkConfig, timeout_ns: int) -> NetworkConfig:
-    return replace(
-        network,
-        unaligned_checkpoints=timeout_ns != ALIGNED_NS,
-        aligned_checkpoint_timeout_ns=max(timeout_ns, 0),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +124,11 @@ class Asked:
             return setting
         if self.field in SITUATION:
             return replace(setting, **{self.field: value})
+        changed = {self.field: value}
         if self is ALIGNMENT:
-            return replace(setting, network=_with_aligned_timeout(setting.network, value))
-        return replace(setting, network=replace(setting.network, **{self.field: value}))
+            changed = {"unaligned_checkpoints": value != ALIGNED_NS}
+            changed["aligned_checkpoint_timeout_ns"] = max(value, 0)
+        return replace(setting, network=replace(setting.network, **changed))
 
     def acts_in(self, setting: Setting) -> bool:
         """Whether the value makes a difference."""
@@ -152,12 +146,7 @@ class Asked:
         return value
 
 
-def _read_duration(text: str, name: str) -> int:
-    return parse_duration_ns(text, name, bare_unit=None)
-
-
-def _read_timeout(text: str, name: str) -> int:
-    return parse_duration_ns(text, name, bare_unit=None, allow_never=True)
+_read_duration = partial(parse_duration_ns, bare_unit=None)
 
 
 def _read_some_time(text: str, name: str) -> int:
@@ -165,10 +154,6 @@ def _read_some_time(text: str, name: str) -> int:
     if not time_ns:
         raise ConfigError(f"{name}: 0 is too short; give a time such as 500ms")
     return time_ns
-
-
-def _read_interval(text: str, name: str) -> int | None:
-    return None if text == "off" else _read_some_time(text, name)
 
 
 def _read_switch(text: str, name: str) -> bool:
@@ -224,14 +209,6 @@ def key_of(field: str) -> str:
     return key
 
 
-def _show_switch(is_on: bool) -> str:
-    return "on" if is_on else "off"
-
-
-def _show_round_trip(time_ns: int) -> str:
-    return f"+{human_duration(time_ns)}" if time_ns else "+0"
-
-
 def _show_alignment(timeout_ns: int) -> str:
     return {ALIGNED_NS: "aligned", 0: "unaligned"}.get(timeout_ns) or format_duration_ns(timeout_ns)
 
@@ -243,15 +220,21 @@ _FACTOR = Kind(
 )
 _KINDS = {
     "buffer_timeout_ns": Kind(
-        _read_timeout, format_duration_ns, (int,), _TIME, order=lambda value: (value < 0, value)
+        partial(parse_duration_ns, bare_unit=None, allow_never=True),
+        format_duration_ns,
+        (int,),
+        _TIME,
+        order=lambda value: (value < 0, value),
     ),
     "segment_size_bytes": Kind(_reader_of("segment_size_bytes"), format_size_bytes, (int,), _COUNT),
     "exclusive_buffers": Kind(_reader_of("exclusive_buffers"), str, (int,), _COUNT),
     "floating_buffers": Kind(_reader_of("floating_buffers"), str, (int,), _COUNT),
-    "debloating_enabled": Kind(_read_switch, _show_switch, (bool,), "True or False"),
+    "debloating_enabled": Kind(
+        _read_switch, lambda is_on: "on" if is_on else "off", (bool,), "True or False"
+    ),
     "debloating_target_ns": Kind(_read_some_time, format_duration_ns, (int,), _TIME),
     "checkpoint_interval_ns": Kind(
-        _read_interval,
+        lambda text, name: None if text == "off" else _read_some_time(text, name),
         lambda value: "off" if value is None else format_duration_ns(value),
         (int, NoneType),
         _TIME,
@@ -267,7 +250,9 @@ _KINDS = {
     "flow_control": Kind(
         _read_flow_control, str, (str,), " or ".join(FLOW_CONTROLS), FLOW_CONTROLS.index
     ),
-    "round_trip_ns": Kind(_read_duration, _show_round_trip, (int,), _TIME),
+    "round_trip_ns": Kind(
+        _read_duration, lambda ns: f"+{human_duration(ns)}" if ns else "+0", (int,), _TIME
+    ),
     "consumer_speed": _FACTOR,
     "rate_factor": _FACTOR,
 }

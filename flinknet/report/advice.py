@@ -74,8 +74,8 @@ class Recommendation:
 
 
 UNKNOWN = (
-    "a figure is missing (–): too few records support it, the model is too far off in it, or it was"
-    " not predicted"
+    "a figure is missing (–): too few records support it, it is below the error of the hosts'"
+    " clocks, the model is too far off in it, or it was not predicted"
 )
 TAIL_UNKNOWN = (
     "p99 and all beyond it cannot be answered from this recording: the model is too far off there"
@@ -164,7 +164,7 @@ def _met(
     if choice.recorded_margin is None:
         return targets, f" is met{by} with {setting}"
     recorded = f"{choice.recorded_margin:.0%} {_side(choice)} the limit"
-    also = "cheapest:" if job.costs_no_more(choice) else "also met with"
+    also = "also met with" if costs_more(job, choice) else "cheapest:"
     return "already met", f": {targets}{by} as recorded, {recorded}; {also} {setting}"
 
 
@@ -195,16 +195,21 @@ def marks_of(job: JobAnswer, index: int) -> list[str]:
     """Marks of a setting in the advice, in words."""
     advice, by_task = job.advice, job.by_task
     choices = [each.choice for each in advice.situations if each.choice]
-    chosen = {"choice": [each.point for each in choices]}
+    chosen = [("choice", each) for each in choices]
     if by_task is not None and is_worth_it(by_task):
-        chosen = {"choice": [by_task.choice.point], "one for all": chosen["choice"]}
-    marked = {
-        KNEE_MARK: [each.knee for each in advice.situations],
-        **chosen,
-        "nearest": [each.nearest for each in choices],
-    }
+        chosen = [("choice", by_task.choice), *(("one for all", each) for each in choices)]
+    marked = [
+        *((KNEE_MARK, each.knee) for each in advice.situations),
+        *(("also met" if costs_more(job, x) else name, x.point) for name, x in chosen),
+        *(("nearest", each.nearest) for each in choices),
+    ]
     marks = ["recorded"] if job.points[index].is_recorded else []
-    return marks + [mark for mark, places in marked.items() if index in places]
+    return [*dict.fromkeys([*marks, *(mark for mark, place in marked if place == index)])]
+
+
+def costs_more(job: JobAnswer, choice: Choice) -> bool:
+    """Whether a choice costs more than the recorded setting, which meets the targets, too."""
+    return choice.recorded_margin is not None and not job.costs_no_more(choice)
 
 
 def is_on_frontier(job: JobAnswer, index: int) -> bool:
@@ -251,7 +256,7 @@ def _of_choice(
         head,
         text,
         remarks=(*remarks, *(beyond_keys if beyond_keys or choice.patch else [UNCHANGED])),
-        patch=choice.patch if choice.recorded_margin is None or job.costs_no_more(choice) else "",
+        patch="" if costs_more(job, choice) else choice.patch,
     )
 
 

@@ -81,6 +81,9 @@ from .warning_lines import lowered, trust_words
 
 CHANNELS_SHOWN = 64
 
+NINES = "Each nine has the same room. Percentiles that too few records support are left out."
+"""Meaning of a chart of percentiles."""
+
 _TONES: Mapping[Validity, Tone] = {Validity.INVALID: "bad", Validity.DOUBTFUL: "doubt"}
 
 _DECISIVE = [replace(each, group="") for each in (RECORDS, P50, P99, BUFFERS, CPU)]
@@ -116,7 +119,10 @@ def bench_view(
     else:
         begin.append(f"{figures_of(first)};")
         title += f", the last of {len(first.results)} runs" if len(first.results) > 1 else ""
-        pictures = _run_sections(first.results[-1])
+        last = first.results[-1]
+        gates = [each for each in last.debloating if each.samples]
+        pictures = [_latency_section(last.measured), *places_section(last), *task_bars(last)]
+        pictures += [debloating_section(each.name, each) for each in gates]
     return View(
         [
             Sentence("measured", measured_words(settings), "; "),
@@ -160,7 +166,6 @@ def _asked_parts(settings: Sequence[Configuration]) -> list[Part]:
 
 
 def _details(settings: Sequence[Configuration]) -> list[Part]:
-    """All figures and channels, load, limits and trade-offs."""
     last = settings[0].results[-1]
     found: list[Part] = [bench_table(settings, RUN_FIGURES)]
     if len(settings) == 1:
@@ -244,36 +249,18 @@ def _sweep_charts(settings: Sequence[Configuration]) -> list[Part]:
     ]
 
 
-def _run_sections(result: RunResult) -> list[Part | Section]:
-    return [
-        _latency_section(result.measured),
-        *places_section(result),
-        *task_bars(result),
-        *(debloating_section(gate.name, gate) for gate in result.debloating if gate.samples),
-    ]
-
-
 def _latency_section(measured: Measured) -> Section:
     flushes = measured.flushes
-    charts: list[Part] = [
-        Percentiles(
-            "Latency by percentile",
-            [
-                PercentileSeries("latency", latency_points(measured.latency_ns)),
-                PercentileSeries(
-                    "uncorrected", latency_points(measured.latency_uncorrected_ns), "grey"
-                ),
-            ],
-            "Each nine has the same room. Percentiles that too few records support are left out.",
-        )
+    points, uncorrected = map(
+        latency_points, (measured.latency_ns, measured.latency_uncorrected_ns)
+    )
+    series = [
+        PercentileSeries("latency", points),
+        PercentileSeries("uncorrected", uncorrected, "grey"),
     ]
-    total = flushes.full + flushes.timeout + flushes.event
-    if total:
-        shares = {
-            "full": flushes.full / total,
-            "timeout": flushes.timeout / total,
-            "event": flushes.event / total,
-        }
+    charts: list[Part] = [Percentiles("Latency by percentile", series, NINES)]
+    counts = {each: getattr(flushes, each) for each in ("full", "timeout", "event")}
+    if total := sum(counts.values()):
         charts.append(
             Bars(
                 "Why buffers left",
@@ -282,7 +269,7 @@ def _latency_section(measured: Measured) -> Section:
                     BarPart("timeout", "buffer timeout", "orange", "The flusher sent it."),
                     BarPart("event", "event", "purple", "An event or the end pushed it out."),
                 ),
-                [Bar("buffers", shares)],
+                [Bar("buffers", {name: count / total for name, count in counts.items()})],
                 x="the buffers",
             )
         )
@@ -302,33 +289,21 @@ def latency_points(latency: LatencySummary) -> list[tuple[float, float]]:
 def debloating_section(name: str, gate: DebloatedGate) -> Section:
     """Buffer debloating of a gate over time."""
     at_ns = [each.at_ns for each in gate.samples]
+    sizes = [each.buffer_size_bytes for each in gate.samples]
+    times_ns = [each.time_to_consume_ns for each in gate.samples]
+    size = TimeSeries("buffer size", at_ns, sizes)
+    series = [
+        TimeSeries("estimate", at_ns, times_ns, "orange"),
+        TimeSeries("target", at_ns, [gate.target_ns] * len(at_ns), "grey"),
+    ]
     charts = [
-        OverTime(
-            "Buffer size",
-            [TimeSeries("buffer size", at_ns, [each.buffer_size_bytes for each in gate.samples])],
-            unit="bytes",
-            y="bytes",
-        ),
-        OverTime(
-            "Time to consume what is in flight",
-            [
-                TimeSeries(
-                    "estimate",
-                    at_ns,
-                    [each.time_to_consume_ns for each in gate.samples],
-                    "orange",
-                ),
-                TimeSeries("target", at_ns, [gate.target_ns] * len(at_ns), "grey"),
-            ],
-            unit="ns",
-            y="time",
-        ),
+        OverTime("Buffer size", [size], "bytes", y="bytes"),
+        OverTime("Time to consume what is in flight", series, "ns", y="time"),
     ]
     return Section("", f"Buffer debloating: {name}", "", charts)
 
 
 def _about(result: RunResult, environment: Mapping[str, Any]) -> list[Part]:
-    """Keys, workload and host, to be folded away."""
     known = (
         ("Flink's keys", result.config),
         ("Workload", result.workload),

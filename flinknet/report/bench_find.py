@@ -103,7 +103,6 @@ def _verdict(found: FoundRate, *, is_short: bool) -> str:
 
 
 def _change(base: FoundRate, found: FoundRate) -> str:
-    """The change against the base, in the words of a comparison."""
     factor = found.producers / base.producers
     change = change_between(base.search, found.search, factor)
     if change.verdict is Verdict.UNKNOWN:

@@ -97,48 +97,39 @@ def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, "configs": [asdict(each) for each in configs]}
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelPlace:
-    """One channel: the tasks at its ends with their TaskManagers, and the TCP connection it shares
-    (None: it is local).
-    """
-
-    channel: int
-    edge: int
-    producer: str
-    producer_task_manager: int
-    consumer: str
-    consumer_task_manager: int
-    subpartition: int
-    connection: str | None
+Place = Mapping[str, Any]
+"""One channel in the JSON: the tasks at its ends with their TaskManagers, and the TCP connection
+that it shares (None: it is local)."""
 
 
-def channels_document(channels: Sequence[ChannelPlace], wiring: Wiring) -> dict[str, Any]:
+def channels_document(channels: Sequence[Place], wiring: Wiring) -> dict[str, Any]:
     """The channels as JSON-ready plain data."""
     deployment = {
         "setting": "",
         "local_channels": wiring.local_channels,
         "remote_channels": wiring.remote_channels,
         "connections": wiring.connections,
-        "channels": [asdict(each) for each in channels],
+        "channels": channels,
     }
     return {"deployments": [deployment]}
 
 
-def placed_parts(channels: Sequence[ChannelPlace], wiring: Wiring) -> list[Part]:
+def placed_parts(channels: Sequence[Place], wiring: Wiring) -> list[Part]:
     """A row for each channel, and a line for each connection."""
     names = ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over")
-    rows = [
-        Row(
-            [
-                *(str(each.channel), str(each.edge + 1)),
-                *(each.producer, f"tm-{each.producer_task_manager}"),
-                *(each.consumer, f"tm-{each.consumer_task_manager}"),
-                *(str(each.subpartition), each.connection or "local"),
-            ]
-        )
-        for each in channels
-    ]
+    rows = []
+    for each in channels:
+        on = [f"tm-{each[f'{end}_task_manager']}" for end in ("producer", "consumer")]
+        cells = [
+            each["channel"],
+            each["edge"] + 1,
+            each["producer"],
+            on[0],
+            each["consumer"],
+            on[1],
+        ]
+        over = each["connection"] or "local"
+        rows.append(Row([*map(str, cells), str(each["subpartition"]), over]))
     lines = [wiring_line(wiring)]
     for connection, count in wiring.connections.items():
         lines.append(f"  {connection}: {counted(count, 'channel')}")

@@ -34,7 +34,7 @@ from flinknet.units import (
 
 from .page_parts import clauses_of
 from .plain_text import sparkline
-from .trade_words import length_words, load_words, trade_sentence
+from .trade_words import USUAL_NS, length_words, load_words, trade_sentence
 from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers
 
 TRADES_SHOWN = 6
@@ -42,9 +42,6 @@ TRADES_SHOWN = 6
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
 """Marks of settings in a table."""
-
-USUAL_TIMEOUT_NS = 5_000_000
-"""Buffer timeout whose gain and price are stated first, if it was measured."""
 
 GATES_SHOWN, GATE_MARKS = 8, 32
 """Gates whose buffer debloating is shown, and marks of each plot."""
@@ -89,7 +86,7 @@ def figures_of(setting: Configuration) -> str:
 
 def first_trade(settings: Sequence[Configuration]) -> str:
     """The gain and price of the usual timeout; empty where that was not measured or is the base."""
-    usual = [each for each in settings if _timeout_ns(each.results[0]) == USUAL_TIMEOUT_NS]
+    usual = [each for each in settings if _timeout_ns(each.results[0]) == USUAL_NS]
     base = _base_of(settings)
     if base is None or not usual or _is_equal(usual[0], base):
         return ""
@@ -258,7 +255,6 @@ def _range_over_rounds(
 
 
 def _best(settings: Sequence[Configuration]) -> list[Configuration]:
-    """The settings with the least latency, buffers and CPU, and the most records."""
     found = []
     for figure, sign in ((RECORDS, -1), (P50, 1), (P99, 1), (BUFFERS, 1), (CPU, 1)):
         known = [(x, median) for x in settings if (median := _median(x, figure)) is not None]
@@ -326,7 +322,6 @@ def debloating_lines(name: str, gates: Sequence[DebloatedGate]) -> Iterator[str]
 
 
 def _in_flight(gate: DebloatedGate) -> str:
-    """Data in flight in the second half of the run, against the target."""
     late: tuple[DebloatingSample, ...] = gate.samples[len(gate.samples) // 2 :]
     measured = [each for each in late if each.in_flight_bytes and each.throughput_bytes_per_s]
     target = f"target {format_duration_ns(gate.target_ns, separator=' ')}"

@@ -27,11 +27,10 @@ from .comparison_texts import (
     key_notes,
     load_line,
     load_notes,
-    note_lines,
     outcome_line,
     settings_table,
     trend_lines,
-    trend_tables,
+    trend_table,
 )
 from .page_parts import Lines, Part, Section, Sentence, View, pairs_of
 from .trade_words import length_words, load_words
@@ -62,6 +61,7 @@ def comparison_view(
     decisive = {*_DECISIVE, *(decision.limit.metric for _, decision in decisions)}
     has_doubts = bool(doubts or comparison.invalid)
     lines, candidates = trend_lines(trends), comparison.candidates
+    configs = dict.fromkeys(each.config for each in trends)
     base = comparison.base.name
     notes = [*load_notes(comparison), *(x for c in candidates for x in key_notes(comparison, c))]
     return View(
@@ -76,7 +76,7 @@ def comparison_view(
             *(settings_table(comparison, each) for each in candidates),
             *(changes_table(comparison, each, decisive, has_notes=False) for each in candidates),
             *([Lines(doubts, is_doubt=True)] if is_explained else []),
-            *trend_tables(trends),
+            *(trend_table(name, [x for x in trends if x.config == name]) for name in configs),
             Lines(lines, is_doubt=any(each.step for each in trends)),
         ],
         [
@@ -86,7 +86,7 @@ def comparison_view(
                     *comparison.invalid_lines(),
                     *(f"Effect: {effect_sentence(comparison, each)}" for each in candidates),
                     load_line(comparison),
-                    *note_lines(comparison),
+                    *_notes(comparison),
                     *(f"{x.outcome.word}: {decision_line(c, x)}" for c, x in comparison.decisions),
                     *filter(None, [outcome_line(comparison)]),
                 ]
@@ -104,8 +104,12 @@ def comparison_view(
     )
 
 
+def _notes(comparison: Comparison) -> list[str]:
+    baseline, few = comparison.baseline_lines(), comparison.few_runs_lines()
+    return [*baseline, *few, *comparison.disturbed_lines()]
+
+
 def _pictures(comparison: Comparison, candidate: Candidate) -> list[Part]:
-    """Changes with their intervals, and the metrics of limits run by run."""
     intervals = [
         Interval(
             label_of(metric),
@@ -200,7 +204,6 @@ def _decided(
 
 
 def _effects(comparison: Comparison) -> list[str]:
-    """How each candidate differs in the metrics that decide."""
     is_one = len(comparison.candidates) == 1
     clauses = []
     for each in comparison.candidates:
@@ -217,7 +220,7 @@ def _effects(comparison: Comparison) -> list[str]:
 def _trust(comparison: Comparison, doubts: Sequence[str]) -> list[str]:
     invalid, notes = (
         [each.rstrip(".").split("; ")[0] for each in lines]
-        for lines in (comparison.invalid_lines(), note_lines(comparison))
+        for lines in (comparison.invalid_lines(), _notes(comparison))
     )
     kinds = [each for each in doubts if not each.startswith(("Invalid", "Other"))]
     known = [each[:1].lower() + each[1:] for each in (*invalid, *kinds, *notes)]

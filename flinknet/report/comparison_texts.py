@@ -17,7 +17,6 @@ from flinknet.results.comparison import (
     LimitDecision,
     Outcome,
     Trend,
-    TrendPoint,
     Verdict,
     label_of,
     what_would_decide,
@@ -203,18 +202,17 @@ def effect_sentence(comparison: Comparison, candidate: Candidate) -> str:
 
 def outcome_line(comparison: Comparison) -> str:
     """The outcome of all limits in a sentence; empty where there are none."""
-    decisions = [decision for _, decision in comparison.decisions]
     if comparison.is_refused:
         return "Undecided: disturbed runs do not count (--fail-on-disturbed)."
-    if not decisions:
-        return ""
-    broken = sum(each.outcome is Outcome.REGRESSION for each in decisions)
-    if broken:
-        return f"Failed: {_of(broken, len(decisions))} {'is' if broken == 1 else 'are'} broken."
-    open_ = sum(each.outcome is Outcome.INCONCLUSIVE for each in decisions)
-    if open_:
-        return f"Undecided: {_of(open_, len(decisions))} could not be decided."
-    return f"Passed: {'every' if len(decisions) > 1 else 'the'} limit holds."
+    outcomes = [decision.outcome for _, decision in comparison.decisions]
+    is_one = len(outcomes) == 1
+    if broken := outcomes.count(Outcome.REGRESSION):
+        what = "the limit" if is_one else f"{broken} of {len(outcomes)} limits"
+        return f"Failed: {what} {'is' if broken == 1 else 'are'} broken."
+    if unclear := outcomes.count(Outcome.INCONCLUSIVE):
+        what = "the limit" if is_one else f"{unclear} of {len(outcomes)} limits"
+        return f"Undecided: {what} could not be decided."
+    return f"Passed: {'the' if is_one else 'every'} limit holds." if outcomes else ""
 
 
 def load_line(comparison: Comparison) -> str:
@@ -258,49 +256,28 @@ def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
     return [f"Note: {each}" for each in shown]
 
 
-def note_lines(comparison: Comparison) -> list[str]:
-    """Notes on the measurement."""
-    return [
-        *comparison.baseline_lines(),
-        *comparison.few_runs_lines(),
-        *comparison.disturbed_lines(),
-    ]
-
-
-def trend_tables(trends: Sequence[Trend]) -> list[Table]:
-    """The newest results of each candidate: a column for each metric, and its change against the
-    base of the same call."""
-    by_config: dict[str, list[Trend]] = {}
-    for trend in trends:
-        by_config.setdefault(trend.config, []).append(trend)
-    return [_trend_table(config, own) for config, own in by_config.items()]
-
-
-def _trend_table(config: str, trends: Sequence[Trend]) -> Table:
+def trend_table(config: str, trends: Sequence[Trend]) -> Table:
+    """The newest results of a candidate: a column for each metric, and its change against the base
+    of the same call."""
     rows = []
     for points in list(zip(*(each.points for each in trends), strict=True))[-POINTS_SHOWN:]:
         cells = [points[0].measured_at or MISSING]
         for trend, point in zip(trends, points, strict=True):
             cells += [amount(point.value, trend.metric), human_change(point.change)]
-        first = points[0]
+        first, notes = points[0], []
+        if first.why_not:
+            notes.append(f"not counted: {first.why_not}")
+        if first.changed:
+            changed = (
+                f"{each.name} {each.base or 'not set'} → {each.candidate or 'not set'}"
+                for each in first.changed
+            )
+            notes.append(f"settings changed: {', '.join(changed)}")
         disturbed = f" ({first.disturbed} disturbed)" if first.disturbed else ""
-        rows.append(Row([*cells, f"{first.runs}{disturbed}", point_note(first)]))
+        rows.append(Row([*cells, f"{first.runs}{disturbed}", "; ".join(notes)]))
     names = [name for each in trends for name in (label_of(each.metric), "vs. base")]
     columns = heads("measured at", *names, "runs", "", texts=[""])
     return Table(columns, rows, f"{config} over time")
-
-
-def point_note(point: TrendPoint) -> str:
-    """Why a result does not count, and what changed with it."""
-    changed = ", ".join(
-        f"{each.name} {each.base or 'not set'} → {each.candidate or 'not set'}"
-        for each in point.changed
-    )
-    notes = (
-        f"not counted: {point.why_not}" if point.why_not else "",
-        f"settings changed: {changed}" if changed else "",
-    )
-    return "; ".join(filter(None, notes))
 
 
 def trend_lines(trends: Sequence[Trend]) -> list[str]:
@@ -344,12 +321,6 @@ def amount(value: float | None, metric: str) -> str:
     if unit == "cores":
         return f"{value:.3f}" if value is not None and value < 1 else human_count(value)
     return SHOWN[unit](value)
-
-
-def _of(count: int, total: int) -> str:
-    if total == 1:
-        return "the limit"
-    return f"{count} of {total} limits"
 
 
 def _change(value: float | None, difference: Difference, metric: str) -> str:

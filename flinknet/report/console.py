@@ -248,7 +248,6 @@ def print_part(console: Console, part: Part | Section) -> None:
 
 
 def _print_facts(console: Console, facts: Sequence[Fact]) -> None:
-    """Print names with values, in two columns where there is room."""
     count = 2 if console.width >= WIDTH_FOR_TWO else 1
     height = -(-len(facts) // count)
     rows = []
@@ -343,7 +342,6 @@ def _rich_table(
 
 
 def _width_of(table: RichTable) -> int:
-    """Width of a table without any limit."""
     return Measurement.get(_RULER, _RULER.options, table).maximum
 
 
@@ -351,7 +349,6 @@ _RULER = Console(file=io.StringIO(), width=10_000)
 
 
 def _print_bars(console: Console, bars: Bars) -> None:
-    """Print bars with a legend; shares are written out where there is one bar."""
     if bars.title:
         console.print(Text(bars.title, style="bold"))
     widest = max((len(each.name) for each in bars.bars), default=0)
@@ -377,7 +374,6 @@ def _print_bars(console: Console, bars: Bars) -> None:
 
 
 def _print_places(console: Console, places: Places) -> None:
-    """Print the curve, and what each place held over time, the runs side by side."""
     charts = []
     for run in places.runs:
         at_ns = [each.at_ns for each in run.steps]
@@ -399,7 +395,6 @@ def _print_over_time(console: Console, charts: Sequence[OverTime]) -> None:
 
 
 def _print_histogram(console: Console, chart: Histogram) -> None:
-    """Print a line of marks between the ends of the ranges."""
     counts = [sum(each.values[n] or 0.0 for each in chart.series) for n in range(len(chart.ranges))]
     if any(counts) and chart.series:
         show = SHOWN[chart.across]

@@ -181,7 +181,6 @@ def comparison_document(comparison: Comparison, trends: Sequence[Trend]) -> dict
 
 
 def _configuration_document(configuration: Configuration, *, is_earlier: bool) -> dict[str, Any]:
-    """One configuration with its runs; those of an earlier result as far as they were read."""
     runs = bench_document({}, configuration.results)["runs"]
     if is_earlier:
         names = ("config", "workload", "measured", "warnings")

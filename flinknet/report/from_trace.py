@@ -49,7 +49,6 @@ def _columns(name: str, key: str, unit: Unit) -> list[Figure[Any]]:
 
 
 def _value(kind: str, key: str, row: Mapping[str, Any]) -> float | None:
-    """A figure of a row as predicted or measured."""
     latency: Mapping[str, float | None] = row[kind]["latency_ns"]
     return latency[key] if key in latency else row[kind]["throughput_records_per_s"]
 
@@ -64,9 +63,14 @@ def again_view(document: Mapping[str, Any]) -> View:
     """The view of `bench again`, of a document as it stands in prediction.json."""
     rows, recording = document["runs"], document["recording"]
     changes, machine = change_lines(document), machine_lines(document)
+    uses = [
+        row["processors"]
+        and ProcessorUse(**{k: x for k, x in row["processors"].items() if k != "taken_share"})
+        for row in rows
+    ]
     doubts = doubts_of_runs(
         [(row["name"], [RunWarning(**each) for each in row["warnings"]]) for row in rows],
-        [_processor_use(row["processors"]) for row in rows],
+        uses,
         numbers=range(1, len(rows) + 1),
     )
     asked = document["settings_asked"]
@@ -119,7 +123,6 @@ def again_view(document: Mapping[str, Any]) -> View:
 
 
 def _worst(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The largest error of the predictions of each figure."""
     found = []
     for key, name in {"throughput": "records/s", "p50": "p50", "p99": "p99"}.items():
         errors = [row["error"][key] for row in rows if row["error"][key] is not None]
@@ -210,8 +213,7 @@ def change_lines(document: Mapping[str, Any]) -> list[str]:
         measured = trade_text(_trade(row, base, "measured"))
         unsure = [rows.index(each) + 1 for each in (row, base) if is_doubtful(each)]
         end = f" (doubtful: {run_numbers(unsure)})" if unsure else ""
-        name = row["name"]
-        lines.append(f"{name}: measured {measured}{end}; predicted {predicted}")
+        lines.append(f"{row['name']}: measured {measured}{end}; predicted {predicted}")
     return [f"Instead of {base['name']}:", *lines] if lines else []
 
 
@@ -235,9 +237,3 @@ def is_doubtful(row: Mapping[str, Any]) -> bool:
 
 def _validity(row: Mapping[str, Any]) -> Validity:
     return validity_of(RunWarning(**each) for each in row["warnings"])
-
-
-def _processor_use(document: dict[str, Any] | None) -> ProcessorUse | None:
-    if document is None:
-        return None
-    return ProcessorUse(**{name: each for name, each in document.items() if name != "taken_share"})

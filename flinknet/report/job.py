@@ -12,7 +12,6 @@ from rich.console import Console
 from flinknet.plain_values import to_plain
 from flinknet.results import (
     ClusterStatus,
-    GateDump,
     JobDump,
     JobStatus,
     PartitionDump,
@@ -103,7 +102,6 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
 
 
 def _job_details(result: Mapping[str, Any]) -> Iterator[Part]:
-    """Edges with their connections, failed attempts, and keys."""
     tasks = [task for vertex in result["vertices"] for task in vertex["tasks"]]
     prior = [PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ())]
     if result["edges"]:
@@ -111,7 +109,11 @@ def _job_details(result: Mapping[str, Any]) -> Iterator[Part]:
             f"{name}: {counted(channels, 'channel')} on one connection"
             for name, channels in result["connections"].items()
         ]
-        yield replace(edge_table(result["edges"]), notes=shared)
+        rows = []
+        for each in result["edges"]:
+            ends = f"{each['source']} -{each['partitioner']}-> {each['target']}"
+            rows.append(Row([f"{each['edge_number']} {ends}", *cells_of(each, _EDGE)]))
+        yield Table([Head("edge"), *heads_of(_EDGE)], rows, notes=shared)
     yield Lines(list(failed_lines([each for each in prior if each.failure])))
 
 
@@ -183,15 +185,6 @@ def vertex_table(
     return Table([*heads("vertex", *fields), *heads_of(figures), *staged], rows)
 
 
-def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
-    """Records and buffers of each edge."""
-    rows = []
-    for each in edges:
-        name = f"{each['edge_number']} {each['source']} -{each['partitioner']}-> {each['target']}"
-        rows.append(Row([name, *cells_of(each, _EDGE)]))
-    return Table([Head("edge"), *heads_of(_EDGE)], rows)
-
-
 def failed_lines(attempts: Sequence[PriorAttempt]) -> Iterator[str]:
     """The attempts that failed before the current ones; of many only the last."""
     hidden = len(attempts) - FAILED_LINES_MAX
@@ -205,13 +198,10 @@ def failed_lines(attempts: Sequence[PriorAttempt]) -> Iterator[str]:
 def checkpoints_line(summary: Mapping[str, Any]) -> str:
     """How many there were, and how long they took."""
     text = f"{summary['completed']} of {counted(summary['triggered'], 'checkpoint')} completed"
-    if summary["duration_ns"]["p50"] is not None:
-        text += f", p50 {human_duration(summary['duration_ns']['p50'])}"
-    elif summary["duration_ns"]["mean"] is not None:
-        text += f", mean {human_duration(summary['duration_ns']['mean'])}"
-    if summary["aborted"]:
-        text += f", {summary['aborted']} aborted"
-    return text
+    took_ns = summary["duration_ns"]
+    if (name := next((x for x in ("p50", "mean") if took_ns[x] is not None), None)) is not None:
+        text += f", {name} {human_duration(took_ns[name])}"
+    return text + (f", {summary['aborted']} aborted" if summary["aborted"] else "")
 
 
 def marker_parts(measured: Mapping[str, Any]) -> list[Part]:
@@ -381,11 +371,17 @@ def dump_lines(job: JobDump) -> list[str]:
         for task in sorted(manager.tasks, key=lambda each: each.slot):
             lines.append(f"  tm-{manager.index} slot {task.slot}: {task.name}")
             lines += [f"    writes {_partition_line(each)}" for each in task.partitions]
-            lines += [
-                f"    reads edge {gate.edge_number}: {_channels_line(gate)}"
-                f"; {counted(gate.exclusive_buffers, 'exclusive buffer')}"
-                for gate in task.gates
-            ]
+            for gate in task.gates:
+                shown = [
+                    f"p{partition}/{subpartition}{' local' if is_local else ''}"
+                    for partition, subpartition, is_local in gate.channels[:DUMPED_CHANNELS_MAX]
+                ]
+                hidden = len(gate.channels) - len(shown)
+                more = f" … and {hidden} more" if hidden else ""
+                buffers = counted(gate.exclusive_buffers, "exclusive buffer")
+                lines.append(
+                    f"    reads edge {gate.edge_number}: {', '.join(shown)}{more}; {buffers}"
+                )
         lines += [
             f"  tm-{manager.index} keeps {_partition_line(each)}"
             for each in manager.kept_partitions
@@ -396,15 +392,6 @@ def dump_lines(job: JobDump) -> list[str]:
 def _partition_line(partition: PartitionDump) -> str:
     count = counted(partition.subpartitions, "subpartition")
     return f"{partition.id.partition('@')[0]}: {partition.type}, {count}"
-
-
-def _channels_line(gate: GateDump) -> str:
-    shown = [
-        f"p{partition}/{subpartition}{' local' if is_local else ''}"
-        for partition, subpartition, is_local in gate.channels[:DUMPED_CHANNELS_MAX]
-    ]
-    hidden = len(gate.channels) - len(shown)
-    return ", ".join(shown) + (f" … and {hidden} more" if hidden else "")
 
 
 def _manager_table(task_managers: Sequence[TaskManagerStatus]) -> Table:

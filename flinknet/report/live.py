@@ -73,12 +73,11 @@ class RunsView:
         self._panel.__exit__(*raised)
 
     def start_run(self, number: int, total: int, name: str) -> None:
-        """Begin a run."""
         self._run = number, total, name
         self._follow("started", None)
         self._next_line_ns = LINE_EVERY_NS
         if not self._panel.is_live:
-            self._print(f"{run_title(*self._run)}: starting")
+            self.print(f"{run_title(*self._run)}: starting")
 
     def update(self, progress: Progress) -> None:
         """Show where the run stands; in a line when one is due, by the run's own time."""
@@ -88,23 +87,20 @@ class RunsView:
             self._panel.draw(panel(title, progress))
         elif progress.elapsed_ns >= self._next_line_ns and progress.phase != "finished":
             self._next_line_ns = progress.elapsed_ns + LINE_EVERY_NS
-            self._print(f"{title}: {progress_line(progress)}")
+            self.print(f"{title}: {progress_line(progress)}")
 
     def finish_run(self, result: RunResult, *, is_overload: bool = False) -> None:
         """Print what a run measured; not of an overload, which is what a demo is for."""
         self._follow("finished", result)
         line = "finished" if is_overload else result_line(result)
-        self._print(f"{run_title(*self._run)}: {line}")
-
-    def count_try(self, title: str, chosen: int, tries: int) -> None:
-        """Say which try of a run that was repeated counts (from 1)."""
-        self._print(f"{title}: try {chosen} of {tries} (counted)")
+        self.print(f"{run_title(*self._run)}: {line}")
 
     def _follow(self, event: str, value: Progress | RunResult | None) -> None:
         for follower in self.followers:
             follower(event, self._run, value)
 
-    def _print(self, line: str) -> None:
+    def print(self, line: str) -> None:
+        """Print a line about the runs."""
         self._console.print(Text(line), soft_wrap=True)
 
 
@@ -121,8 +117,7 @@ def progress_line(progress: Progress) -> str:
 
 def result_line(result: RunResult) -> str:
     """A run's result in one line."""
-    measured = result.measured
-    latency = measured.latency_ns
+    rate, latency = result.measured.throughput_records_per_s, result.measured.latency_ns
     doubt = ""
     if result.validity is not Validity.VALID:
         causes = without_consequences(result.warnings)
@@ -131,8 +126,8 @@ def result_line(result: RunResult) -> str:
         what = "disturbed" if is_disturbed([why]) else result.validity.name.lower()
         doubt = f" ({what}: {why.line.rstrip('.')})"
     return (
-        f"{human_count(measured.throughput_records_per_s)} records/s,"
-        f" p50 {human_duration(latency.p50)}, p99 {human_duration(latency.p99)}{doubt}"
+        f"{human_count(rate)} records/s, p50 {human_duration(latency.p50)},"
+        f" p99 {human_duration(latency.p99)}{doubt}"
     )
 
 
@@ -325,7 +320,6 @@ def tap_metrics(look: Plain) -> str:
 def _metrics(
     room: str, table: MetricTable, rows: Sequence[tuple[Mapping[str, object], Any]]
 ) -> Iterator[str]:
-    """A metric for each row of a table, with a sample for each object that has its field."""
     for name, text, field in table:
         samples = [
             (labels, each[field] if isinstance(each, Mapping) else getattr(each, field))

@@ -11,7 +11,7 @@ from flinknet.results.figures import FIGURES, named
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
 from .advice import span
-from .bench import latency_points
+from .bench import NINES, latency_points
 from .charts import (
     Histogram,
     OverTime,
@@ -79,7 +79,7 @@ def observed_sections(answer: EdgeAnswer, wanted: Sequence[int] | None = None) -
     shown = [each for each in answer.channels if wanted is None or each.channel in wanted]
     shown = slowest(shown, CHANNELS_SHOWN) if wanted is None else shown
     left = len(answer.channels) - len(shown) + answer.channels_left_out
-    notes = [_left_out(len(shown), left)] if left and wanted is None else []
+    notes = [*filter(None, [_left_out(len(shown), left)])] if wanted is None else []
     facts: list[Part] = [_facts(answer)]
     if answer.observed.flushes.full and answer.observed.flushes.timeout:
         facts.append(Text("full", FULL))
@@ -98,7 +98,6 @@ def observed_sections(answer: EdgeAnswer, wanted: Sequence[int] | None = None) -
 
 
 def _observed_part(answer: EdgeAnswer) -> str:
-    """The part of the trace that the observed figures are of."""
     part = answer.trace.part
     if answer.trace.is_of_run and part.is_whole:
         return "in the measured part"
@@ -154,11 +153,7 @@ def _latency(answer: EdgeAnswer) -> Section:
             is_log=True,
             meaning="Share of the records in each range of latency.",
         ),
-        Percentiles(
-            "By percentile",
-            series,
-            "Each nine has the same room. Percentiles that too few records support are left out.",
-        ),
+        Percentiles("By percentile", series, NINES),
     ]
     lead = (
         "From the instant at which a record was due until its consumer had read the buffer that"
@@ -169,9 +164,8 @@ def _latency(answer: EdgeAnswer) -> Section:
 
 def _left_out(shown: int, left: int) -> str:
     """A sentence about channels without room; empty for none."""
-    if not left:
-        return ""
-    return f"The {shown} channels with the highest p99 are here, {left:,} more are not."
+    text = f"The {shown} channels with the highest p99 are here, {left:,} more are not."
+    return text if left else ""
 
 
 def _over_time(answer: EdgeAnswer) -> list[Section]:
@@ -233,8 +227,8 @@ def _fill(answer: EdgeAnswer) -> list[Section]:
     if answer.details is None:
         return []
     fill = answer.details.fill
-    lead = "Payload of each data buffer by the segment size of"
-    lead += f" {human_bytes(fill.segment_size_bytes)}"
+    size = human_bytes(fill.segment_size_bytes)
+    lead = f"Payload of each data buffer by the segment size of {size}"
     if fill.mean is not None:
         lead += f": {fill.mean:.1%} on average. Emptier buffers mean more messages for the same"
         lead += " records"

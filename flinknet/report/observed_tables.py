@@ -33,6 +33,7 @@ from flinknet.results.figures import (
     Figure,
     named,
 )
+from flinknet.results.trades import change_of
 from flinknet.units import (
     MISSING,
     counted,
@@ -196,10 +197,15 @@ def times_section(
         before = feeding[number] if number < len(feeding) else None
         if before in own and own[before].follows_clock and times.follows_clock:
             lines.append(_between(answers[before].trace.edge, own[before], name, times))
-    rows = [
-        Row([answers[number].trace.edge or "", *_cells_of_times(times)])
-        for number, times in own.items()
-    ]
+    rows = []
+    for number, times in own.items():
+        lags_ns = [each.lag_ns for each in times.watermarks if each.lag_ns is not None]
+        idle = sum(each.idle_share > 0 for each in times.watermarks)
+        age, travel = times.age_ns, times.travel_ns
+        figures_ns = [age.p50, age.p99, travel.p50, travel.p99, max(lags_ns, default=None)]
+        idle_text = f"{idle:,}" if times.watermarks else MISSING
+        name = answers[number].trace.edge or ""
+        rows.append(Row([name, *map(human_duration, figures_ns), idle_text]))
     names = ("age p50", "p99", "markers p50", "p99", "watermark lag", "idle channels")
     parts: list[Part] = [Table(heads("edge", *names), rows, notes=lines)]
     times = next(iter(own.values()))
@@ -213,24 +219,10 @@ def times_section(
     return [Section("times", "Times that records carry", "", parts)]
 
 
-def _cells_of_times(times: RecordTimes) -> list[str]:
-    lags_ns = [each.lag_ns for each in times.watermarks if each.lag_ns is not None]
-    idle = sum(each.idle_share > 0 for each in times.watermarks)
-    age, travel = times.age_ns, times.travel_ns
-    figures_ns = [age.p50, age.p99, travel.p50, travel.p99, max(lags_ns, default=None)]
-    return [*map(human_duration, figures_ns), f"{idle:,}" if times.watermarks else MISSING]
-
-
 def _between(first: str | None, before: RecordTimes, name: str, times: RecordTimes) -> str:
-    """How long records were between two exchanges. The mean is exact: it is that of each record,
-    where the task between keeps timestamps."""
-    took_ns, typical_ns = (
-        None if start is None or end is None else end - start
-        for start, end in (
-            (before.age_ns.mean, times.age_ns.mean),
-            (before.age_ns.p50, times.age_ns.p50),
-        )
-    )
+    """The mean is exact: it is that of each record, where the task between keeps timestamps."""
+    took_ns = change_of(times.age_ns.mean, before.age_ns.mean)
+    typical_ns = change_of(times.age_ns.p50, before.age_ns.p50)
     return (
         f"from {first} to {name}: {human_duration(took_ns)} on average,"
         f" {human_duration(typical_ns)} at p50, by one clock; records whose task gives them new"

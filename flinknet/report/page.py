@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from html import escape
 from importlib.resources import files
@@ -28,7 +28,6 @@ from .page_parts import (
     Pairs,
     Part,
     Section,
-    Sentence,
     Table,
     Text,
     View,
@@ -70,9 +69,11 @@ _KINDS = {
 def _plain(value: Any) -> Any:
     """Plain data with the kind of each part, without fields that only a terminal needs."""
     if isinstance(value, View):
+        known = [(each.name, each.text) for each in off_terminal(value.headline)]
+        answer = [{"kind": "headline", "sentences": known}] if known else []
         return {
             **{"name": value.name, "title": value.title},
-            "parts": [*_answer(value.headline), *map(_plain, _in_order(value))],
+            "parts": [*answer, *map(_plain, _in_order(value))],
             **{"lead": value.lead, "meaning": value.meaning},
         }
     if is_dataclass(value):
@@ -120,12 +121,6 @@ def _in_order(view: View) -> Iterator[Part | Section]:
             yield Section(parts=[*own])  # type: ignore[list-item]
         else:
             yield from own
-
-
-def _answer(sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
-    """The headline as a part; nothing without one."""
-    known = [(each.name, each.text) for each in off_terminal(sentences)]
-    return [{"kind": "headline", "sentences": known}] if known else []
 
 
 def write_page(path: AnyPath, page: Page) -> None:

@@ -66,7 +66,6 @@ def printable(text: str) -> str:
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """An error handler of codecs."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object

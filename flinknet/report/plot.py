@@ -300,5 +300,4 @@ def _set_log(axes: Any, *, is_log: bool) -> None:
 
 
 def _drawn(values: Any) -> list[float]:
-    """Values with gaps where there is none."""
     return [math.nan if value is None else value for value in values]

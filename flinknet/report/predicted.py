@@ -13,6 +13,7 @@ from flinknet.results import (
     TradeOffPoint,
 )
 from flinknet.results.figures import FIGURES, Figure, named
+from flinknet.results.trades import Range
 from flinknet.units import MISSING, human_bytes, human_count
 
 from .advice import (
@@ -91,7 +92,9 @@ def decisive_table(job: JobAnswer) -> Table:
     points, predicted, choice = job.points, predicted_of(job), job.choice
     shown = list(range(len(points)))
     if choice is not None:
-        shown = _around([choice.point, choice.nearest], points)
+        near = [each for each in (choice.point, choice.nearest) if each is not None]
+        around = {place + step for place in near for step in (-1, 0, 1)}
+        shown = [n for n, each in enumerate(points) if each.is_recorded or n in around]
         if job.by_task is not None:
             found = job.by_task
             own = [found.choice.point, *(each[0] for each in found.longer if each is not None)]
@@ -105,15 +108,6 @@ def decisive_table(job: JobAnswer) -> Table:
     notes = [f"{left_out:,} more settings in the details (--details)"] if left_out else []
     hidden = _hidden_columns(job.model_error)
     return settings_table(predicted, shown, names=DECISIVE, hidden=hidden, notes=notes)
-
-
-def _around(places: Sequence[int | None], points: Sequence[TradeOffPoint]) -> list[int]:
-    """Some settings, those next to them, and the recorded one."""
-    found = {n for n, each in enumerate(points) if each.is_recorded}
-    for place in places:
-        if place is not None:
-            found |= {place - 1, place, place + 1}
-    return sorted(found & set(range(len(points))))
 
 
 def all_settings(job: JobAnswer) -> Table:
@@ -194,7 +188,7 @@ def _interval_of(job: JobAnswer) -> str:
     return CLOCKS if any(each.latency_high_ns for each in points) else ""
 
 
-def _ends_of(point: TradeOffPoint, field: str) -> tuple[float, float] | None:
+def _ends_of(point: TradeOffPoint, field: str) -> Range | None:
     """The interval of a predicted figure, by its name in CSV files; None where it has none."""
     low, high = point.latency_low_ns, point.latency_high_ns
     ends: tuple[float | None, float | None] = (None, None)
@@ -206,18 +200,13 @@ def _ends_of(point: TradeOffPoint, field: str) -> tuple[float, float] | None:
     return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
 
 
+def _price(show: Callable[[Price], str]) -> Callable[[TradeOffPoint], str]:
+    return lambda point: MISSING if point.price is None else show(point.price)
+
+
 def _with_interval(figure: Figure[TradeOffPoint]) -> Callable[[TradeOffPoint], str]:
     """The text of a figure; with its interval, if it has one."""
-
-    def cell(point: TradeOffPoint) -> str:
-        return with_ends(figure.text(point), _ends_of(point, figure.field), figure.show)
-
-    return cell
-
-
-def _price(show: Callable[[Price], str]) -> Callable[[TradeOffPoint], str]:
-    """The cell of a figure of the price."""
-    return lambda point: MISSING if point.price is None else show(point.price)
+    return lambda x: with_ends(figure.text(x), _ends_of(x, figure.field), figure.show)
 
 
 _PRICES = {
@@ -286,7 +275,24 @@ def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> G
     change."""
     predicted, error = predicted_of(job), job.model_error
     names = list(predicted[0].setting)
-    values = {name: _values_of(name, predicted) for name in names}
+    values = {name: [*dict.fromkeys(each.setting[name] for each in predicted)] for name in names}
+    if BUFFER_TIMEOUT in names:  # from the shortest on, however they were asked for
+        length = {each.setting[BUFFER_TIMEOUT]: timeout_ns_of(each.point) for each in predicted}
+        values[BUFFER_TIMEOUT].sort(key=lambda each: (length[each] < 0, length[each]))
+    errors = {
+        "latency_p50_ns": error.p50,
+        "latency_p99_ns": error.p99,
+        "throughput_records_per_s": error.throughput,
+    }
+
+    def range_of(point: TradeOffPoint, field: str, value: float | None) -> Range | None:
+        """The interval of a figure; as wide as the error on the recorded setting if it has none."""
+        if (ends := _ends_of(point, field)) is not None:
+            return ends
+        own = errors.get(field)
+        factor = None if own is None else 1 + abs(own)
+        return (value / factor, value * factor) if value and factor else None
+
     first = next((n for n, each in enumerate(predicted) if each.point.is_recorded), None)
     base = predicted[first or 0]
     memory = {each.point.memory_bytes for each in predicted}
@@ -294,20 +300,12 @@ def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> G
     shown = [(field, each) for field, each in _GRID_FIGURES.items() if each.name not in hidden]
     points = []
     for each in predicted:
-        point = each.point
+        point, at = each.point, [values[name].index(each.setting[name]) for name in names]
         found = [FIGURES[x].read(point) if x else point.memory_bytes for x, _ in shown]
-        points.append(
-            GridPoint(
-                [values[name].index(each.setting[name]) for name in names],
-                found,
-                [
-                    _ends_of(point, field) or _as_wide_as_error(field, value, error)
-                    for (field, _), value in zip(shown, found, strict=True)
-                ],
-                ", ".join(each.marks),
-                _work(tasks, point, base.point),
-            )
-        )
+        pairs = zip(shown, found, strict=True)
+        ranges = [range_of(point, field, value) for (field, _), value in pairs]
+        work = _work(tasks, point, base.point)
+        points.append(GridPoint(at, found, ranges, ", ".join(each.marks), work))
     sliders = [Slider(x, values[x], values[x].index(base.setting[x])) for x in names]
     bands = {
         PHASES: "The band is the 90% interval.",
@@ -325,26 +323,6 @@ def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> G
         bars_title="Where the time of the tasks goes",
         bars_meaning=_WORK_MEANING,
     )
-
-
-def _values_of(name: str, predicted: Sequence[Predicted]) -> list[str]:
-    """Values of a setting; timeouts from the shortest on, however they were asked for."""
-    found = {each.setting[name]: timeout_ns_of(each.point) for each in predicted}
-    if name != BUFFER_TIMEOUT:
-        return list(found)
-    return sorted(found, key=lambda each: found[each] if found[each] >= 0 else float("inf"))
-
-
-def _as_wide_as_error(
-    field: str, value: float | None, error: ModelError
-) -> tuple[float, float] | None:
-    """An interval as wide as the model errs on the recorded setting; None where that is unknown."""
-    own = {
-        "latency_p50_ns": error.p50,
-        "latency_p99_ns": error.p99,
-        "throughput_records_per_s": error.throughput,
-    }.get(field)
-    return None if not value or own is None else (value / (1 + abs(own)), value * (1 + abs(own)))
 
 
 def _work(

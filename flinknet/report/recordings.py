@@ -259,7 +259,6 @@ def import_view(imported: Plain) -> View:
 
 
 def _lost(connections: list[Plain]) -> list[str]:
-    """What TCP did, summed over connections."""
     repeated = sum(
         each["tcp"][way]["retransmitted_bytes"]
         for each in connections
@@ -288,7 +287,6 @@ def _table(connections: list[Plain]) -> Table:
 
 
 def _sum_of(connection: Plain, field: str) -> str:
-    """Bytes of both directions."""
     return human_bytes(sum(connection["tcp"][way][field] for way in ("data", "credit")))
 
 

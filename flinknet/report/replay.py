@@ -51,7 +51,17 @@ def replay_page(
         run = last_part(job.path) if len(jobs) > 1 else ""
         views.append(_view_of(job, run, channels, diagnose=diagnose))
         for edge in job.answers if len(job.answers) > 1 else ():
-            views.append(_edge_view(edge, run, channels))
+            title = f"{edge.trace.edge_number} {edge.trace.edge or ''}".strip()
+            is_limit = [Lines(["This edge holds the job up."], is_headed=True, is_plain=True)]
+            details = _details(edge.alone, channels, is_edge=True)
+            views.append(
+                View(
+                    details=[*is_limit * edge.is_bottleneck, *details, environment([edge])],
+                    name=", ".join(filter(None, [run, title])),
+                    title=title,
+                    meaning=edge.trace.path,
+                )
+            )
     return Page("replay", views)
 
 
@@ -80,19 +90,8 @@ def _view_of(job: JobAnswer, run: str, channels: Sequence[int] | None, *, diagno
     )
 
 
-def _edge_view(answer: EdgeAnswer, run: str, channels: Sequence[int] | None) -> View:
-    edge = f"{answer.trace.edge_number} {answer.trace.edge or ''}".strip()
-    is_limit = [Lines(["This edge holds the job up."], is_headed=True, is_plain=True)]
-    details = _details(answer.alone, channels, is_edge=True)
-    return View(
-        details=[*(is_limit if answer.is_bottleneck else []), *details, environment([answer])],
-        name=", ".join(filter(None, [run, edge])),
-        title=edge,
-        meaning=answer.trace.path,
-    )
-
-
 _TITLE = "What other settings would do"
+_BY_METRICS = "By Flink's own metrics, in the part of the recording that was used."
 _MOVE = "Move a slider: figures and curves follow."
 _LEADS = (
     f"Predicted from the recorded arrivals and service times. {_MOVE}",
@@ -101,7 +100,6 @@ _LEADS = (
 
 
 def _decisive(job: JobAnswer) -> list[Part]:
-    """The settings of a job that decide, and the keys to set."""
     parts: list[Part] = [decisive_table(job)]
     first = job.answers[0]
     if not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(first.trade_offs)):
@@ -112,25 +110,21 @@ def _decisive(job: JobAnswer) -> list[Part]:
     return parts
 
 
-def _edge_trade_offs(edge: JobAnswer) -> Section:
-    why = why_not_printed(edge)
-    if why is not None:
-        return Section("trade-offs", _TITLE, "", [Text("", f"not predicted: {why}")])
-    grid = grid_of(edge, _tasks(edge.answers))
-    return Section("trade-offs", _TITLE, _LEADS[0], [grid, *_decisive(edge)])
-
-
 def _details(
     job: JobAnswer, channels: Sequence[int] | None, *, is_edge: bool = False
 ) -> list[Section | Part]:
     """All that is known of one exchange; of an edge of a job, whose recordings are described with
     the job, also its settings."""
     (answer,) = job.answers
+    why, lead = why_not_printed(job), ""
+    of_settings: list[Part] = [Text("", f"not predicted: {why}")]
+    if is_edge and why is None:
+        lead, of_settings = _LEADS[0], [grid_of(job, _tasks(job.answers)), *_decisive(job)]
     doubts = [*([] if is_edge else recording_lines(answer.trace)), *doubts_of(answer)]
     return [
         model_error_part(job),
         *([Lines(doubts, is_doubt=True, id="doubts")] if doubts else []),
-        *([_edge_trade_offs(job)] if is_edge else []),
+        *([Section("trade-offs", _TITLE, lead, of_settings)] if is_edge else []),
         *_predicted(job),
         *observed_sections(answer, channels),
     ]
@@ -143,13 +137,20 @@ def _job_details(job: JobAnswer, *, has_limits: bool) -> list[Section | Part]:
     common = [x for x in first if all(x in of for of in more) and x != TAKEN_ALONE]
     doubts = [*recording_lines(own[0].trace), *common]
     limits = [diagnosis_table(job)] if has_limits else []
+    tasks = [each for each, _ in _tasks(own)]
+    shares = {each.name: {x.key: getattr(each, x.key) for x in TASK_PARTS} for each in tasks}
+    bars = share_bars(TASK_PARTS, shares, "Tasks")
     vertices = {vertex.name: vertex for x in own if x.flink for vertex in x.flink.vertices}
     return [
         *([Lines(doubts, is_doubt=True, id="doubts")] if doubts else []),
         model_error_part(job),
         *_predicted(job),
         Section("edges", "Edges, as recorded", "", [edges_table(own), *limits]),
-        *_job_tasks(own),
+        *(
+            [Section("tasks", "Where the time of the tasks went", _BY_METRICS, bars)]
+            if bars
+            else []
+        ),
         *([flink_section(vertices.values())] if vertices else []),
         *times_section(own, job.feeding),
     ]
@@ -174,17 +175,6 @@ def _tasks(own: Sequence[EdgeAnswer]) -> list[tuple[TaskMetrics, bool]]:
         for place, vertex in enumerate(answer.flink.vertices if answer.flink else ()):
             found |= {each.name: (each, place > 0) for each in vertex.tasks}
     return list(found.values())[:TASKS_SHOWN]
-
-
-def _job_tasks(own: Sequence[EdgeAnswer]) -> list[Section]:
-    """Flink's metrics of all tasks in the recording."""
-    shares = {
-        each.name: {x.key: getattr(each, x.key) for x in TASK_PARTS} for each, _ in _tasks(own)
-    }
-    bars = share_bars(TASK_PARTS, shares, "Tasks")
-    title = "Where the time of the tasks went"
-    lead = "By Flink's own metrics, in the part of the recording that was used."
-    return [Section("tasks", title, lead, bars)] if bars else []
 
 
 def answers_html(jobs: Sequence[JobAnswer]) -> str:

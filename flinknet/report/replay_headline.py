@@ -23,6 +23,7 @@ from flinknet.units import NS_PER_MS, counted, human_change, human_count, human_
 
 from .advice import (
     Recommendation,
+    costs_more,
     doubts_of,
     error_figures,
     is_fitted,
@@ -48,6 +49,7 @@ from .trade_words import (
     trades,
     what_varies,
 )
+from .warning_lines import merged_text, same_but_for_numbers
 
 PART_USED = "part used"
 """Beginning of the remark on the part of a trace that counts, which the first line states."""
@@ -102,10 +104,24 @@ def _recorded(job: JobAnswer) -> list[str]:
         f"link {trace.link}" if trace.link else "",
         f"buffer timeout {timeout_text(trace.config)}",
     ]
-    doubts = [*recording_lines(trace), *(each for x in job.answers for each in doubts_of(x))]
-    stated = (TAKEN_ALONE, PART_USED)
-    briefs = [each.split("; ")[0].split(": ")[0] for each in doubts if not each.startswith(stated)]
+    briefs = [_brief(each) for each in recording_lines(trace)]
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for each in job.answers:
+        for doubt in doubts_of(each):
+            if not doubt.startswith((TAKEN_ALONE, PART_USED)):
+                brief = _brief(doubt)
+                own = (each.trace.edge or "", brief)
+                alike.setdefault(same_but_for_numbers(brief), []).append(own)
+    for same in alike.values():
+        edges = [*dict.fromkeys(edge for edge, _ in same)]
+        where = "" if len(edges) == len(job.answers) else f"{', '.join(edges)}: "
+        briefs.append(where + merged_text([brief for _, brief in same]))
     return [each for each in dict.fromkeys([found[0], *part.cut, *found[1:], *briefs]) if each]
+
+
+def _brief(doubt: str) -> str:
+    """A doubt without its consequence and its explanation."""
+    return doubt.split("; ")[0].split(": ")[0]
 
 
 def _chain(edges: Sequence[str]) -> str:
@@ -150,7 +166,6 @@ def _trade_off(job: JobAnswer) -> Sentence:
 
 
 def _latencies(chosen: NamedTrade) -> list[str]:
-    """The latency before and after; the interval is that of the last percentile."""
     trade = chosen.trade
     both = (("p50", chosen.p50_ns, trade.p50_range_ns), ("p99", chosen.p99_ns, trade.p99_range_ns))
     known = [
@@ -168,7 +183,6 @@ def _latencies(chosen: NamedTrade) -> list[str]:
 
 
 def _range_of(points: Sequence[TradeOffPoint]) -> str:
-    """The least and the largest latency of some settings."""
     known = [each for each in points if each.latency_ns.p50 is not None]
     if len(known) < 2:
         return "no other setting was tried"
@@ -283,7 +297,7 @@ def _if_needed(choice: Choice, job: JobAnswer, steps: list[str]) -> list[str]:
     """The steps to a choice; only to lower the cost where the recorded setting meets the limits."""
     if choice.recorded_margin is None:
         return steps
-    if not job.costs_no_more(choice):
+    if costs_more(job, choice):
         return ["nothing has to change"]
     return [f"nothing has to change; for less cost: {steps[0]}", *steps[1:]]
 

@@ -64,18 +64,16 @@ def _redirect(host: str, port: int) -> str:
     programs = ["ip6tables"] if ":" in host else ["iptables"]
     if host == "::":
         programs.insert(0, "iptables")
-    return "\n".join(
-        (
-            f"{format_address(host, port)} -> the port that each connection was made to; redirect"
-            " those of Flink's user, for example",
-            *(
-                f"    {program} -t nat -A OUTPUT -p tcp -m owner --uid-owner flink"
-                f" --dport 32768:60999 \\\n        -j REDIRECT --to-ports {port}"
-                for program in programs
-            ),
-            "    run the tap as another user, and set taskmanager.rpc.port, blob.server.port and",
-            "    metrics.internal.query-service.port to ports outside this range",
-        )
+    rules = (
+        f"    {program} -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\\n"
+        f"        -j REDIRECT --to-ports {port}\n"
+        for program in programs
+    )
+    return (
+        f"{format_address(host, port)} -> the port that each connection was made to; redirect those"
+        f" of Flink's user, for example\n{''.join(rules)}"
+        "    run the tap as another user, and set taskmanager.rpc.port, blob.server.port and\n"
+        "    metrics.internal.query-service.port to ports outside this range"
     )
 
 
@@ -215,12 +213,7 @@ def tap_view(result: Plain, out: str) -> View:
             details=[Lines(found, is_doubt=True)] if len(found) > 1 else [],
         )
     records = f"{result['records']:,} records in {result['buffers']:,} buffers"
-    delay = result["added_delay_ns"]
-    added = (
-        f"the tap added at most p50 {human_duration(delay['p50'])},"
-        f" p99 {human_duration(delay['p99'])}"
-    )
-    run, more = quote(out), happened(result)
+    added, run, more = f"the tap added {_added(result)}", quote(out), happened(result)
     return View(
         [
             Sentence("recorded", [*head, records], "; "),
@@ -237,39 +230,36 @@ def tap_view(result: Plain, out: str) -> View:
     )
 
 
+def _added(result: Plain) -> str:
+    p50, p99 = (human_duration(result["added_delay_ns"][each]) for each in ("p50", "p99"))
+    return f"at most p50 {p50}, p99 {p99}"
+
+
 def missing_of(result: Plain) -> float:
     """The share of what passed a tap that its trace lacks."""
     skipped, undecodable = result["skipped_bytes"], result["undecodable"]
-    shares: list[float] = [
+    return max(
         skipped / (skipped + result["data_bytes"] or 1),
         undecodable / (undecodable + sum(result["messages"].values()) or 1),
         result["observer_failures"] / (result["connections"] or 1),
-        result["recording_error"] is not None,
-    ]
-    return max(shares)
+        float(result["recording_error"] is not None),
+    )
 
 
 def _totals(result: Plain) -> Table:
     records = f"{result['records']:,}"
     if result["uncounted_buffers"]:
         records += f", and those in {result['uncounted_buffers']:,} buffers that were not counted"
-    delay = result["added_delay_ns"]
     messages: Counter[str] = Counter(result["messages"])
+    files = counted(len(result["files"]), "file")
     kinds = ", ".join(f"{name} {count:,}" for name, count in messages.most_common(4))
     rows = [
         ("messages", f"{messages.total():,}: {kinds}"),
         ("buffers", f"{result['buffers']:,} with {human_bytes(result['data_bytes'])}"),
         ("records", records),
         ("events", f"{result['events']:,}"),
-        (
-            "added delay",
-            f"at most p50 {human_duration(delay['p50'])}, p99 {human_duration(delay['p99'])}, over"
-            f" {result['chunks']:,} chunks",
-        ),
-        (
-            "trace",
-            f"{human_bytes(result['trace_bytes'])} in {counted(len(result['files']), 'file')}",
-        ),
+        ("added delay", f"{_added(result)}, over {result['chunks']:,} chunks"),
+        ("trace", f"{human_bytes(result['trace_bytes'])} in {files}"),
         *rest_rows(result.get("rest")),
     ]
     return Table(heads("", "", texts=[""]), [Row(each) for each in rows])

@@ -53,15 +53,13 @@ def info_view(description: Plain, hidden: int = 0) -> View:
     for file in description["files"]:
         if file["truncation"] is not None:
             lost_ns = until_ns - (file["last_ns"] or until_ns)
+            cut, end = file["truncation"], f", the last {human_duration(lost_ns)} of the run"
             doubts.append(
-                f"{file['file']} has no trailer:"
-                f" {file['truncation']['whole_blocks']} whole blocks are readable,"
-                f" {file['truncation']['lost_bytes']} bytes are lost"
-                + (f", the last {human_duration(lost_ns)} of the run" if lost_ns > 0 else "")
+                f"{file['file']} has no trailer: {cut['whole_blocks']} whole blocks are readable,"
+                f" {cut['lost_bytes']} bytes are lost{end if lost_ns > 0 else ''}"
             )
-        if file["dropped_events"]:
-            dropped = f"{file['dropped_events']:,} events that could not be written"
-            doubts.append(f"{file['file']} lacks {dropped}")
+        if lost := file["dropped_events"]:
+            doubts.append(f"{file['file']} lacks {lost:,} events that could not be written")
     found = []
     if times := [_TIMES[each] for each in description["record_times"]]:
         found.append(f"records carry times: {', '.join(times)}")
@@ -71,21 +69,40 @@ def info_view(description: Plain, hidden: int = 0) -> View:
             f" metrics of {len(metrics['tasks'])} tasks over time, and the memory of each"
             " TaskManager"
         )
+    of_files: Mapping[str, Column] = {
+        **{"file": "file", "process": "process"},
+        "pid": lambda file: str(file["pid"]),
+        **{"bytes": lambda file: file["size_bytes"], "blocks": "blocks", "events": "events"},
+        "time span": _span,
+    }
+    of_edges: Mapping[str, Column] = {
+        "edge": "number",
+        **({"job": "job"} if len({edge["job"] for edge in edges}) > 1 else {}),
+        **{"from": "source", "to": "target", "partitioner": "partitioner"},
+        "type": "partition_type",
+    }
+    by_point: Mapping[str, Mapping[str, int]] = description["events_by_kind"]
+    kinds = dict.fromkeys(kind for counts in by_point.values() for kind in counts)
+    events = [
+        {"events": kind, **{point: counts.get(kind) for point, counts in by_point.items()}}
+        for kind in kinds
+    ]
+    shows_edges = has_edges or any(each["partitioner"] for each in edges)
+    notes = [f"and {hidden} settings at their defaults; --all shows them"] if hidden else []
     parts: list[Part] = [
         Lines(lines, is_headed=True),
         Lines(doubts, is_doubt=True),
-        _files_table(description["files"]),
-        *([_edges_table(edges)] if has_edges or any(x["partitioner"] for x in edges) else []),
+        table_of(description["files"], of_files, texts=["process"]),
+        *([table_of(edges, of_edges, texts=of_edges)] if shows_edges else []),
         _channels_table(description["channels"], has_edges=has_edges),
-        _kinds_table(description["events_by_kind"]),
+        table_of(events, {each: each for each in ("events", *by_point)}),
         Lines(found),
+        *([_settings_table(manifest, notes)] if manifest else []),
     ]
-    notes = [f"and {hidden} settings at their defaults; --all shows them"] if hidden else []
-    return View(parts=[*parts, *([_settings_table(manifest, notes)] if manifest else [])])
+    return View(parts=parts)
 
 
 def _about(description: Plain) -> tuple[list[str], list[str]]:
-    """Path, size, origin and time of a run; and doubts about all of it."""
     size = f"{description['events']:,} events in {description['size_bytes']:,} bytes"
     if description["bytes_per_event"] is not None:
         size += (
@@ -130,26 +147,6 @@ def _place(finding: Plain) -> str:
     return f"{', '.join(places)}: " if places else ""
 
 
-def _files_table(files: Sequence[Plain]) -> Table:
-    columns: Mapping[str, Column] = {
-        **{"file": "file", "process": "process"},
-        "pid": lambda file: str(file["pid"]),
-        "bytes": lambda file: file["size_bytes"],
-        **{"blocks": "blocks", "events": "events"},
-        "time span": _span,
-    }
-    return table_of(files, columns, texts=["process"])
-
-
-def _edges_table(edges: Sequence[Plain]) -> Table:
-    jobs = {"job": "job"} if len({edge["job"] for edge in edges}) > 1 else {}
-    columns: Mapping[str, Column] = {
-        **{"edge": "number", **jobs, "from": "source", "to": "target"},
-        **{"partitioner": "partitioner", "type": "partition_type"},
-    }
-    return table_of(edges, columns, texts=columns)
-
-
 def _channels_table(channels: Sequence[Plain], *, has_edges: bool) -> Table:
     edge = {"edge": "edge"} if has_edges else {}
     columns: Mapping[str, Column] = {
@@ -161,15 +158,6 @@ def _channels_table(channels: Sequence[Plain], *, has_edges: bool) -> Table:
     notes = left_out(channels, _CHANNELS_SHOWN, "… and {} more channels (--json shows all)")
     texts = [*edge, "connection"]
     return table_of(channels[:_CHANNELS_SHOWN], columns, notes=notes, texts=texts)
-
-
-def _kinds_table(events_by_kind: Mapping[str, Mapping[str, int]]) -> Table:
-    kinds = dict.fromkeys(kind for counts in events_by_kind.values() for kind in counts)
-    rows = [
-        {"events": kind, **{point: counts.get(kind) for point, counts in events_by_kind.items()}}
-        for kind in kinds
-    ]
-    return table_of(rows, {each: each for each in ("events", *events_by_kind)})
 
 
 def _settings_table(manifest: Plain, notes: Sequence[str]) -> Table:

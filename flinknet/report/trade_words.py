@@ -28,7 +28,7 @@ from flinknet.units import (
 BUFFER_TIMEOUT = TIMEOUT.name
 
 USUAL_NS = 5 * NS_PER_MS
-"""Buffer timeout whose price is stated first, if it was predicted."""
+"""Buffer timeout whose gain and price are stated first, if it was predicted or measured."""
 
 TRADES_MAX = 4
 """Timeouts that are compared with the recorded one, at most."""
@@ -131,7 +131,6 @@ def notes_of(points: Sequence[TradeOffPoint]) -> list[str]:
 
 
 def _where(rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Sequence[str]) -> str:
-    """Some of the settings, by what distinguishes them from the others."""
     names = _that_matter(rows, of, varied)
     cells = list(dict.fromkeys(tuple(rows[index][name] for name in names) for index in sorted(of)))
     if len(names) == 1:
@@ -192,7 +191,12 @@ def cost_parts(trade: Trade) -> list[str]:
     """The changes of buffers, CPU and messages."""
     parts, ratio = [], trade.buffers_ratio
     if ratio:
-        parts.append(_times_the_buffers(ratio))
+        digits, inverse = (f"{x:.1f}" if x < 9.95 else f"{x:.0f}" for x in (ratio, 1 / ratio))
+        text = f"{digits} times the buffers/s" if ratio >= 0.5 else f"1/{inverse} of the buffers/s"
+        if digits == "1.0":
+            about = "" if abs(ratio - 1) <= _SAME_RATIO else "about "
+            text = f"{about}as many buffers/s"
+        parts.append(text)
     if trade.cpu_cores is not None:
         ends = _ends_text(trade.cpu_range_cores, cpu_text)
         parts.append(f"{cpu_text(trade.cpu_cores)}{ends} of a core")
@@ -218,20 +222,6 @@ def cpu_text(cores: float | None) -> str:
     if abs(cores) < 0.0005:
         return "0%"
     return signed(cores, "{:.1%}".format if abs(cores) < 0.0995 else "{:.0%}".format)
-
-
-def _times_the_buffers(ratio: float) -> str:
-    if abs(ratio - 1) <= _SAME_RATIO:
-        return "as many buffers/s"
-    if _two_digits(ratio) == "1.0":
-        return "about as many buffers/s"
-    if ratio < 0.5:
-        return f"1/{_two_digits(1 / ratio)} of the buffers/s"
-    return f"{_two_digits(ratio)} times the buffers/s"
-
-
-def _two_digits(value: float) -> str:
-    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
 def duration_text(change_ns: float | None, range_ns: Range | None = None) -> str:
@@ -264,17 +254,14 @@ def _ends_text(ends: Range | None, text: Callable[[float], str], unit: str = "")
         texts = [each.removesuffix(unit) for each in texts]
     elif unit in _UNITS_NS:
         signs = ["+" if each.startswith("+") else "" for each in texts]
-        numbers = [_in_unit(each / _UNITS_NS[unit]) for each in ends]
-        texts = [sign + number for sign, number in zip(signs, numbers, strict=True)]
+        values = [each / _UNITS_NS[unit] for each in ends]
+        digits = [0 if abs(x) >= 99.95 else 1 if abs(x) >= 9.995 else 2 for x in values]
+        texts = [f"{sign}{x:.{n}f}" for sign, x, n in zip(signs, values, digits, strict=True)]
+        texts = [each.replace("-", "−") for each in texts]
     return f" ({' … '.join(texts)})"
 
 
 _UNITS_NS = {" s": 1e9, " ms": 1e6, " us": 1e3}
-
-
-def _in_unit(value: float) -> str:
-    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
-    return f"{value:.{digits}f}".replace("-", "−")
 
 
 _DEFAULTS = {"arrivals": "constant", "partitioner": "rebalance", "placement": "split"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
@@ -35,7 +35,8 @@ WARMUP_MIN_NS = 100_000_000
 
 
 def with_doubts(scenario: Scenario, result: RunResult, known: tuple[RunWarning, ...]) -> RunResult:
-    """The result with every warning there is: the runtime's, those of the settings, and ours."""
+    """The result with every warning there is: the runtime's, those of the settings, and those that
+    follow from its numbers."""
     codes = {warning.code for warning in result.warnings}
     doubted = (warning for warning in doubts(scenario, result) if warning.code not in codes)
     return replace(result, warnings=(*result.warnings, *known, *doubted))
@@ -83,16 +84,9 @@ _NUMBER = re.compile(
 """A number in a sentence with its multiple; not one in a name, a path or an address."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """Warnings of one kind: their code, and their text but for its numbers; whether it is about the
-    file that the setting is named after, and not about its runs.
-    """
-
-    validity: Validity
-    code: str
-    text: str
-    is_of_file: bool
+_Kind = tuple[Validity, str, str, bool]
+"""Of warnings of one kind: their code, and their text but for its numbers; whether it is about the
+file that the setting is named after, and not about its runs."""
 
 
 def doubts_of_runs(
@@ -155,20 +149,21 @@ def warning_lines(
         for each in shown:
             text = each.text if is_explained else each.line
             own = text.removeprefix(f"{name}: ") if name else text
-            kind = _Kind(validity_by(each), each.code, _NUMBER.sub("", own), own != text)
-            texts[kind] = own
+            without_numbers = same_but_for_numbers(own)
+            texts[validity_by(each), each.code, without_numbers, own != text] = own
         for kind, text in texts.items():
             by_kind.setdefault(kind, []).append((at, name, text))
     lines = []
-    for kind, found in sorted(by_kind.items(), key=lambda item: item[0].validity):
-        label, style = _LABELS[kind.validity]
+    for kind, found in sorted(by_kind.items(), key=lambda item: item[0][0]):
+        validity, _, _, is_of_file = kind
+        label, style = _LABELS[validity]
         text = merged_text([text for _, _, text in found])
         where = shown_names = ""
         names = list(dict.fromkeys(name for _, name, _ in found if name))
-        is_of_settings = kind.validity is Validity.VALID and len(found) == sum(
+        is_of_settings = validity is Validity.VALID and len(found) == sum(
             name in names for name, _ in runs
         )
-        if kind.is_of_file:
+        if is_of_file:
             text = f"{', '.join(names)}: {text}"
         elif is_of_settings and len(found) == len(runs):
             pass  # of every run: it is known before any begins

@@ -64,7 +64,7 @@ class Figure(Generic[_T]):
         return self.show(self.read(row))
 
 
-def _reader(path: str) -> Callable[[Any], float | None]:
+def reader(path: str) -> Callable[[Any], float | None]:
     """Reads a field, such as "latency_ns.p50", of an object or of plain data; None where a part of
     the path is unknown."""
     names = path.split(".")
@@ -88,7 +88,7 @@ def _of_latency(
         Figure(
             group,
             each.name.replace("_", "."),
-            _reader(f"{read}.{each.name}"),
+            reader(f"{read}.{each.name}"),
             "ns",
             f"{prefix}_{each.name}_ns",
             meanings.get(each.name, ""),
@@ -102,7 +102,7 @@ def _of_latency(
 def _figure(
     group: str, name: str, read: str, field: str, unit: Unit, meaning: str = "", better: int = 0
 ) -> Figure[Any]:
-    return Figure(group, name, _reader(read), unit, field, meaning, better)
+    return Figure(group, name, reader(read), unit, field, meaning, better)
 
 
 _DUE = "records were consumed within this time after they were due."

@@ -1,33 +1,26 @@
-"""Demos: what `flinknet bench demo` shows of its runs. The scenarios stand in the command
-(`cli/bench_demo.py`).
+"""Demos: what `flinknet bench demo` shows of its runs. Scenarios and texts are data, in demos.toml.
 
-    links           head-of-line, timeout and wan: what settings do on one connection
-    overload        back-pressure, unaligned and debloating: a consumer that cannot keep up
+links           head-of-line, timeout and wan: what settings do on one connection
+overload        back-pressure, unaligned and debloating: a consumer that cannot keep up
 """
 
 from __future__ import annotations
 
-import math
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib.resources import files
+from string import Formatter
 from typing import Any
 
+from flinknet import results
 from flinknet.config import WorkloadConfig
-from flinknet.results import (
-    CORES_SHARED,
-    DISTURBED,
-    DISTURBED_BY_STRANGERS,
-    Progress,
-    RunResult,
-    RunWarning,
-    Validity,
-    validity_by,
-)
+from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, SHOWN, Figure, reader
 from flinknet.units import human_bytes, human_count, without_zeros
 
-from ..charts import Color, Lane, Messages, MessageStep, OverTime, Span
-from ..page_parts import Lines, Page, Part, Section, Sentence, Table, View, clauses_of
-from ..places import places_of, total_over_time
+from ..charts import Color, Messages, MessageStep, OverTime, Span
+from ..page_parts import Lines, Page, Part, Section, Sentence, Table, View, clauses_of, figure_table
 from ..warning_lines import doubts_of_runs, trust_words
 
 OWN_STACK = (
@@ -35,8 +28,8 @@ OWN_STACK = (
     " between processes of this machine; it is not a Flink cluster."
 )
 
-UNEXPECTED = "Unexpected"
-"""First word of the lesson of a demo that did not show its effect."""
+SHOWN_EFFECT, NOT_SHOWN = "lesson", "unexpected"
+"""Texts of a demo whose runs show its effect, and of one whose runs do not."""
 
 COLORS: Sequence[Color] = ("orange", "blue", "green", "purple", "gold")
 
@@ -46,6 +39,43 @@ MESSAGES_LEAD = (
     " backlog of a barrier that is not aligned is what it overtakes. A data buffer costs one credit"
     " and carries the backlog: the buffers that wait behind it; an event costs none."
 )
+
+
+@cache
+def _demos() -> dict[str, dict[str, Any]]:
+    file = files("flinknet.report").joinpath("demos", "demos.toml")
+    return tomllib.loads(file.read_text("utf-8"))
+
+
+class _Texts(Formatter):
+    """Fills texts with figures, each with its unit: "{rate:count}"."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        show = SHOWN.get(format_spec)
+        return super().format_field(value, format_spec) if show is None else show(value)
+
+
+def texts(name: str, what: str, facts: Mapping[str, Any] | None = None) -> list[str]:
+    """The texts of a demo on a subject, filled with facts; none if it has none."""
+    found = _demos()[name].get(what, [])
+    own = [found] if isinstance(found, str) else found
+    return [_Texts().vformat(each, (), facts or {}) for each in own]
+
+
+def columns_of(name: str) -> list[Figure[Any]]:
+    """The figures of a demo's table."""
+    known = {**FIGURES, **{each.field: each for each in (BUSY, BACK_PRESSURED, IDLE)}}
+    found: list[Figure[Any]] = []
+    for each in _demos()[name].get("columns", ()):
+        if isinstance(each, str):
+            field, _, place = each.partition(": ")
+            figure = replace(known[field], group="")
+            found.append(replace(figure, read=reader(place)) if place else figure)
+        else:
+            group, heading, place, *more = each
+            unit, meaning = [*more, *("count", "")[len(more) :]]
+            found.append(Figure(group, heading, reader(place), unit, "", meaning))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +90,8 @@ class DemoRun:
     """
 
     name: str
-    result: RunResult
-    samples: tuple[Progress, ...]
+    result: results.RunResult
+    samples: tuple[results.Progress, ...]
     measured_from_ns: int
     measured_to_ns: int
     segment_size_bytes: int
@@ -77,40 +107,60 @@ class DemoShown:
     """The output of a demo.
 
     Attributes:
-        setup: clauses about the runs.
-        lesson: sentences about the effect, with the measured numbers; the first is the verdict.
+        rows: names of rows, and what their figures are read from.
         figures: the measured numbers, as the JSON document has them.
+        facts: figures in its texts.
+        verdict: name of the texts on the effect, the first of which is the verdict: SHOWN_EFFECT,
+            or another where the effect did not show.
+        more, notes: names of further texts on the effect, and below the table.
+        columns: of the table, where they are not those of the data.
         charts: for a terminal and a page, the one with the slider first.
         pictures: charts for a page alone.
         curves: charts whose values the JSON document has.
         codes: of the warnings that affect the comparison of the runs: a late source that is blocked
             is part of a demo. Empty: all that make a run doubtful.
-        unaffected: the figures that doubts leave unaffected, if the effect was shown.
-        explained: an explanation below the title of a page.
         channels: names of producer and consumer of each channel whose messages are shown.
     """
 
     name: str
-    title: str
-    setup: Sequence[str]
-    table: Table
-    lesson: Sequence[str]
     runs: Sequence[DemoRun]
+    rows: Sequence[tuple[str, Sequence[Any]]]
     figures: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    verdict: str = SHOWN_EFFECT
+    more: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    columns: Sequence[Figure[Any]] = ()
     charts: Sequence[Part] = ()
     pictures: Sequence[Part] = ()
     curves: Sequence[OverTime] = ()
-    codes: Sequence[str] = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS)
-    unaffected: str = ""
-    explained: str = ""
+    codes: Sequence[str] = (
+        *(results.DISTURBED, results.CORES_SHARED, results.DISTURBED_BY_STRANGERS),
+    )
     channels: Sequence[tuple[str, str]] = (("producer", "consumer"),)
+
+    def texts(self, *names: str) -> list[str]:
+        """Texts of the demo."""
+        return [text for each in names for text in texts(self.name, each, self.facts)]
+
+    @property
+    def lesson(self) -> list[str]:
+        """Sentences about the effect, with the measured numbers."""
+        return self.texts(self.verdict, *self.more)
+
+    @property
+    def table(self) -> Table:
+        """The measured numbers."""
+        (heading,), notes = self.texts("rows"), self.texts("notes", *self.notes)
+        columns = self.columns or columns_of(self.name)
+        return figure_table(heading, columns, self.rows, notes=notes)
 
     @property
     def doubts(self) -> list[str]:
         """Doubts about the runs."""
 
-        def is_doubt(warning: RunWarning) -> bool:
-            is_valid = validity_by(warning) is Validity.VALID
+        def is_doubt(warning: results.RunWarning) -> bool:
+            is_valid = results.validity_by(warning) is results.Validity.VALID
             return warning.code in self.codes if self.codes else not is_valid
 
         return doubts_of_runs([(x.name, [*filter(is_doubt, x.result.warnings)]) for x in self.runs])
@@ -121,15 +171,16 @@ class DemoShown:
         verdict, *more = self.lesson
         doubts = self.doubts
         trust = trust_words(doubts, good="no other process disturbed the runs")
-        if verdict.startswith(UNEXPECTED):
+        if self.verdict != SHOWN_EFFECT:
             trust = ["poor: the effect did not show", *(trust if doubts else [])]
-        elif self.unaffected:
-            doubts = [f"{each.rstrip('.')}; {self.unaffected}" for each in doubts]
+        else:
+            for unaffected in self.texts("unaffected"):
+                doubts = [f"{each.rstrip('.')}; {unaffected}" for each in doubts]
         steps = {each.name: each.messages for each in self.runs if each.messages}
         messages = [Messages(self.channels, steps)] if steps else []
         return View(
             [
-                Sentence("ran", self.setup, "; "),
+                Sentence("ran", self.texts("setup"), "; "),
                 Sentence("verdict", clauses_of(verdict), takes_rest=True),
                 Sentence("trust", trust, "; "),
                 Sentence("next", ["--report demo.html shows it step by step"]),
@@ -141,8 +192,8 @@ class DemoShown:
                 Section("about", "What ran", OWN_STACK),
             ],
             name=self.name,
-            title=self.title,
-            lead=self.explained,
+            title="".join(self.texts("title")),
+            lead="".join(self.texts("explained")),
         )
 
     @property
@@ -160,7 +211,7 @@ class DemoShown:
         }
         return {
             "demo": self.name,
-            "lesson": list(self.lesson),
+            "lesson": self.lesson,
             "warnings": self.doubts,
             "measured": {
                 each.name: {
@@ -188,29 +239,3 @@ def words_of(kind: str, data_type: str, number: int, size: int, backlog: int, va
 def asked_rate(workload: WorkloadConfig) -> str:
     """The requested rate as text: "10 k records/s"."""
     return f"{without_zeros(human_count(workload.rate_per_s))} records/s"
-
-
-def in_flight(
-    runs: Sequence[DemoRun], title: str, spans: Sequence[Span], to_ns: float = math.inf
-) -> OverTime:
-    """Bytes in the six places of each run, with its checkpoints in a lane below."""
-    drawn = [*zip(runs, COLORS, strict=False)]
-    series = [total_over_time(x.name, x.result.buffering, color, to_ns) for x, color in drawn]
-    lanes = [Lane(x.name, color, x.result.checkpoint_spans_ns) for x, color in drawn]
-    shown = [each for each in lanes if each.spans]
-    return OverTime(
-        title,
-        series,
-        "bytes",
-        "Bytes in the six places between producer and consumer. Click to go to an instant.",
-        spans,
-        y="bytes",
-        lanes=shown,
-        in_lanes="checkpoints, from the trigger to the last acknowledgement" if shown else "",
-    )
-
-
-def six_places(runs: Sequence[DemoRun], curve: OverTime) -> list[Part]:
-    """The six places of each run under one slider, above a curve; none if no samples were taken."""
-    places = places_of({each.name: each.result for each in runs}, curve)
-    return [places] if places.runs else []

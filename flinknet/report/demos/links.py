@@ -7,43 +7,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import combinations
-from operator import itemgetter
 from typing import Any
 
+from flinknet import units
 from flinknet.config import CREDIT, TCP, WorkloadConfig
 from flinknet.options import SEGMENT_SIZE
 from flinknet.results import FillSample, Progress, RunResult, Validity
 from flinknet.results.figures import FIGURES, LINK_LIMIT, Figure, of_run
 from flinknet.results.trades import ratio_of
-from flinknet.units import (
-    counted,
-    format_duration_ns,
-    human_bytes,
-    human_count,
-    human_duration,
-    human_number,
-    human_rate,
-    human_share,
-    parse_size_bytes,
-)
 
+from .. import charts
 from ..bench_words import MARKS
-from ..charts import (
-    Color,
-    Curves,
-    Grid,
-    GridFigure,
-    GridPoint,
-    OverTime,
-    Places,
-    Series,
-    Slider,
-    Span,
-    TimeSeries,
-)
-from ..page_parts import figure_table
 from ..places import blocked_lines, places_of
-from . import COLORS, UNEXPECTED, DemoRun, DemoShown, asked_rate
+from . import COLORS, NOT_SHOWN, SHOWN_EFFECT, DemoRun, DemoShown, asked_rate, texts
+
+HEAD_OF_LINE, TIMEOUT, WAN = "head-of-line", "timeout", "wan"
 
 NEIGHBOUR, PAUSED = 0, 1
 """Channels of head-of-line, and their consumers."""
@@ -52,28 +30,6 @@ STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
 """Share of its rate that the neighbour keeps: at most without credit, at least with it."""
 
 TITLES = {TCP: "TCP only (Flink < 1.5)", CREDIT: "credit-based (since 1.5)"}
-EXPLAINED = (
-    "This is head-of-line blocking: on one TCP connection, data that its consumer does not accept"
-    " holds up everything behind it, whoever that is for. Credit is the number of buffers that a"
-    " receiver has promised to a sender on one channel; a sender with no credit left does not send."
-)
-PLACES_NOTES = (
-    "Data moves from left to right; it backs up from right to left. In places 2 to 5 (striped) the"
-    " data of the connection is one queue, in the order in which it was sent; the run does not"
-    " record which bytes there are whose. The kernel sizes places 3 and 4 itself, so their limits"
-    " differ.",
-    "Why does the receiver not read on and set B.4's data aside? That takes memory without a bound."
-    " Credit makes it unnecessary: nothing is sent that has no free buffer waiting for it.",
-    "Bytes that the receiver's kernel has and has not acknowledged yet count in places 3 and 4, and"
-    " the two hosts are not read at the same instant: for a moment places 3, 4 and 6 may add up to"
-    " more than the credit of both channels allows.",
-)
-_BLOCKED = (
-    "The receiver does not read the socket, so B.3's data in it waits with B.4's.",
-    "The sender's socket is full.",
-    "A producer waits for a buffer: its channel holds max-buffers-per-channel of them, and gets no"
-    " more, even if some are not full or the pool has others.",
-)
 _QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 AXIS_HEADROOM = 1.5
 """Top of the axis of rates, as a multiple of the neighbour's rate alone."""
@@ -88,18 +44,6 @@ _Mode = Mapping[str, Any]
 """Figures of a flow control as JSON has them: the neighbour alone (`solo`) and next to a consumer
 that pauses for the whole measured part; rates, credit and backlog of both channels over time."""
 
-_MODES: Sequence[Figure[_Mode]] = (
-    Figure("B.3 alone", "records/s", itemgetter("solo_records_per_s")),
-    Figure("B.3 alone", "p99", itemgetter("solo_p99_ns"), "ns"),
-    Figure("B.4 paused", "B.3 records/s", itemgetter("neighbour_records_per_s")),
-    Figure("B.4 paused", "B.3 p99", itemgetter("neighbour_p99_ns"), "ns"),
-    Figure("", "rate kept", itemgetter("neighbour_rate_ratio"), "share"),
-)
-_MODES_NOTE = (
-    "Alone: a run without A.2 and B.4. Latency counts from when a record was due. With TCP only,"
-    " the records of B.3 that still arrive passed before the buffers filled up."
-)
-
 
 def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from two runs in each mode: the neighbour alone, and with a paused one."""
@@ -107,27 +51,32 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
     modes = {name: _mode(solo.result, shared) for name, solo, shared in pairs}
     paused = [each.result for each in runs[1::2]]
     pause_ns = workload.duration_ns or 0
-    pause = Span("B.4 is paused", workload.warmup_ns, workload.warmup_ns + pause_ns)
+    pause = charts.Span("B.4 is paused", workload.warmup_ns, workload.warmup_ns + pause_ns)
+    starved, unharmed = (each["neighbour_rate_ratio"] for each in modes.values())
+    is_shown = starved is not None and starved <= STARVED_RATIO
+    is_shown = is_shown and unharmed is not None and unharmed >= UNHARMED_RATIO
+    facts: dict[str, Any] = {
+        **{**modes, "starved": STARVED_RATIO, "unharmed": UNHARMED_RATIO},
+        **{"pause": units.format_duration_ns(pause_ns, separator=" "), "end": pause.to_ns / 1e9},
+    }
+    # how much lay between the tasks at most; and without credit, for whom the data at the front was
+    more: list[str] = []
+    samples = [each.buffering.samples for each in paused if each.buffering is not None]
+    if len(samples) == len(paused) and all(samples):
+        fullest = [max(each, key=lambda one: one.levels.total_bytes) for each in samples]
+        known = {each.channel: each.input_channel_bytes for each in fullest[0].channels}
+        front = [known.get(each, 0) for each in (NEIGHBOUR, PAUSED)]
+        facts |= {"most": [each.levels.total_bytes for each in fullest], "front": front}
+        more = ["most", "front"] if front[1] > front[0] else ["most"]
     return DemoShown(
-        "head-of-line",
-        "Why there is credit",
-        [
-            "two producers and two consumers on one TCP connection, A.1 → B.3 (the neighbour) and"
-            f" A.2 → B.4, which consumes nothing for {format_duration_ns(pause_ns, separator=' ')}",
-            "without credit and with it",
-        ],
-        figure_table(
-            "flow control",
-            _MODES,
-            [(TITLES[name], [each]) for name, each in modes.items()],
-            notes=[_MODES_NOTE],
-        ),
-        [_kept(modes), *_fullest(paused)],
+        HEAD_OF_LINE,
         [x if number % 2 else replace(x, messages=()) for number, x in enumerate(runs)],
+        [(TITLES[name], [each]) for name, each in modes.items()],
         {"modes": modes},
-        [_places(modes, paused, pause)],
-        unaffected="the rates that are kept show the effect all the same",
-        explained=EXPLAINED,
+        facts,
+        SHOWN_EFFECT if is_shown else NOT_SHOWN,
+        more,
+        charts=[_places(modes, paused, pause)],
         channels=(("A.1", "B.3"), ("A.2", "B.4")),
     )
 
@@ -164,58 +113,21 @@ def _rates(samples: Sequence[Progress]) -> list[dict[str, Any]]:
     return found[:end] if len(found) - end >= REPEATED_MIN else found
 
 
-def _kept(modes: Mapping[str, _Mode]) -> str:
-    """The result of the runs in a sentence; or that they did not show the effect."""
-    tcp, credit = (each["neighbour_rate_ratio"] for each in modes.values())
-    if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
-        return (
-            f"{UNEXPECTED}: the neighbour kept {human_share(tcp)} with TCP only and"
-            f" {human_share(credit)} with credit; less than {human_share(STARVED_RATIO)} and"
-            f" more than {human_share(UNHARMED_RATIO)} were expected. Try a quiet machine, a higher"
-            " --rate or a longer --duration: the paused channel must run out of buffers early in"
-            " its pause."
-        )
-    return (
-        f"With TCP flow control only, one paused consumer stops the whole connection: its neighbour"
-        f" keeps {human_share(tcp)} of its rate. With credit only its own channel stops: the"
-        f" neighbour keeps {human_share(credit)}."
-    )
-
-
-def _fullest(paused: Sequence[RunResult]) -> list[str]:
-    """How much lay between the tasks at most, without credit and with it; and without it, for whom
-    the data at the front was."""
-    samples = [each.buffering.samples for each in paused if each.buffering is not None]
-    if len(samples) < len(paused) or not all(samples):
-        return []
-    tcp, credit = (max(each, key=lambda one: one.levels.total_bytes) for each in samples)
-    lines = [
-        f"At most {human_bytes(tcp.levels.total_bytes)} lay between the tasks with TCP only, and"
-        f" {human_bytes(credit.levels.total_bytes)} with credit."
-    ]
-    front = {each.channel: each.input_channel_bytes for each in tcp.channels}
-    if front.get(PAUSED, 0) > front.get(NEIGHBOUR, 0):
-        lines.append(
-            f"With TCP only, {human_bytes(front[PAUSED])} at the front (place 6) were then for B.4,"
-            f" and {human_bytes(front.get(NEIGHBOUR))} for B.3: its data waits behind."
-        )
-    return lines
-
-
-def _places(modes: Mapping[str, _Mode], paused: Sequence[RunResult], pause: Span) -> Places:
+def _places(
+    modes: Mapping[str, _Mode], paused: Sequence[RunResult], pause: charts.Span
+) -> charts.Places:
     """The places under one slider; the first and the last one apart for each consumer. The bound of
     a channel in the first place is its quota, which is below the size of the pool."""
     rates = {TITLES[name]: mode["rates"] for name, mode in modes.items()}
     alone = max((each["solo_records_per_s"] or 0.0 for each in modes.values()), default=0.0)
-    curve = OverTime(
+    series = []
+    for (title, own), color in zip(rates.items(), COLORS, strict=False):
+        at_ns, per_s = ([x[name] for x in own] for name in ("at_ns", "neighbour_per_s"))
+        series.append(charts.TimeSeries(title, at_ns, per_s, color))
+    curve = charts.OverTime(
         "Throughput of the neighbour B.3",
-        [
-            TimeSeries(title, [x["at_ns"] for x in own], [x["neighbour_per_s"] for x in own], color)
-            for (title, own), color in zip(rates.items(), COLORS, strict=False)
-        ],
-        meaning="Records per second. Click to go to an instant. While it catches up after the"
-        " pause, B.3 may go beyond the axis. The curve ends with the last record; records are due"
-        f" until {pause.to_ns / 1e9:.2f} s.",
+        series,
+        meaning=texts(HEAD_OF_LINE, "curve", {"end": pause.to_ns / 1e9})[0],
         top=AXIS_HEADROOM * alone or None,
         spans=[pause],
         y=FIGURES["throughput_records_per_s"].name,
@@ -227,25 +139,27 @@ def _places(modes: Mapping[str, _Mode], paused: Sequence[RunResult], pause: Span
         {NEIGHBOUR: "for B.3", PAUSED: "for B.4"},
         ends=(("A.1", "A.2"), ("B.3", "B.4")),
         lines=lambda title, sample: _state_at(rates[title], sample, pause),
-        notes=PLACES_NOTES,
+        notes=texts(HEAD_OF_LINE, "places"),
     )
     found = []
     for run in places.runs:
         room, config = run.bounds[0], results[run.name].config
         if _QUOTA in config:
-            quota = int(config[_QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
+            size = units.parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
             fullest = max((max(each.levels[:2]) for each in run.steps), default=0)
-            room = min(max(quota, fullest), room)
+            room = min(max(int(config[_QUOTA]) * size, fullest), room)
         found.append(replace(run, bounds=[room, room, *run.bounds[2:]]))
     return replace(places, runs=found)
 
 
-def _state_at(rates: Sequence[Mapping[str, Any]], sample: FillSample, pause: Span) -> list[str]:
-    """Sentences about the state at an instant."""
+def _state_at(
+    rates: Sequence[Mapping[str, Any]], sample: FillSample, pause: charts.Span
+) -> list[str]:
     if sample.at_ns < pause.from_ns:
         phase = "Before the pause."
     elif sample.at_ns < pause.to_ns:
-        phase = f"B.4 has been paused for {human_duration(sample.at_ns - pause.from_ns)}."
+        since = units.human_duration(sample.at_ns - pause.from_ns)
+        phase = f"B.4 has been paused for {since}."
     else:
         phase = f"B.4 consumes again; no record is due after {pause.to_ns / 1e9:.2f} s."
     lines = [phase]
@@ -253,29 +167,21 @@ def _state_at(rates: Sequence[Mapping[str, Any]], sample: FillSample, pause: Spa
     if off_ns and min(off_ns) <= STALE_NS:
         place = off_ns.index(min(off_ns))
         now, since_ns = rates[place], rates[place - 1]["at_ns"] if place else 0
-        lines[0] += (
-            f" Between {since_ns / 1e9:.2f} and {now['at_ns'] / 1e9:.2f} s: B.3"
-            f" {human_rate(now['neighbour_per_s'])}, B.4 {human_rate(now['paused_per_s'])}."
-        )
+        facts = {"since": since_ns / 1e9, "until": now["at_ns"] / 1e9, "now": now}
+        lines = [" ".join([phase, *texts(HEAD_OF_LINE, "between", facts)])]
         if now["paused_credit"] is not None:
-            lines.append(
-                f"Credit of A.2: {now['paused_credit']}, with"
-                f" {counted(now['paused_backlog'] or 0, 'buffer')} queued; of A.1:"
-                f" {human_number(now['neighbour_credit'])}, with"
-                f" {counted(now['neighbour_backlog'] or 0, 'buffer')} queued."
-            )
-    return lines + blocked_lines(sample, _BLOCKED)
+            for name, field in (("before", "neighbour_backlog"), ("behind", "paused_backlog")):
+                facts[name] = units.counted(now[field] or 0, "buffer")
+            facts["credit"] = units.human_number(now["neighbour_credit"])
+            lines += texts(HEAD_OF_LINE, "credits", facts)
+    return lines + blocked_lines(sample, texts(HEAD_OF_LINE, "blocked"))
 
 
 HIGHER = 1.25
 """Factor by which a p50 must exceed that of a longer timeout to be blamed on the machine."""
 
-_FLUSHED = (
-    "At 0 each record is flushed at once, but records that arrive while the sender waits for a CPU"
-    " or for the socket still share a buffer."
-)
 _LATENCIES = [replace(FIGURES[f"latency_{each}_ns"], group="") for each in ("p50", "p99")]
-_TIMEOUT: Mapping[Figure[Any], tuple[str, Color]] = {
+_TIMEOUT: Mapping[Figure[Any], tuple[str, charts.Color]] = {
     _LATENCIES[0]: ("Latency", "blue"),
     _LATENCIES[1]: ("Latency", "orange"),
     FIGURES["buffers_per_s"]: ("Buffers per second", "purple"),
@@ -294,59 +200,44 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     (first, shortest), *_, (longest, last) = measured.items()
     values = {name: {x.field: x.read(of) for x in _TIMEOUT} for name, of in measured.items()}
     points = [
-        GridPoint([place], [*own.values()], [None] * len(own), "doubtful" if name in unsure else "")
-        for place, (name, own) in enumerate(values.items())
+        charts.GridPoint([n], [*own.values()], [None] * len(own), "doubtful" * (name in unsure))
+        for n, (name, own) in enumerate(values.items())
     ]
-    notes = [_FLUSHED]
-    if last.flushes.full:
-        notes.append(
-            f"At {longest}, {last.flushes.full} of {counted(last.buffers, 'buffer')} left because"
-            " their segment was full, so more leave than one each timeout, and records wait less"
-            " than half of it."
-        )
     short, long = shortest.latency_ns.p50, last.latency_ns.p50
     most, least = shortest.buffers_per_s, last.buffers_per_s
-    if short is None or long is None or short >= long or most <= least:
-        lesson = [
-            f"{UNEXPECTED}: a shorter timeout should give a lower latency and more buffers. Try a"
-            " quiet machine or a lower --rate."
-        ]
-    else:
-        end = " (doubtful)" if unsure & {first, longest} else ""
-        lesson = [
-            f"A buffer timeout of {first} instead of {longest}: p50 falls from"
-            f" {human_duration(long)} to {human_duration(short)}, and the network carries"
-            f" {most / least:.0f} times as many buffers.{end}"
-        ]
+    is_shown = short is not None and long is not None and short < long and most > least
+    facts = {
+        **{"rate": asked_rate(workload), "first": first, "longest": longest},
+        **{"shortest": shortest, "last": last, "times": most / least if least else 0.0},
+        **{"buffers": units.counted(last.buffers, "buffer")},
+        "end": " (doubtful)" if unsure & {first, longest} else "",
+    }
     known = [(name, of.latency_ns.p50) for name, of in measured.items()]
-    for (name, ns), (longer, longer_ns) in combinations(known, 2):
-        if ns and longer_ns is not None and ns > HIGHER * longer_ns and len(lesson) == 1:
-            lesson.append(
-                f"{UNEXPECTED}: at {name} p50 is {human_duration(ns)}, higher than the"
-                f" {human_duration(longer_ns)} at {longer}. Try a quiet machine."
-            )
-    figures = [GridFigure.of(each, *drawn) for each, drawn in _TIMEOUT.items()]
+    slower = [
+        {"name": name, "p50": p50, "other": other, "longer": longer}
+        for (name, p50), (longer, other) in combinations(known, 2)
+        if p50 and other is not None and p50 > HIGHER * other
+    ]
+    figures = [charts.GridFigure.of(each, *drawn) for each, drawn in _TIMEOUT.items()]
     at = len(points) - 1
+    slider = charts.Slider("buffer timeout", [*measured], at)
+    in_json = {
+        name: {field.removeprefix("latency_"): value for field, value in own.items()}
+        for name, own in values.items()
+    }
     return DemoShown(
-        "timeout",
-        "Latency against messages",
-        [
-            f"{asked_rate(workload)} from one producer to one consumer",
-            "a buffer leaves when it is full, or at the latest after the buffer timeout",
-        ],
-        figure_table(
-            "buffer timeout",
-            [*_TIMEOUT, _FILL],
-            [(MARKS[each.result.validity] + each.name, [each.result.measured]) for each in runs],
-            notes=notes,
-        ),
-        lesson,
+        TIMEOUT,
         runs,
-        {"runs": {name: {x.removeprefix("latency_"): y for x, y in own.items()}
-                  for name, own in values.items()}},
-        [Grid([Slider("buffer timeout", [*measured], at)], figures, points, 0, at, "longest")],
+        [(MARKS[each.result.validity] + each.name, [each.result.measured]) for each in runs],
+        {"runs": in_json},
+        facts | (slower[0] if slower else {}),
+        SHOWN_EFFECT if is_shown else NOT_SHOWN,
+        ["slower"] if slower else [],
+        ["full"] if last.flushes.full else [],
+        [*_TIMEOUT, _FILL],
+        [charts.Grid([slider], figures, points, 0, at, "longest")],
         codes=(),
-    )  # fmt: skip
+    )
 
 
 ROUND_TRIPS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 10, 50))
@@ -358,7 +249,7 @@ FEWER, MORE = 0.5, 1.5
 """Share of the rate without delay at or below which the longest round trip has shown the effect,
 and factor by which more credit must raise the rate over it."""
 
-ALLOWED_COLORS: Sequence[Color] = ("grey", "green")
+ALLOWED_COLORS: Sequence[charts.Color] = ("grey", "green")
 """Colours of the rates that the credit allows, for each amount of credit."""
 
 _RATE = of_run(FIGURES["throughput_records_per_s"])
@@ -374,7 +265,7 @@ _WAN: Sequence[Figure[RunResult]] = (
 
 def name_of(round_trip_ns: int, buffers: int) -> str:
     """The name of a run, by its round trip and the buffers of its gate."""
-    return f"{format_duration_ns(round_trip_ns)}, {buffers} buffers"
+    return f"{units.format_duration_ns(round_trip_ns)}, {buffers} buffers"
 
 
 def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
@@ -382,46 +273,38 @@ def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     credit come first, and of these that with the shortest round trip."""
     count = len(ROUND_TRIPS_NS)
     rates = [_RATE.read(each.result) or 0.0 for each in runs]
-    labels = [format_duration_ns(each) for each in ROUND_TRIPS_NS]
-    credits = [runs[at].name.partition(", ")[2] for at in range(0, len(runs), count)]
-    series: list[Series] = []
-    for place, name in enumerate(credits):
+    labels = [units.format_duration_ns(each) for each in ROUND_TRIPS_NS]
+    least, most = (runs[at].name.partition(", ")[2] for at in range(0, len(runs), count))
+    series: list[charts.Series] = []
+    for place, name in enumerate((least, most)):
         own = runs[place * count :][:count]
         measured, allowed = ([x.read(each.result) for each in own] for x in (_RATE, LINK_LIMIT))
-        series.append(Series(name, measured, COLORS[place]))
-        series.append(Series(f"{name}, credit allows", allowed, ALLOWED_COLORS[place]))
+        series.append(charts.Series(name, measured, COLORS[place]))
+        series.append(charts.Series(f"{name}, credit allows", allowed, ALLOWED_COLORS[place]))
     near, far, more = rates[0], rates[count - 1], rates[-1]
-    longest = labels[-1]
-    if not far or far > FEWER * near or more < MORE * far:
-        lesson = [
-            f"{UNEXPECTED}: a round trip of {longest} should hold up {credits[0]}, and more of them"
-            " should help. Try a quiet machine."
-        ]
-    else:
-        lesson = [
-            f"Over a round trip of {longest}, {credits[0]} of"
-            f" {human_bytes(runs[0].segment_size_bytes)} carry"
-            f" {human_count(far)} records/s, {human_share(far / near)} of the rate without delay;"
-            f" {credits[-1]} carry {more / far:.1f} times as many.",
-            "A buffer's credit is back a round trip after the buffer was sent, so a rate needs as"
-            " many buffers as it fills in a round trip. The measured rate is lower if floating"
-            " buffers are lent late (only for an announced backlog), or if the tasks are slower.",
-        ]
+    is_shown = bool(far) and far <= FEWER * near and more >= MORE * far
+    facts = {
+        **{"round_trips": ", ".join(labels), "longest": labels[-1], "least": least, "most": most},
+        **{"size": runs[0].segment_size_bytes, "far": far, "share": ratio_of(far, near)},
+        "times": ratio_of(more, far),
+    }
     columns = {"throughput_records_per_s": _RATE, "link_records_per_s": LINK_LIMIT}
-    meaning = "Measured, and as the credit allows."
+    curves = charts.Curves(
+        "Records per second",
+        labels,
+        series,
+        is_log=True,
+        meaning="Measured, and as the credit allows.",
+        by="round trip",
+        y=_RATE.name,
+    )
     return DemoShown(
-        "wan",
-        "Credit over a long network",
-        [
-            "one producer writes as fast as it can to one consumer over an emulated link",
-            f"round trips of {', '.join(labels)}, with {' and '.join(credits)} of credit",
-        ],
-        figure_table("round trip, buffers", _WAN, [(each.name, [each.result]) for each in runs]),
-        lesson,
+        WAN,
         runs,
+        [(each.name, [each.result]) for each in runs],
         {"runs": {x.name: {k: f.read(x.result) for k, f in columns.items()} for x in runs}},
-        pictures=[
-            Curves("Records per second", labels, series, is_log=True, meaning=meaning,
-                   by="round trip", y=_RATE.name)
-        ],
-    )  # fmt: skip
+        facts,
+        SHOWN_EFFECT if is_shown else NOT_SHOWN,
+        columns=_WAN,
+        pictures=[curves],
+    )

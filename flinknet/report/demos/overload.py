@@ -6,39 +6,35 @@ target time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
+from flinknet import units
 from flinknet.config import WorkloadConfig
-from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, CheckpointSummary
-from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, Figure
-from flinknet.units import (
-    MISSING,
-    format_duration_ns,
-    human_bytes,
-    human_count,
-    human_duration,
-    human_share,
+from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS
+from flinknet.results.figures import BACK_PRESSURED
+
+from .. import charts
+from ..bench import task_bars, task_shares
+from ..page_parts import Part
+from ..places import places_of, total_over_time
+from . import (
+    COLORS,
+    NOT_SHOWN,
+    SHOWN_EFFECT,
+    DemoRun,
+    DemoShown,
+    asked_rate,
+    columns_of,
+    texts,
 )
 
-from ..bench import task_bars, task_shares
-from ..charts import (
-    Color,
-    Curves,
-    Limit,
-    OverTime,
-    Places,
-    PlacesRun,
-    PlacesStep,
-    Series,
-    TimeSeries,
-)
-from ..page_parts import figure_table
-from . import COLORS, UNEXPECTED, DemoRun, DemoShown, asked_rate, in_flight, six_places
+BACK_PRESSURE, UNALIGNED, DEBLOATING = "back-pressure", "unaligned", "debloating"
 
 OFTEN = 0.3
 """Share of the time between two samples; above it, a task counts as waiting from then on."""
@@ -49,20 +45,13 @@ SINK_SLOWER = 4
 BUSY_SHARE, WAITING_SHARE = 0.8, 0.2
 """Least shares of time (the sink busy, the source waiting) at which the effect has been shown."""
 
-_TASKS: Sequence[Figure[Any]] = (
-    *(BUSY, BACK_PRESSURED, IDLE),
-    Figure("", "back-pressured after", itemgetter("after_ns"), "ns", "",
-           "Since the sink slowed down."),
-)  # fmt: skip
-
 
 def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from the only run, that of the chain."""
     (run,) = runs
     shares = task_shares(run.result)
-    names = list(shares)
-    spans = [run.measured_span("sink slowed down")]
-    waits = OverTime(
+    names, spans = list(shares), [run.measured_span("sink slowed down")]
+    waits = charts.OverTime(
         "Back-pressured",
         [_waiting(run, name) for name in names[:-1]],
         "share",
@@ -71,74 +60,79 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         in_rows=True,
         y="share of the time",
     )
-    pools = OverTime(
+    pools = charts.OverTime(
         "Buffers in use",
         _pools(run, names),
         "share",
-        "Of each pool. An output may write no more than max-buffers-per-channel to a channel, even"
-        " if its pool has more.",
+        texts(BACK_PRESSURE, "pools")[0],
         spans,
         in_rows=True,
         y="share of the pool",
     )
-    after_ns = {each.name: _waits_after_ns(each, run.measured_from_ns) for each in waits.series}
+    begin_ns = run.measured_from_ns
+    pairs = {each.name: zip(each.at_ns, each.values, strict=True) for each in waits.series}
+    after_ns = {
+        name: next((at - begin_ns for at, share in own if (share or 0.0) > OFTEN), None)
+        for name, own in pairs.items()
+    }
     taken = run.result.channels[-1].taken_records_per_s if run.result.channels else None
     apart_ns = 1e9 / workload.rate_per_s
+    *upstream, sink = names or ("source", "sink")
+    source, last_relay = upstream[0], upstream[-1]
+    busy = shares.get(sink, {}).get("busy", 0.0)
+    pressed = shares.get(source, {}).get("back_pressured", 0.0)
+    first_ns, later_ns = after_ns.get(last_relay), after_ns.get(source)
+    is_shown = first_ns is not None and later_ns is not None and first_ns <= later_ns
+    is_shown = is_shown and pressed >= WAITING_SHARE and busy >= BUSY_SHARE
+    instants = [after_ns.get(name) for name in reversed(upstream)]
+    known = [each for each in instants if each is not None]
+    is_in_order = len(known) == len(instants) and known == sorted(known)
+    facts = {
+        **{"chain": " → ".join(names), "rate": asked_rate(workload), "taken": taken},
+        **{"needed_ns": SINK_SLOWER * apart_ns, "apart_ns": apart_ns, "begin_ns": begin_ns},
+        **{"source": source, "last": last_relay, "sink": sink, "busy": busy, "waits": pressed},
+        **{"first_ns": first_ns, "later_ns": later_ns},
+        "order": texts(BACK_PRESSURE, "orders")[is_in_order],
+    }
     return DemoShown(
-        "back-pressure",
-        "Pressure travels upstream",
-        [
-            f"{' → '.join(names)}, {asked_rate(workload)}",
-            f"after the warm-up the sink needs {human_duration(SINK_SLOWER * apart_ns)} for each"
-            f" record, and one arrives every {human_duration(apart_ns)}",
-        ],
-        figure_table(
-            "task",
-            _TASKS,
-            [(name, [{**shares[name], "after_ns": after_ns.get(name)}]) for name in names],
-            notes=[
-                "source 0 is subtask 0 of the source, relay 1.0 subtask 0 of the first stage after"
-                " it. back-pressured after: since the sink slowed down,"
-                f" {human_duration(run.measured_from_ns)} after the start of the run. A task that"
-                " is neither busy nor back-pressured is idle, also between two buffers.",
-            ],
-        ),
-        _order(shares, after_ns, taken, workload),
+        BACK_PRESSURE,
         runs,
+        [(name, [{**shares[name], "after_ns": after_ns.get(name)}]) for name in names],
         {"runs": {"tasks": shares, "waits_after_ns": after_ns, "sink_records_per_s": taken}},
-        _filled(run, pools.series, waits),
-        [pools, *task_bars(run.result)],
-        [waits, pools],
+        facts,
+        SHOWN_EFFECT if is_shown else NOT_SHOWN,
+        charts=_filled(run, pools.series, waits),
+        pictures=[pools, *task_bars(run.result)],
+        curves=[waits, pools],
         # without CORES_SHARED: the chain has four tasks
         codes=(DISTURBED, DISTURBED_BY_STRANGERS),
         channels=[(names[-2], names[-1])] if len(names) > 1 else (),
     )
 
 
-def _filled(run: DemoRun, pools: Sequence[TimeSeries], waits: OverTime) -> list[Places]:
-    """The pools from the source to the sink under a slider over time."""
+def _filled(
+    run: DemoRun, pools: Sequence[charts.TimeSeries], waits: charts.OverTime
+) -> list[charts.Places]:
 
-    def at(series: TimeSeries, at_ns: int) -> float:
+    def at(series: charts.TimeSeries, at_ns: int) -> float:
         known = [x for x, at in zip(series.values, series.at_ns, strict=True) if at <= at_ns]
         return (known[-1] if known else 0.0) or 0.0
 
     steps = []
     for at_ns in sorted({at_ns for each in pools for at_ns in each.at_ns}):
         since_ns = at_ns - run.measured_from_ns
-        names = [each.name for each in waits.series if at(each, at_ns) > OFTEN]
-        line = (
-            f"{human_duration(since_ns)} after the sink slowed down; back-pressured:"
-            f" {', '.join(names) or 'no task'}."
-        )
+        waiting = ", ".join(each.name for each in waits.series if at(each, at_ns) > OFTEN)
+        after = f"{units.human_duration(since_ns)} after the sink slowed down"
+        line = f"{after}; back-pressured: {waiting or 'no task'}."
         lines = [line if since_ns >= 0 else "Before the sink slows down."]
-        steps.append(PlacesStep(at_ns, [at(each, at_ns) for each in pools], lines))
-    names = [each.name for each in pools]
-    shown = [PlacesRun("Pools of buffers", [1.0] * len(pools), steps)]
-    places = Places(names, [""] * len(pools), shown, waits, ends=("source", "sink"), unit="share")
+        steps.append(charts.PlacesStep(at_ns, [at(each, at_ns) for each in pools], lines))
+    names, blank = [each.name for each in pools], [""] * len(pools)
+    shown = [charts.PlacesRun("Pools of buffers", [1.0] * len(pools), steps)]
+    places = charts.Places(names, blank, shown, waits, ends=("source", "sink"), unit="share")
     return [places] if pools else []
 
 
-def _waiting(run: DemoRun, name: str) -> TimeSeries:
+def _waiting(run: DemoRun, name: str) -> charts.TimeSeries:
     """The share of the time between samples in which a task was back-pressured, in the measured
     part. Computed by differences, as metrics give it since the start of this part.
     """
@@ -156,19 +150,12 @@ def _waiting(run: DemoRun, name: str) -> TimeSeries:
         for (from_ns, early), (to_ns, late) in pairwise(waited)
         if to_ns > from_ns
     ]
-    return TimeSeries(name, [at_ns for at_ns, _ in waited], [0.0, *shares], "purple")
+    return charts.TimeSeries(name, [at_ns for at_ns, _ in waited], [0.0, *shares], "purple")
 
 
-def _waits_after_ns(waiting: TimeSeries, from_ns: int) -> int | None:
-    """Time from an instant until a task waits (see OFTEN), in ns; None if it never does."""
-    pairs = zip(waiting.at_ns, waiting.values, strict=True)
-    return next((at - from_ns for at, share in pairs if (share or 0.0) > OFTEN), None)
-
-
-def _pools(run: DemoRun, tasks: Sequence[str]) -> list[TimeSeries]:
-    """Usage of each pool over time, from the source to the sink."""
-    ends: Mapping[str, Color] = {"in": "blue", "out": "orange"}
-    found: list[TimeSeries] = []
+def _pools(run: DemoRun, tasks: Sequence[str]) -> list[charts.TimeSeries]:
+    ends: Mapping[str, charts.Color] = {"in": "blue", "out": "orange"}
+    found: list[charts.TimeSeries] = []
     for name in tasks:
         for end, color in ends.items():
             usage = attrgetter(f"{end}_pool_usage")
@@ -180,46 +167,8 @@ def _pools(run: DemoRun, tasks: Sequence[str]) -> list[TimeSeries]:
             ]
             if known:
                 at_ns, values = zip(*known, strict=True)
-                found.append(TimeSeries(f"{name}, {end}put", at_ns, values, color))
+                found.append(charts.TimeSeries(f"{name}, {end}put", at_ns, values, color))
     return found
-
-
-def _order(
-    shares: Mapping[str, Mapping[str, float]],
-    after_ns: Mapping[str, int | None],
-    taken_per_s: float | None,
-    workload: WorkloadConfig,
-) -> list[str]:
-    """The order in which the tasks began to wait, and the bottleneck."""
-    *upstream, sink = shares or ("source", "sink")
-    source, last_relay = upstream[0], upstream[-1]
-    busy, waits = (shares.get(x, {}) for x in (sink, source))
-    is_shown = (
-        waits.get("back_pressured", 0.0) >= WAITING_SHARE and busy.get("busy", 0.0) >= BUSY_SHARE
-    )
-    first_ns, last_ns = after_ns.get(last_relay), after_ns.get(source)
-    if not is_shown or first_ns is None or last_ns is None or first_ns > last_ns:
-        return [
-            f"{UNEXPECTED}: {sink} should be busy, and {last_relay}, next to it, back-pressured"
-            f" before {source} is. Try a quiet machine or a higher --rate: a sample that comes late"
-            " hides the order."
-        ]
-    instants = [after_ns[name] for name in reversed(upstream)]
-    known = [each for each in instants if each is not None]
-    is_in_order = len(known) == len(instants) and known == sorted(known)
-    end = (
-        "the buffers next to the sink fill up first"
-        if is_in_order
-        else "tasks in between are out of order, which samples that come late cause"
-    )
-    return [
-        f"{last_relay} was back-pressured {human_duration(first_ns)} after the sink slowed down,"
-        f" {source} after {human_duration(last_ns)}: {end}.",
-        f"The sink consumes {human_count(taken_per_s)} of {asked_rate(workload)}.",
-        f"{source} was back-pressured {human_share(waits['back_pressured'])} of the time, and"
-        f" {sink} busy {human_share(busy['busy'])}: the bottleneck is the busy task directly"
-        " downstream of the back-pressured ones.",
-    ]
 
 
 FASTER, LESS = 0.5, 0.5
@@ -232,87 +181,62 @@ MISSED = 1.2
 CONSUMER_SLOWER = 2
 """Time of the other demos' consumer for a record, as a multiple of the producer's."""
 
-TARGET = "taskmanager.network.memory.buffer-debloat.target"
 THRESHOLD = "taskmanager.network.memory.buffer-debloat.threshold-percentages"
 THRESHOLD_PERCENT = 25
 
-_CHECKPOINTS: Sequence[Figure[CheckpointSummary]] = (
-    Figure("", "started", attrgetter("triggered")),
-    Figure("", "completed", attrgetter("completed")),
-    Figure("", "duration", attrgetter("duration_ns.mean"), "ns"),
-    Figure("", "barrier travel", attrgetter("travel_ns.mean"), "ns"),
-    Figure("", "overtaken", attrgetter("overtaken_bytes_mean"), "bytes"),
-)
-_CHECKPOINT_NOTE = (
-    "Duration: from the trigger to the last acknowledgement. Barrier travel: from when it was"
-    " written to when it was read. Overtaken: data that each checkpoint stores."
-)
+
+def _in_flight(
+    runs: Sequence[DemoRun], title: str, spans: Sequence[charts.Span], to_ns: float = math.inf
+) -> charts.OverTime:
+    """Bytes in the six places of each run, with its checkpoints in a lane below."""
+    drawn = [*zip(runs, COLORS, strict=False)]
+    lanes = [charts.Lane(x.name, color, x.result.checkpoint_spans_ns) for x, color in drawn]
+    shown = [each for each in lanes if each.spans]
+    return charts.OverTime(
+        title,
+        [total_over_time(x.name, x.result.buffering, color, to_ns) for x, color in drawn],
+        "bytes",
+        "Bytes in the six places between producer and consumer. Click to go to an instant.",
+        spans,
+        y="bytes",
+        lanes=shown,
+        in_lanes="checkpoints, from the trigger to the last acknowledgement" if shown else "",
+    )
+
+
+def _six_places(runs: Sequence[DemoRun], curve: charts.OverTime) -> list[Part]:
+    """The six places of each run under one slider, above a curve; none if no samples were taken."""
+    places = places_of({each.name: each.result for each in runs}, curve)
+    return [places] if places.runs else []
 
 
 def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from two runs, aligned and unaligned."""
     found = {each.name: each.result.measured.checkpoints for each in runs}
     aligned, overtaking = found.values()
-    notes = [_CHECKPOINT_NOTE]
-    if aligned is not None and overtaking is not None and aligned.triggered < overtaking.triggered:
-        notes.append(
-            "Fewer aligned checkpoints were started: the next one waits until the last is complete."
-        )
-    series = [
-        Series(each.name, [None if x is None else each.read(x) for x in found.values()], color)
-        for each, color in zip(_CHECKPOINTS[2:4], COLORS, strict=False)
-    ]
+    has_fewer = aligned and overtaking and aligned.triggered < overtaking.triggered
+    series = []
+    for each, color in zip(columns_of(UNALIGNED)[2:4], COLORS, strict=False):
+        series.append(charts.Series(each.name, [*map(each.read, found.values())], color))
     slow_ns, fast_ns = series[0].values
-    lesson = [
-        f"{UNEXPECTED}: unaligned checkpoints should be much faster here. Try a quiet machine or a"
-        " longer --duration."
-    ]
-    if slow_ns and fast_ns is not None and overtaking is not None and fast_ns <= FASTER * slow_ns:
-        lesson = [
-            f"Unaligned, a checkpoint takes {human_duration(fast_ns)} instead of"
-            f" {human_duration(slow_ns)}, and stores"
-            f" {human_bytes(overtaking.overtaken_bytes_mean)} of overtaken data.",
-            "Aligned, a barrier waits until all data ahead of it is processed; unaligned, it"
-            " overtakes that data, which each checkpoint then has to store.",
-        ]
-    curve = in_flight(runs, "Between the tasks", [runs[0].measured_span("slow consumer")])
+    is_shown = bool(slow_ns) and fast_ns is not None and fast_ns <= FASTER * (slow_ns or 0.0)
+    curve = _in_flight(runs, "Between the tasks", [runs[0].measured_span("slow consumer")])
+    times = charts.Curves(
+        "Time of a checkpoint", list(found), series, "ns", is_bars=True, by="alignment", y="time"
+    )
+    rate = asked_rate(workload)
     return DemoShown(
-        "unaligned",
-        "A barrier overtakes",
-        [
-            f"{workload.producers} producers write {asked_rate(workload)} each to one consumer that"
-            " cannot keep up",
-            "each producer has used up its quota of buffers when a checkpoint begins",
-        ],
-        figure_table(
-            "checkpoints",
-            _CHECKPOINTS,
-            [(name, [each] if each is not None else []) for name, each in found.items()],
-            notes=notes,
-        ),
-        lesson,
+        UNALIGNED,
         runs,
+        [(name, [each] if each is not None else []) for name, each in found.items()],
         {"runs": {name: None if each is None else asdict(each) for name, each in found.items()}},
-        six_places(runs, curve),
-        [
-            Curves("Time of a checkpoint", list(found), series, "ns", is_bars=True,
-                   by="alignment", y="time")
-        ],
+        {"producers": workload.producers, "rate": rate, "off": aligned, "on": overtaking},
+        SHOWN_EFFECT if is_shown else NOT_SHOWN,
+        notes=["fewer"] if has_fewer else [],
+        charts=_six_places(runs, curve),
+        pictures=[times],
         channels=[(f"producer {number}", "consumer") for number in range(workload.producers)],
-    )  # fmt: skip
-
-
-_DEBLOATING: Sequence[Figure[Mapping[str, Any]]] = (
-    replace(FIGURES["throughput_records_per_s"], read=itemgetter("taken_records_per_s")),
-    Figure("", "in flight", itemgetter("in_flight_bytes"), "bytes", "",
-           "Median of the second half of the run, over the six places."),
-    Figure("", "time to consume", itemgetter("in_flight_ns"), "ns", "",
-           "How long the consumer needs for the data in flight."),
-    Figure("", "buffer size", itemgetter("buffer_size_bytes"), "bytes", "",
-           "At the end of the measured part."),
-    Figure("", "checkpoint", itemgetter("checkpoint_duration_mean_ns"), "ns", "",
-           "Mean, from the trigger to the last acknowledgement."),
-)  # fmt: skip
+    )
 
 
 def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
@@ -320,37 +244,55 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     off, on = (_figures_of(each, workload) for each in runs)
     gates = [gate for gate in runs[1].result.debloating if gate.samples]
     target_ns = gates[0].target_ns if gates else None
-    target = MISSING if target_ns is None else format_duration_ns(target_ns, separator=" ")
+    target = units.MISSING
+    if target_ns is not None:
+        target = units.format_duration_ns(target_ns, separator=" ")
     spans, end_ns = [runs[0].measured_span("slow consumer")], runs[1].measured_to_ns
     limits = []
     if target_ns and on["in_flight_bytes"] and on["in_flight_ns"]:
         allowed = on["in_flight_bytes"] / on["in_flight_ns"] * target_ns
-        limits.append(Limit(allowed, f"target: {target} of work"))
-    curves = [replace(in_flight(runs, "In flight", spans, end_ns), limits=limits)]
+        limits.append(charts.Limit(allowed, f"target: {target} of work"))
+    curves = [replace(_in_flight(runs, "In flight", spans, end_ns), limits=limits)]
     for gate in gates:
         known = [each for each in gate.samples if each.at_ns < end_ns]
         sizes = [each.buffer_size_bytes for each in known]
-        series = [TimeSeries(gate.name, [each.at_ns for each in known], sizes, "green")]
+        series = [charts.TimeSeries(gate.name, [each.at_ns for each in known], sizes, "green")]
         meaning = "What the consumer asks its producers for."
-        curves.append(OverTime("Buffer size", series, "bytes", meaning, spans, y="bytes"))
-    needed = human_duration(CONSUMER_SLOWER * 1e9 / workload.rate_per_s)
+        curves.append(charts.OverTime("Buffer size", series, "bytes", meaning, spans, y="bytes"))
+    verdict, is_missed = _verdict(off, on, target_ns)
+    both_ns = [each["checkpoint_duration_mean_ns"] for each in (on, off)]
+    checkpoints = " instead of ".join(map(units.human_duration, both_ns))
+    facts = {
+        **{"rate": asked_rate(workload), "target": target, "off": off, "on": on},
+        "needed_ns": CONSUMER_SLOWER * 1e9 / workload.rate_per_s,
+        "checkpoints": f", checkpoints {checkpoints}" if all(both_ns) else "",
+        "met": "missed" if is_missed else "met",
+        "threshold": runs[1].result.config.get(THRESHOLD) or THRESHOLD_PERCENT,
+    }
     return DemoShown(
-        "debloating",
-        "Buffers as large as needed",
-        [
-            f"{asked_rate(workload)} to a consumer that needs {needed} for each, so that it cannot"
-            " keep up",
-            f"buffer debloating off, and on with a target of {target}",
-        ],
-        figure_table("debloating", _DEBLOATING, [("off", [off]), ("on", [on])]),
-        _lesson_of_sizes(off, on, target_ns, runs[1].result.config.get(THRESHOLD)),
+        DEBLOATING,
         runs,
+        [("off", [off]), ("on", [on])],
         {"runs": {"off": off, "on": on}},
-        [*six_places(runs, curves[0]), *curves[1:]],
+        facts,
+        verdict,
+        ["missed"] if is_missed and verdict == SHOWN_EFFECT else [],
+        charts=[*_six_places(runs, curves[0]), *curves[1:]],
         curves=curves,
-        explained="With buffer debloating the consumer requests smaller buffers, so that it can"
-        f" consume the data in flight within {target}.",
     )
+
+
+def _verdict(
+    off: Mapping[str, Any], on: Mapping[str, Any], target_ns: int | None
+) -> tuple[str, bool]:
+    """Whether debloating leaves less data in flight, and whether its target is missed."""
+    before, after = off["in_flight_bytes"], on["in_flight_bytes"]
+    needed_ns, needs_ns = off["in_flight_ns"], on["in_flight_ns"]
+    is_missed = bool(target_ns and needs_ns and needs_ns > MISSED * target_ns)
+    if target_ns and needed_ns and target_ns > LESS * needed_ns:
+        return "small", is_missed
+    is_shown = bool(before) and after is not None and after <= LESS * before
+    return SHOWN_EFFECT if is_shown else NOT_SHOWN, is_missed
 
 
 def _figures_of(run: DemoRun, workload: WorkloadConfig) -> dict[str, Any]:
@@ -383,44 +325,3 @@ def _figures_of(run: DemoRun, workload: WorkloadConfig) -> dict[str, Any]:
         "expected_bytes_per_s": medians[1],
         "checkpoint_duration_mean_ns": checkpoints and checkpoints.duration_ns.mean,
     }
-
-
-def _lesson_of_sizes(
-    off: Mapping[str, Any], on: Mapping[str, Any], target_ns: int | None, threshold: str | None
-) -> list[str]:
-    """What debloating saves, and whether its target is met."""
-    before, after = off["in_flight_bytes"], on["in_flight_bytes"]
-    needed_ns, needs_ns = off["in_flight_ns"], on["in_flight_ns"]
-    target = MISSING if target_ns is None else format_duration_ns(target_ns, separator=" ")
-    if target_ns and needed_ns and target_ns > LESS * needed_ns:
-        return [
-            f"{UNEXPECTED}: nothing to shrink. The target ({target}) is not far below the"
-            f" {human_duration(needed_ns)} of work that are in flight without debloating."
-            f" Try -D {TARGET}=50ms."
-        ]
-    if not before or after is None or after > LESS * before:
-        return [
-            f"{UNEXPECTED}: much less data should be in flight with debloating. Try a quiet machine"
-            " or a longer --duration."
-        ]
-    slow_ns, fast_ns = off["checkpoint_duration_mean_ns"], on["checkpoint_duration_mean_ns"]
-    checkpoints = ""
-    if slow_ns and fast_ns:
-        checkpoints = (
-            f", checkpoints {human_duration(fast_ns)} instead of {human_duration(slow_ns)}"
-        )
-    is_missed = bool(target_ns and needs_ns and needs_ns > MISSED * target_ns)
-    lines = [
-        f"With debloating {human_bytes(after)} ({human_duration(needs_ns)} of work) are in flight"
-        f" instead of {human_bytes(before)} ({human_duration(needed_ns)}){checkpoints}; the target"
-        f" of {target} is {'missed' if is_missed else 'met'}.",
-        f"With debloating, buffers have {human_bytes(on['buffer_size_first_bytes'])} at first and"
-        f" {human_bytes(on['buffer_size_bytes'])} at the end.",
-    ]
-    if is_missed:
-        lines.append(
-            "The gate's estimate counts its queue and the announced backlog, not what lies in"
-            " sockets or is written meanwhile, and a new size is announced only if it differs by"
-            f" {threshold or THRESHOLD_PERCENT}% or more."
-        )
-    return lines

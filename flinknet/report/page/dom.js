@@ -79,9 +79,12 @@ function table(heads, rows) {
   const place = h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table"}, h("table", {},
     h("thead", {}, h("tr", {}, heads.map(([name, meaning], index) => h("th", {scope: "col", class: sides[index]}, term(name, meaning))))),
     h("tbody", {}, rows.map((row) => h("tr", {class: row.recorded ? "recorded" : null},
-      row.cells.map((cell, index) => cell instanceof Element ? cell : h("td", {class: classOf(String(cell), index), "data-tip": tipOf(String(cell), index)}, String(cell))))))));
+      row.cells.map((cell, index) => cell instanceof Element ? cell : h("td", {class: classOf(String(cell), index), "data-tip": tipOf(String(cell), index), "data-head": heads[index][0] || null}, String(cell))))))));
   new ResizeObserver(() => {
-    hint.hidden = place.scrollWidth <= place.clientWidth + 1;
+    place.classList.remove("stacked");
+    const isWide = place.scrollWidth > place.clientWidth + 1, isStacked = isWide && matchMedia("(max-width: 560px)").matches;
+    place.classList.toggle("stacked", isStacked);
+    hint.hidden = !isWide || isStacked;
     place.classList.toggle("wide", !hint.hidden);
   }).observe(place);
   return h("div", {class: "table"}, hint, place);
