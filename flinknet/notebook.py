@@ -257,10 +257,7 @@ def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tabl
 
 
 def predicted(
-    spark: SparkSession,
-    *paths: str,
-    seconds: float = PREDICTED_FROM_S,
-    **lists: Sequence[Any],
+    spark: SparkSession, *paths: str, seconds: float = PREDICTED_FROM_S, **lists: Sequence[Any]
 ) -> DataFrame:
     """Predictions for other settings: a row for each run and setting, see `predictions.Prediction`.
 

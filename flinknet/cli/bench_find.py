@@ -165,9 +165,7 @@ def _take_run(
     search, workload = candidate.search, plan.scenario.workload
     rate = search.next_per_s
     scenario = replace(
-        plan.scenario,
-        workload=replace(workload, rate_per_s=rate),
-        seed=seed + len(search.runs) + 1,
+        plan.scenario, workload=replace(workload, rate_per_s=rate), seed=seed + len(search.runs) + 1
     )
     measured_run = executor.run(scenario, out_dir=None, trace=False, on_progress=_ignore)
     result = with_doubts(scenario, measured_run, plan.warnings)

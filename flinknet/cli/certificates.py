@@ -51,13 +51,7 @@ def certificates(out: str, password: str | None, host: tuple[str, ...], days: in
     """
     import secrets
 
-    from flinknet.certificates.stores import (
-        AUTHORITY_PEM,
-        CONFIG,
-        NODE_PEM,
-        PASSWORD,
-        generate,
-    )
+    from flinknet.certificates.stores import AUTHORITY_PEM, CONFIG, NODE_PEM, PASSWORD, generate
     from flinknet.config import HIDDEN
     from flinknet.options import find_option
 

@@ -55,10 +55,7 @@ _BLOCKING_KEYS = {
 """Keys that act only in blocking exchanges, with their settings. Other exchanges get the defaults,
 so that configurations that differ only in these keys are equal."""
 
-_TYPES = {
-    "ALL_EXCHANGES_BLOCKING": BLOCKING,
-    "ALL_EXCHANGES_PIPELINED": PIPELINED_BOUNDED,
-}
+_TYPES = {"ALL_EXCHANGES_BLOCKING": BLOCKING, "ALL_EXCHANGES_PIPELINED": PIPELINED_BOUNDED}
 
 
 def partition_type_of(network: Mapping[str, str]) -> str:
@@ -147,11 +144,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         ("task-managers", "task_managers", value_parsers.count),
         ("placement", "placement", value_parsers.choice(*PLACEMENTS)),
         ("relays", "relays", value_parsers.number),
-        (
-            "relay-delay",
-            "relay_delay_ns_per_record",
-            value_parsers.each_of(value_parsers.duration),
-        ),
+        ("relay-delay", "relay_delay_ns_per_record", value_parsers.each_of(value_parsers.duration)),
         ("relay-parallelism", "relay_parallelism", value_parsers.each_of(value_parsers.count)),
         ("flow-control", "flow_control", value_parsers.choice(*FLOW_CONTROLS)),
         ("link", "link", parse_link),

@@ -214,10 +214,7 @@ def warn_of_idle_parallelism(graph: StreamGraph, settings: Mapping[str, str]) ->
 
 
 def _program(
-    job: Path | None,
-    arguments: Sequence[str],
-    vertices: str | None,
-    settings: Mapping[str, str],
+    job: Path | None, arguments: Sequence[str], vertices: str | None, settings: Mapping[str, str]
 ) -> Program:
     from flinknet.graph import load_program, vertex_row
 

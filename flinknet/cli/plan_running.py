@@ -115,9 +115,7 @@ def _chosen(jobs: Sequence[RunningJob], wanted: str | None) -> RunningJob:
 
 
 def _config(
-    managers: Sequence[RunningTaskManager],
-    of_cluster: Mapping[str, str],
-    given: Mapping[str, str],
+    managers: Sequence[RunningTaskManager], of_cluster: Mapping[str, str], given: Mapping[str, str]
 ) -> JobConfig:
     """The cluster's settings for plans, overridden by the given ones. Network memory comes from
     TaskManagers' reports unless a taskmanager.memory key is given."""

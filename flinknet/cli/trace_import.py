@@ -17,14 +17,7 @@ from flinknet.storage import AnyPath
 from flinknet.units import parse_size_bytes
 
 from .commands import SectionedCommand
-from .files import (
-    CountingLine,
-    check_new_directory,
-    existing_path,
-    put_result,
-    target_of,
-    usable,
-)
+from .files import CountingLine, check_new_directory, existing_path, put_result, target_of, usable
 from .option_tables import options
 from .replay_options import answers_of
 from .trace_tap import (

@@ -18,14 +18,7 @@ from flinknet.results import (
     shares_of,
 )
 from flinknet.results.comparison import Configuration
-from flinknet.results.figures import (
-    CHANNEL_FIGURES,
-    CPU,
-    LINK_LIMIT,
-    RUN_FIGURES,
-    Figure,
-    typical,
-)
+from flinknet.results.figures import CHANNEL_FIGURES, CPU, LINK_LIMIT, RUN_FIGURES, Figure, typical
 
 from .bench_words import (
     BUFFERS,

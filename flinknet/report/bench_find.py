@@ -185,8 +185,4 @@ def find_document(environment: Mapping[str, Any], found: Sequence[FoundRate]) ->
             change = change_between(found[0].search, search, factor)
             own["change"] = asdict(change) | {"verdict": str(change.verdict)}
         documents.append(own)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "environment": dict(environment),
-        "find": documents,
-    }
+    return {"schema_version": SCHEMA_VERSION, "environment": dict(environment), "find": documents}

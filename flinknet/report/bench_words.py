@@ -47,8 +47,7 @@ GATES_SHOWN, GATE_MARKS = 8, 32
 """Gates whose buffer debloating is shown, and marks of each plot."""
 
 RECORDS, BUFFERS, P50, P99 = map(
-    of_run,
-    named(["throughput_records_per_s", "buffers_per_s", "latency_p50_ns", "latency_p99_ns"]),
+    of_run, named(["throughput_records_per_s", "buffers_per_s", "latency_p50_ns", "latency_p99_ns"])
 )
 
 

@@ -53,11 +53,7 @@ _TONES: Mapping[Verdict, Tone] = {Verdict.BETTER: "good", Verdict.WORSE: "bad"}
 
 
 def changes_table(
-    comparison: Comparison,
-    candidate: Candidate,
-    metrics: Collection[str] = (),
-    *,
-    has_notes: bool,
+    comparison: Comparison, candidate: Candidate, metrics: Collection[str] = (), *, has_notes: bool
 ) -> Table:
     """One row for each of some metrics (none: all): the change with its interval, the verdict, and
     both means."""

@@ -204,10 +204,7 @@ def print_parts(console: Console, parts: Iterable[Part | Section]) -> None:
         print_part(console, part)
 
 
-_DRAWN = (
-    *(Lines, page_parts.Text, Facts, Table, Code),
-    *(Bars, OverTime, Places, Histogram),
-)
+_DRAWN = (*(Lines, page_parts.Text, Facts, Table, Code), *(Bars, OverTime, Places, Histogram))
 """Parts that are not for a page alone."""
 
 
@@ -403,11 +400,7 @@ def _print_histogram(console: Console, chart: Histogram) -> None:
         print_line(console, Text.assemble((chart.title, "bold"), f": {low} {line} {high}"))
 
 
-_CHECKS = {
-    "ok": "[green]✓[/green]",
-    "warning": "[yellow]![/yellow]",
-    "missing": "[red]✗[/red]",
-}
+_CHECKS = {"ok": "[green]✓[/green]", "warning": "[yellow]![/yellow]", "missing": "[red]✗[/red]"}
 
 
 def print_checks(checks: Iterable[Mapping[str, str]], console: Console | None = None) -> None:

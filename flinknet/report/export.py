@@ -170,10 +170,7 @@ def comparison_document(comparison: Comparison, trends: Sequence[Trend]) -> dict
             }
             for candidate, each in comparison.decisions
         ],
-        "disturbed": {
-            "repeated": comparison.repeated,
-            "still": comparison.disturbed,
-        },
+        "disturbed": {"repeated": comparison.repeated, "still": comparison.disturbed},
         "invalid": {"still": comparison.invalid},
         "trends": [to_plain(replace(each, points=each.points[-POINTS_MAX:])) for each in trends],
         "outcome": comparison.outcome.value,

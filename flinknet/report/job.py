@@ -263,11 +263,7 @@ def _table_of_markers(measured: Mapping[str, Any], title: str) -> Table:
 DUMPED_CHANNELS_MAX = 16
 """Channels of a gate that are listed."""
 
-_STATUS = (
-    RECORDS_IN,
-    Figure("", "/s", some("records_in_per_s")),
-    *(RECORDS_OUT, BUSY, PRESSED),
-)
+_STATUS = (RECORDS_IN, Figure("", "/s", some("records_in_per_s")), *(RECORDS_OUT, BUSY, PRESSED))
 
 
 class JobView(LivePanel):

@@ -34,14 +34,7 @@ from flinknet.results.figures import (
     named,
 )
 from flinknet.results.trades import change_of
-from flinknet.units import (
-    MISSING,
-    counted,
-    human_bytes,
-    human_change,
-    human_duration,
-    human_share,
-)
+from flinknet.units import MISSING, counted, human_bytes, human_change, human_duration, human_share
 
 from .charts import Bar, BarPart, Bars, Color, OverTime, TimeSeries
 from .page_parts import (

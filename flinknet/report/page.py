@@ -21,18 +21,7 @@ from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 from .charts import AnyChart, Chart
-from .page_parts import (
-    Code,
-    Lines,
-    Page,
-    Pairs,
-    Part,
-    Section,
-    Table,
-    Text,
-    View,
-    off_terminal,
-)
+from .page_parts import Code, Lines, Page, Pairs, Part, Section, Table, Text, View, off_terminal
 from .plot import draw, write_chart
 
 _SCRIPTS = (

@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from flinknet.results import (
-    JobAnswer,
-    ModelError,
-    Price,
-    TaskMetrics,
-    TradeOffPoint,
-)
+from flinknet.results import JobAnswer, ModelError, Price, TaskMetrics, TradeOffPoint
 from flinknet.results.figures import FIGURES, Figure, named
 from flinknet.results.trades import Range
 from flinknet.units import MISSING, human_bytes, human_count
 
-from .advice import (
-    KNEE_MARK,
-    is_off,
-    is_on_frontier,
-    is_worth_it,
-    marks_of,
-)
+from .advice import KNEE_MARK, is_off, is_on_frontier, is_worth_it, marks_of
 from .charts import Bar, BarPart, Color, Grid, GridFigure, GridPoint, Slider
 from .page_parts import Head, Row, Table
 from .trade_words import (

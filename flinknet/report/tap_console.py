@@ -36,9 +36,7 @@ LINE_EVERY_NS = 60_000_000_000
 """Off a terminal."""
 
 
-def setting_lines(
-    pairs: Sequence[tuple[tuple[str, int], tuple[str, int] | None]],
-) -> list[str]:
+def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int] | None]]) -> list[str]:
     """Instructions that bring traffic through the tap: two lines of a TaskManager's configuration
     for each pair, several pairs on one line; or, without an upstream, the rule that redirects
     connections."""

@@ -12,17 +12,7 @@ from flinknet.units import MISSING, counted, human_duration, human_share
 
 from .console import LivePanel, print_view
 from .observed_tables import REGIMES, share_bars
-from .page_parts import (
-    Column,
-    Lines,
-    Part,
-    Sentence,
-    Table,
-    View,
-    clauses_of,
-    left_out,
-    table_of,
-)
+from .page_parts import Column, Lines, Part, Sentence, Table, View, clauses_of, left_out, table_of
 
 _CHANNELS_SHOWN = 32
 
@@ -135,9 +125,7 @@ def verification_view(path: str, verification: Plain) -> View:
     findings = [f"{_place(each)}{each['text']}" for each in verification["findings"]]
     doubts = [NOT_SEALED] if verification.get("is_sealed") is False else []
     line = f"{'DAMAGED' if findings else 'OK'} {path}: {', '.join([*counts, messages])}"
-    return View(
-        parts=[Lines([line], is_headed=True), Lines([*doubts, *findings], is_doubt=True)],
-    )
+    return View(parts=[Lines([line], is_headed=True), Lines([*doubts, *findings], is_doubt=True)])
 
 
 def _place(finding: Plain) -> str:

@@ -23,16 +23,7 @@ from .. import charts
 from ..bench import task_bars, task_shares
 from ..page_parts import Part
 from ..places import places_of, total_over_time
-from . import (
-    COLORS,
-    NOT_SHOWN,
-    SHOWN_EFFECT,
-    DemoRun,
-    DemoShown,
-    asked_rate,
-    columns_of,
-    texts,
-)
+from . import COLORS, NOT_SHOWN, SHOWN_EFFECT, DemoRun, DemoShown, asked_rate, columns_of, texts
 
 BACK_PRESSURE, UNALIGNED, DEBLOATING = "back-pressure", "unaligned", "debloating"
 
