@@ -17,14 +17,7 @@ from flinknet.results import RunWarning
 from flinknet.results.comparison import SettingChange
 from flinknet.units import format_duration_ns, format_size_bytes, human_bytes
 
-from .options import (
-    WORKLOAD_OPTIONS,
-    Settings,
-    read_cluster_conf,
-    scenario_of,
-    settings_from,
-    total_warning,
-)
+from . import options
 from .sweep import Plan
 
 _KEYS_ALWAYS = frozenset(("execution.buffer-timeout.interval",))
@@ -118,11 +111,11 @@ _NAMES = {flink.NETWORK_MIN: NETWORK_MEMORY}
 """Names of keys whose effective value is derived from other keys."""
 
 _WORKLOAD_FIELDS = frozenset(field.name for field in fields(WorkloadConfig))
-_FIELD_OPTIONS = {option.field: name for name, option in WORKLOAD_OPTIONS.items()}
+_FIELD_OPTIONS = {option.field: name for name, option in options.WORKLOAD_OPTIONS.items()}
 
 
 def plan_configs(
-    configs: Sequence[str], base: Settings, seed: int, *, has_baseline: bool = False
+    configs: Sequence[str], base: options.Settings, seed: int, *, has_baseline: bool = False
 ) -> list[Plan]:
     """Plans of the configurations, each on top of the options of the call.
 
@@ -151,7 +144,7 @@ def plan_configs(
         if swept := flink.swept_keys(merged.network):
             raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")
         try:
-            scenario, warnings = scenario_of(merged, seed)
+            scenario, warnings = options.scenario_of(merged, seed)
         except ConfigError as error:
             if (has_baseline or plans) and own.network and not own.workload:
                 raise CannotStartError(name, str(error)) from None
@@ -189,7 +182,7 @@ def unlike_options(base: Mapping[str, Any], other: Mapping[str, Any]) -> list[st
     """
     unlike = [
         name
-        for name, option in WORKLOAD_OPTIONS.items()
+        for name, option in options.WORKLOAD_OPTIONS.items()
         if name not in _HOW
         and option.field in _WORKLOAD_FIELDS
         and _differ(base, other, option.field)
@@ -251,10 +244,10 @@ def _text(key: str, value: Any) -> str | None:
     return str(value)
 
 
-def read_config(text: str) -> tuple[str, Settings]:
+def read_config(text: str) -> tuple[str, options.Settings]:
     """The name and settings of one configuration argument."""
     if text == "base":
-        return text, Settings()
+        return text, options.Settings()
     path = Path(text if Path(text).exists() else text.rpartition("#")[0] or text)
     name, colon, assignments = text.partition(":")
     if colon and path.suffix in _SUFFIXES and "=" not in text and not path.exists():
@@ -265,10 +258,10 @@ def read_config(text: str) -> tuple[str, Settings]:
     if path.suffix == ".toml":
         return text, _read_toml(path)
     if path.suffix in _SUFFIXES:
-        read = read_cluster_conf(text)
+        read = options.read_cluster_conf(text)
         if not read.network and not read.warnings:
             raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
-        of_total = total_warning(path, read.network)
+        of_total = options.total_warning(path, read.network)
         return text, replace(read, warnings=(*read.warnings, *of_total))
     if not colon or "=" in name:
         name, assignments = text, text
@@ -279,10 +272,10 @@ def read_config(text: str) -> tuple[str, Settings]:
     # A comma separates settings only if another key= follows that is no parameter of a link.
     parts = re.split(rf",(?=(?!(?:{'|'.join(PARAMETERS)})=)[^,=]+=)", assignments)
     pairs = dict(flink.parse_assignment(part) for part in parts)
-    return name.strip(), settings_from(pairs, source=text)
+    return name.strip(), options.settings_from(pairs, source=text)
 
 
-def _read_toml(path: Path) -> Settings:
+def _read_toml(path: Path) -> options.Settings:
     advice = "it must be a TOML file with the tables [network] and [workload]"
     try:
         document = tomllib.loads(flink.text_of(path, advice))
@@ -298,4 +291,4 @@ def _read_toml(path: Path) -> Settings:
         pairs[name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     if not pairs:
         raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
-    return settings_from(pairs, source=str(path))
+    return options.settings_from(pairs, source=str(path))

@@ -14,15 +14,7 @@ import click
 
 from flinknet import options as flink
 from flinknet.errors import ConfigError
-from flinknet.options.what_if import (
-    EXCLUSIVE,
-    FLOATING,
-    SEGMENT_SIZE,
-    SETTINGS,
-    TIMEOUT,
-    Asked,
-    key_of,
-)
+from flinknet.options import what_if
 from flinknet.storage import path_of
 from flinknet.units import parse_duration_ns
 
@@ -119,12 +111,12 @@ def grid_of(values: Mapping[str, Any], *, is_fine: bool) -> Grid:
 
     given = {
         each.values: [each.kind.read(text, f"--{each.option}") for text in texts]
-        for each in SETTINGS
+        for each in what_if.SETTINGS
         if (texts := _texts(values, each))
     }
     if is_fine:
-        given[TIMEOUT.values] = [*FINE_TIMEOUTS_NS]
-    grid = Grid(**given or {TIMEOUT.values: [*DEFAULT_TIMEOUTS_NS]})
+        given[what_if.TIMEOUT.values] = [*FINE_TIMEOUTS_NS]
+    grid = Grid(**given or {what_if.TIMEOUT.values: [*DEFAULT_TIMEOUTS_NS]})
     grid.check()
     return grid
 
@@ -133,14 +125,14 @@ def setting_warnings(values: Mapping[str, Any]) -> list[tuple[str, tuple[RunWarn
     """Warnings about numbers and sizes of buffers, known before anything runs: each option with its
     value, and its warnings."""
     return [
-        (f"{each.option}={text}", flink.network_config({key_of(each.field): text})[1])
-        for each in (EXCLUSIVE, FLOATING, SEGMENT_SIZE)
+        (f"{each.option}={text}", flink.network_config({what_if.key_of(each.field): text})[1])
+        for each in (what_if.EXCLUSIVE, what_if.FLOATING, what_if.SEGMENT_SIZE)
         for text in _texts(values, each)
         if text
     ]
 
 
-def _texts(values: Mapping[str, Any], asked: Asked) -> list[str]:
+def _texts(values: Mapping[str, Any], asked: what_if.Asked) -> list[str]:
     text = values[asked.option.replace("-", "_")]
     return [] if text is None else [part.strip() for part in text.split(",")]
 

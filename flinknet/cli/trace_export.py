@@ -14,21 +14,14 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import human_bytes, parse_duration_ns
 
+from . import files
 from .commands import SectionedCommand, WholeNumber
-from .files import (
-    CountingLine,
-    check_new_directory,
-    check_writable_file,
-    existing_path,
-    one_run,
-    path_of_runs,
-)
 from .option_tables import SPARK, options
 from .replay_options import session_options
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=path_of_runs)
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=files.path_of_runs)
 @options(
     f"""
     [Table]
@@ -80,7 +73,7 @@ def convert(
     if kind is not None:
         chosen["kinds"] = ",".join(value_parsers.kinds(kind))
     if "://" not in out:
-        check_new_directory(Path(out))
+        files.check_new_directory(Path(out))
         if Path(out).exists():
             Path(out).rmdir()
         target = str(Path(out).absolute())
@@ -100,7 +93,7 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=existing_path)
+@click.argument("run", metavar="RUN", type=files.existing_path)
 @options(
     f"""
     --format (form) {"|".join(FORMATS)} required
@@ -167,7 +160,7 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
     _check_target(out, form, may_replace=values["overwrite"])
     channels = value_parsers.channels(channel) if channel is not None else None
     bounds = _time(values["from"], "--from"), _time(values["to"], "--to")
-    wanted = open_run(one_run(run))
+    wanted = open_run(files.one_run(run))
     if form == "hdr" and wanted.manifest is not None and wanted.manifest.is_from_between:
         raise ConfigError(
             f"--format hdr: {run} was recorded between the processes, which does not show"
@@ -175,7 +168,7 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
         )
     selection = select(wanted, channels, *bounds)
     write, noun = writers[form]
-    with CountingLine(noun) as progress:
+    with files.CountingLine(noun) as progress:
         count = write(selection, out, progress.show)
     for name in selection.cut_files:
         click.echo(f"flinknet: {name} is cut off; its whole blocks are exported", err=True)
@@ -185,7 +178,7 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
 
 
 def _check_target(out: AnyPath, form: str, *, may_replace: bool) -> None:
-    check_writable_file(out, "--out")
+    files.check_writable_file(out, "--out")
     if out.exists() and not may_replace:
         raise ConfigError(f"--out: {out} exists; give another name, or --overwrite")
     if form == "parquet" and out.suffix == ".gz":

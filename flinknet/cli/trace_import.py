@@ -16,19 +16,11 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath
 from flinknet.units import parse_size_bytes
 
+from . import trace_tap
 from .commands import SectionedCommand
 from .files import CountingLine, check_new_directory, existing_path, put_result, target_of, usable
 from .option_tables import options
 from .replay_options import answers_of
-from .trace_tap import (
-    CAPTURE,
-    NEW_OUT,
-    free_directory,
-    only_live,
-    print_begin,
-    session_settings,
-    showing,
-)
 
 if TYPE_CHECKING:
     from flinknet.capture.sniff import Sniffer
@@ -61,7 +53,7 @@ _IMPORT = f"""
     Run directory to make. [default: the capture's name without its extension]
 --follow
     Wait for more at the end of a file that grows.
-{CAPTURE}
+{trace_tap.CAPTURE}
 {_OUTPUT}
 """
 
@@ -115,7 +107,7 @@ def import_(captures: tuple[Path, ...], **values: Any) -> None:
         raise ConfigError("--follow: only for a file of this machine")
     target = target_of(values["json"])
     is_live = len(paths) == 1 and (follow or is_pipe(paths[0]))
-    if not is_live and (names := [*(["--follow"] if follow else []), *only_live(values)]):
+    if not is_live and (names := [*(["--follow"] if follow else []), *trace_tap.only_live(values)]):
         raise ConfigError(
             f"{names[0]}: only for one live source: a pipe, - for standard input, or a file with"
             " --follow"
@@ -147,8 +139,8 @@ _SNIFF = f"""
     [default: whole packets]
 --capture-buffer SIZE = 64MiB
     Memory for packets that wait to be read.
-{NEW_OUT}
-{CAPTURE}
+{trace_tap.NEW_OUT}
+{trace_tap.CAPTURE}
 {_OUTPUT}
 """
 
@@ -177,8 +169,8 @@ def sniff(**values: Any) -> None:
     from flinknet.report.recordings import import_view
 
     target = target_of(values["json"])
-    directory = free_directory(Path(values["out"]))
-    session_settings(values, directory)  # refuses what is wrong before anything starts
+    directory = trace_tap.free_directory(Path(values["out"]))
+    trace_tap.session_settings(values, directory)  # refuses what is wrong before anything starts
     _check_writable(directory)
     snap_length = values["snap_length"]
     snap_bytes = 0 if snap_length is None else parse_size_bytes(snap_length, "--snap-length")
@@ -247,14 +239,14 @@ def imported_packets(
     from flinknet.report.tap_console import TapView
 
     _check_writable(directory)
-    config = SessionConfig(**session_settings(values, directory))
+    config = SessionConfig(**trace_tap.session_settings(values, directory))
     versions = {"flinknet": flinknet.__version__, "python": platform.python_version()}
     if not is_live:
         with CountingLine("packets") as line:
             return import_capture(paths, config, versions=versions, on_progress=line.show)
     view = TapView(console_for(sys.stderr))
-    print_begin(view, config)
-    on_look, on_tick = showing(values, view)
+    trace_tap.print_begin(view, config)
+    on_look, on_tick = trace_tap.showing(values, view)
     with view:
         return import_capture(
             paths, config, versions=versions, live=Live(follows, on_look, on_tick, sniffer)

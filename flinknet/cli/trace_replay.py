@@ -17,20 +17,10 @@ from flinknet.errors import ConfigError
 from flinknet.options.what_if import DEBLOAT_TARGET, SETTINGS
 from flinknet.storage import AnyPath, path_of
 
+from . import replay_options
 from .commands import SectionedCommand
 from .files import STDOUT, ReportFiles, check_stdout, path_of_runs, put_text, target_of
 from .option_tables import REST_FILES, SPARK, options
-from .replay_options import (
-    edge_timeouts_of,
-    grid_of,
-    loading_spark,
-    naming,
-    number_or,
-    offset,
-    prepare_faster_starts,
-    session_options,
-    setting_warnings,
-)
 
 if TYPE_CHECKING:
     from flinknet.replay.read import RecordedRun
@@ -167,29 +157,36 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
 
     json, csv, split = values["json"], values["csv"], values["split"]
     targets = [Target.parse(text) for text in values["target"]]
-    edge_timeouts = [edge_timeouts_of(text) for text in values["edge_timeout"]]
+    edge_timeouts = [replay_options.edge_timeouts_of(text) for text in values["edge_timeout"]]
     max_records, channel = values["max_records"], values["channel"]
-    most_records = None if max_records is None else number_or("--max-records", max_records, "all")
-    parts = number_or("--split", split, "auto")
+    most_records = (
+        None
+        if max_records is None
+        else replay_options.number_or("--max-records", max_records, "all")
+    )
+    parts = replay_options.number_or("--split", split, "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
         raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
-    offsets = offset("--from", values["from"]), offset("--to", values["to"])
+    offsets = (
+        replay_options.offset("--from", values["from"]),
+        replay_options.offset("--to", values["to"]),
+    )
     is_fine = bool(targets) and values["buffer_timeout"] is None
-    grid = grid_of(values, is_fine=is_fine)
+    grid = replay_options.grid_of(values, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
     json_target = target_of(json)
     csv_target = target_of(csv, "--csv")
     check_stdout(values, "json", "csv")
     pictures = ReportFiles.of(values)
     out_dir = _new_directory(values["out"]) if values["out"] else None
-    known = setting_warnings(values)
+    known = replay_options.setting_warnings(values)
     if any(warnings for _, warnings in known):
         from .sweep import say_first  # half a second of imports
 
         say_first(known, is_stdout_taken=STDOUT in (json, csv))
 
-    session = replace(session_options(values), defaults=OF_REPLAYS)
-    with loading_spark(session, _say) as spark:  # its JVM loads while Python does
+    session = replace(replay_options.session_options(values), defaults=OF_REPLAYS)
+    with replay_options.loading_spark(session, _say) as spark:  # its JVM loads while Python does
         from flinknet.replay.advise.advice import all_meet
         from flinknet.replay.joining import Together
         from flinknet.replay.opening import FileReads, OnDamage
@@ -214,7 +211,7 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
         runs = open_runs(
             list(traces),
             AskedPart(*offsets),
-            naming(values),
+            replay_options.naming(values),
             together=Together(values["recordings"]),
             on_damage=OnDamage(values["on_damage"]),
             reads=FileReads(partial(read_indexes, spark), find_damage),
@@ -257,7 +254,7 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
     if STDOUT not in (json, csv):
         has_details = values["details"] or channels is not None
         print_page(console_for(sys.stdout), shown, has_details=has_details)
-    prepare_faster_starts(session)
+    replay_options.prepare_faster_starts(session)
     if targets and (is_met := all_meet(found.jobs)) is not True:
         sys.exit(EXIT_UNKNOWN if is_met is None else EXIT_UNMET)
 

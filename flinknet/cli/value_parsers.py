@@ -11,15 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from flinknet.config import (
-    CUSTOM_PARTITIONER,
-    EXPONENTIAL,
-    PARTITIONERS,
-    RATE_MAX,
-    RecordSize,
-    SlowConsumer,
-    check_arrivals,
-)
+from flinknet import config
 from flinknet.core.probe import MessageKind
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns, parse_rate_per_s, parse_size_bytes
@@ -44,18 +36,18 @@ EXPONENTIAL_SIZE = "exponential:"
 """Prefix of a record size that is given by its mean."""
 
 
-def record_size(text: str, name: str) -> RecordSize:
+def record_size(text: str, name: str) -> config.RecordSize:
     """Parse a size, a range SMALLEST..LARGEST, or exponential:MEAN."""
     if text.startswith(EXPONENTIAL_SIZE):
         mean = parse_size_bytes(text.removeprefix(EXPONENTIAL_SIZE), name)
         low, high = RECORD_SIZE_MIN_BYTES, mean * EXPONENTIAL_LARGEST
-        size = RecordSize(low, high, EXPONENTIAL, mean)
+        size = config.RecordSize(low, high, config.EXPONENTIAL, mean)
         is_small, high = mean <= low, mean
     else:
         low_text, dots, high_text = text.partition("..")
         low = parse_size_bytes(low_text, name)
         high = parse_size_bytes(high_text, name) if dots else low
-        size = RecordSize(low, high)
+        size = config.RecordSize(low, high)
         is_small = low < RECORD_SIZE_MIN_BYTES
     if is_small:
         raise ConfigError(
@@ -70,7 +62,7 @@ def record_size(text: str, name: str) -> RecordSize:
 
 
 def arrivals(text: str, name: str) -> str:
-    check_arrivals(text, name)
+    config.check_arrivals(text, name)
     return text
 
 
@@ -86,7 +78,7 @@ def exponent(text: str, name: str) -> float:
     raise ConfigError(f"{name}: {text!r} is not a number from 0 to {EXPONENT_MAX}")
 
 
-def slow_consumers(text: str, name: str) -> tuple[SlowConsumer, ...]:
+def slow_consumers(text: str, name: str) -> tuple[config.SlowConsumer, ...]:
     """Parse INDEX:DELAY or INDEX:DELAY:TIME, separated by commas; DELAY may be `pause`."""
     slow = []
     for part in text.split(","):
@@ -98,7 +90,9 @@ def slow_consumers(text: str, name: str) -> tuple[SlowConsumer, ...]:
                 " 0:5ms, 0:pause or 0:5ms:10s"
             )
         delay_ns = -1 if delay.strip() == "pause" else duration(delay, name)
-        slow.append(SlowConsumer(int(index), delay_ns, duration(length, name) if colon else None))
+        slow.append(
+            config.SlowConsumer(int(index), delay_ns, duration(length, name) if colon else None)
+        )
     return tuple(slow)
 
 
@@ -122,7 +116,7 @@ def measured_part(text: str, name: str) -> int:
 
 def rate(text: str, name: str) -> float:
     """Records per second; max is RATE_MAX."""
-    return parse_rate_per_s(text, name) or RATE_MAX
+    return parse_rate_per_s(text, name) or config.RATE_MAX
 
 
 def count(text: str, name: str, word: str = "") -> int:
@@ -136,9 +130,9 @@ def count(text: str, name: str, word: str = "") -> int:
 
 def partitioner(text: str, name: str) -> str:
     """Check a partitioner: a known one, or custom:MODULE:FUNCTION that can be imported."""
-    if text in PARTITIONERS:
+    if text in config.PARTITIONERS:
         return text
-    if text.startswith(CUSTOM_PARTITIONER):
+    if text.startswith(config.CUSTOM_PARTITIONER):
         from flinknet.job.selectors import find_custom
 
         # As with `python -m`; the processes of a run get this path, too.
@@ -146,7 +140,7 @@ def partitioner(text: str, name: str) -> str:
             sys.path.insert(0, os.getcwd())
         find_custom(text)
         return text
-    known = ", ".join(PARTITIONERS)
+    known = ", ".join(config.PARTITIONERS)
     raise ConfigError(f"{name}: {text!r} is not one of {known} and custom:MODULE:FUNCTION")
 
 

@@ -10,15 +10,9 @@ from functools import cache, partial
 from types import NoneType
 from typing import Any
 
+from flinknet import units
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, CREDIT, FLOW_CONTROLS, NetworkConfig
 from flinknet.errors import ConfigError
-from flinknet.units import (
-    MISSING,
-    format_duration_ns,
-    format_size_bytes,
-    human_duration,
-    parse_duration_ns,
-)
 
 from .keys import BUFFER_TIMEOUT_ENABLED, options
 from .network import network_config
@@ -146,7 +140,7 @@ class Asked:
         return value
 
 
-_read_duration = partial(parse_duration_ns, bare_unit=None)
+_read_duration = partial(units.parse_duration_ns, bare_unit=None)
 
 
 def _read_some_time(text: str, name: str) -> int:
@@ -210,7 +204,9 @@ def key_of(field: str) -> str:
 
 
 def _show_alignment(timeout_ns: int) -> str:
-    return {ALIGNED_NS: "aligned", 0: "unaligned"}.get(timeout_ns) or format_duration_ns(timeout_ns)
+    return {ALIGNED_NS: "aligned", 0: "unaligned"}.get(timeout_ns) or units.format_duration_ns(
+        timeout_ns
+    )
 
 
 _TIME = 'whole numbers of ns, or text such as "5ms"'
@@ -220,22 +216,24 @@ _FACTOR = Kind(
 )
 _KINDS = {
     "buffer_timeout_ns": Kind(
-        partial(parse_duration_ns, bare_unit=None, allow_never=True),
-        format_duration_ns,
+        partial(units.parse_duration_ns, bare_unit=None, allow_never=True),
+        units.format_duration_ns,
         (int,),
         _TIME,
         order=lambda value: (value < 0, value),
     ),
-    "segment_size_bytes": Kind(_reader_of("segment_size_bytes"), format_size_bytes, (int,), _COUNT),
+    "segment_size_bytes": Kind(
+        _reader_of("segment_size_bytes"), units.format_size_bytes, (int,), _COUNT
+    ),
     "exclusive_buffers": Kind(_reader_of("exclusive_buffers"), str, (int,), _COUNT),
     "floating_buffers": Kind(_reader_of("floating_buffers"), str, (int,), _COUNT),
     "debloating_enabled": Kind(
         _read_switch, lambda is_on: "on" if is_on else "off", (bool,), "True or False"
     ),
-    "debloating_target_ns": Kind(_read_some_time, format_duration_ns, (int,), _TIME),
+    "debloating_target_ns": Kind(_read_some_time, units.format_duration_ns, (int,), _TIME),
     "checkpoint_interval_ns": Kind(
         lambda text, name: None if text == "off" else _read_some_time(text, name),
-        lambda value: "off" if value is None else format_duration_ns(value),
+        lambda value: "off" if value is None else units.format_duration_ns(value),
         (int, NoneType),
         _TIME,
         order=lambda value: (value is not None, -(value or 0)),  # rare ones first
@@ -251,7 +249,7 @@ _KINDS = {
         _read_flow_control, str, (str,), " or ".join(FLOW_CONTROLS), FLOW_CONTROLS.index
     ),
     "round_trip_ns": Kind(
-        _read_duration, lambda ns: f"+{human_duration(ns)}" if ns else "+0", (int,), _TIME
+        _read_duration, lambda ns: f"+{units.human_duration(ns)}" if ns else "+0", (int,), _TIME
     ),
     "consumer_speed": _FACTOR,
     "rate_factor": _FACTOR,
@@ -318,7 +316,7 @@ def words_of(setting: Setting) -> dict[str, str]:
         if each.acts_in(setting):
             words[each.name] = each.kind.show(each.value(setting))
         else:
-            words.setdefault(each.name, MISSING)
+            words.setdefault(each.name, units.MISSING)
     return words
 
 

@@ -7,19 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flinknet.results import (
-    PERCENTILES,
-    ChannelMeasured,
-    DebloatedGate,
-    LatencySummary,
-    Measured,
-    RunResult,
-    Validity,
-    shares_of,
-)
+from flinknet import results
 from flinknet.results.comparison import Configuration
 from flinknet.results.figures import CHANNEL_FIGURES, CPU, LINK_LIMIT, RUN_FIGURES, Figure, typical
 
+from . import page_parts
 from .bench_words import (
     BUFFERS,
     MARKS,
@@ -54,21 +46,6 @@ from .charts import (
 )
 from .live import channel_name
 from .observed_tables import TASK_PARTS, buffer_facts, checkpoint_table, share_bars
-from .page_parts import (
-    STOPS,
-    UNNAMED_SETTING,
-    Facts,
-    Lines,
-    Page,
-    Part,
-    Section,
-    Sentence,
-    Table,
-    Tone,
-    View,
-    figure_table,
-    pairs_of,
-)
 from .places import places_section
 from .warning_lines import lowered, trust_words
 
@@ -77,7 +54,10 @@ CHANNELS_SHOWN = 64
 NINES = "Each nine has the same room. Percentiles that too few records support are left out."
 """Meaning of a chart of percentiles."""
 
-_TONES: Mapping[Validity, Tone] = {Validity.INVALID: "bad", Validity.DOUBTFUL: "doubt"}
+_TONES: Mapping[results.Validity, page_parts.Tone] = {
+    results.Validity.INVALID: "bad",
+    results.Validity.DOUBTFUL: "doubt",
+}
 
 _DECISIVE = [replace(each, group="") for each in (RECORDS, P50, P99, BUFFERS, CPU)]
 """Figures that decide."""
@@ -89,8 +69,8 @@ def bench_view(
     *,
     next_step: str = "",
     is_explained: bool = False,
-    more: Sequence[Part] = (),
-) -> View:
+    more: Sequence[page_parts.Part] = (),
+) -> page_parts.View:
     """The view of some settings, or of one. `next_step` is a command that goes on from here, `more`
     are parts that were asked for, and warnings are explained in full on request."""
     doubts = doubt_lines(settings)
@@ -101,13 +81,13 @@ def bench_view(
     compared = trade_lines(settings, is_short=True)
     traded = first_trade(settings)
     first, *others = settings
-    name = first.name or UNNAMED_SETTING
+    name = first.name or page_parts.UNNAMED_SETTING
     title = name if "=" in name else name[0].upper() + name[1:]
     if others:
         swept = _swept_name([each.name for each in settings])
         name, title = "all settings", f"{len(settings)} settings of {swept}"
-        pictures: list[Part | Section] = [
-            Section("settings", "What each setting gives", "", _sweep_charts(settings))
+        pictures: list[page_parts.Part | page_parts.Section] = [
+            page_parts.Section("settings", "What each setting gives", "", _sweep_charts(settings))
         ]
     else:
         begin.append(f"{figures_of(first)};")
@@ -116,23 +96,25 @@ def bench_view(
         gates = [each for each in last.debloating if each.samples]
         pictures = [_latency_section(last.measured), *places_section(last), *task_bars(last)]
         pictures += [debloating_section(each.name, each) for each in gates]
-    return View(
+    return page_parts.View(
         [
-            Sentence("measured", measured_words(settings), "; "),
-            Sentence("verdict", [*wrong, *begin, *limits], takes_rest=True),
-            Sentence("trade-off", [traded] if traded else compared[:1], "; "),
-            Sentence("trust", trust_words(doubts, *few_runs(settings)), "; "),
-            Sentence("next", next_words(settings, next_step, has_warnings=bool(doubts)), "; "),
+            page_parts.Sentence("measured", measured_words(settings), "; "),
+            page_parts.Sentence("verdict", [*wrong, *begin, *limits], takes_rest=True),
+            page_parts.Sentence("trade-off", [traded] if traded else compared[:1], "; "),
+            page_parts.Sentence("trust", trust_words(doubts, *few_runs(settings)), "; "),
+            page_parts.Sentence(
+                "next", next_words(settings, next_step, has_warnings=bool(doubts)), "; "
+            ),
         ],
         [
             bench_table(settings, _DECISIVE),
             *_asked_parts(settings),
-            *([Lines(explained, is_doubt=True)] if is_explained else []),
+            *([page_parts.Lines(explained, is_doubt=True)] if is_explained else []),
             *more,
         ],
         [
             *_details(settings),
-            *([] if is_explained else [Lines(explained, is_doubt=True)]),
+            *([] if is_explained else [page_parts.Lines(explained, is_doubt=True)]),
             *([] if others else _about(first.results[-1], environment or {})),
         ],
         pictures,
@@ -141,13 +123,13 @@ def bench_view(
     )
 
 
-def _asked_parts(settings: Sequence[Configuration]) -> list[Part]:
+def _asked_parts(settings: Sequence[Configuration]) -> list[page_parts.Part]:
     """Parts on checkpoints, debloating and blocking exchanges, which runs have only on request."""
     checkpoints = [
         (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
         for setting in settings
     ]
-    found: list[Part] = []
+    found: list[page_parts.Part] = []
     if any(runs for _, runs in checkpoints):
         found.append(checkpoint_table(checkpoints))
     lines: list[str] = []
@@ -155,14 +137,14 @@ def _asked_parts(settings: Sequence[Configuration]) -> list[Part]:
         last = setting.results[-1]
         lines += debloating_lines(setting.name, last.debloating)
         lines += [blocking_line(setting.name, each) for each in last.blocking]
-    return [*found, *([Lines(lines)] if lines else [])]
+    return [*found, *([page_parts.Lines(lines)] if lines else [])]
 
 
-def _details(settings: Sequence[Configuration]) -> list[Part]:
+def _details(settings: Sequence[Configuration]) -> list[page_parts.Part]:
     last = settings[0].results[-1]
-    found: list[Part] = [bench_table(settings, RUN_FIGURES)]
+    found: list[page_parts.Part] = [bench_table(settings, RUN_FIGURES)]
     if len(settings) == 1:
-        found += [Facts(buffer_facts(last.measured))]
+        found += [page_parts.Facts(buffer_facts(last.measured))]
         if len(last.channels) > 1:
             hidden = len(last.channels) - CHANNELS_SHOWN
             notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
@@ -170,67 +152,69 @@ def _details(settings: Sequence[Configuration]) -> list[Part]:
             found.append(replace(table, notes=notes))
     wirings = [each.wiring for setting in settings for each in setting.results if each.wiring]
     lines = [
-        f"Bottleneck: {' '.join(limit_clauses(settings)).rstrip(STOPS)}.",
+        f"Bottleneck: {' '.join(limit_clauses(settings)).rstrip(page_parts.STOPS)}.",
         *dict.fromkeys(map(wiring_line, wirings)),
         *(deployment_line(each.name, each.results[-1].deployments) for each in settings),
         *trade_lines(settings),
     ]
-    return [*found, Lines([each for each in lines if each])]
+    return [*found, page_parts.Lines([each for each in lines if each])]
 
 
 def bench_table(
-    settings: Sequence[Configuration], figures: Sequence[Figure[RunResult]] = RUN_FIGURES
-) -> Table:
+    settings: Sequence[Configuration], figures: Sequence[Figure[results.RunResult]] = RUN_FIGURES
+) -> page_parts.Table:
     """One row for each setting; with several runs each cell is their median. Those that are not
     valid are marked.
     """
     runs = max(len(setting.results) for setting in settings)
     rows = [
-        (MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
+        (MARKS[setting.validity] + (setting.name or page_parts.UNNAMED_SETTING), setting.results)
         for setting in settings
     ]
     if any(each.results[-1].link_records_per_s is not None for each in settings):
         figures = [figures[0], LINK_LIMIT, *figures[1:]]
     title = f"medians of {runs} runs" if runs > 1 else ""
     tones = [_TONES.get(setting.validity, "") for setting in settings]
-    return figure_table("setting", figures, rows, title=title, tones=tones)
+    return page_parts.figure_table("setting", figures, rows, title=title, tones=tones)
 
 
-def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
+def channel_table(channels: Iterable[results.ChannelMeasured]) -> page_parts.Table:
     """One row for each channel."""
     shown = list(channels)
     has_edges = any(each.edge for each in shown)
     rows = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
-    return figure_table("channel", CHANNEL_FIGURES, rows)
+    return page_parts.figure_table("channel", CHANNEL_FIGURES, rows)
 
 
 def bench_page(
-    settings: Sequence[Configuration], environment: Mapping[str, Any], whole: View | None = None
-) -> Page:
+    settings: Sequence[Configuration],
+    environment: Mapping[str, Any],
+    whole: page_parts.View | None = None,
+) -> page_parts.Page:
     """The page of a bench: the view of all settings, which may be made already, and then each on
     its own."""
     whole = whole or bench_view(settings, environment)
     several = [bench_view([each], environment) for each in settings if len(settings) > 1]
-    return Page("bench", [whole, *several])
+    return page_parts.Page("bench", [whole, *several])
 
 
-def task_shares(result: RunResult) -> dict[str, dict[str, float]]:
+def task_shares(result: results.RunResult) -> dict[str, dict[str, float]]:
     """Shares of the time of each task in the measured part, by Flink's metrics of it."""
     metrics = result.metrics.tasks if result.metrics is not None else {}
-    return {name: shares_of(values) for name, values in metrics.items()}
+    return {name: results.shares_of(values) for name, values in metrics.items()}
 
 
-def task_bars(result: RunResult) -> list[Bars]:
+def task_bars(result: results.RunResult) -> list[Bars]:
     """How the tasks spent their time."""
     meaning = "By Flink's metrics, over the measured part."
     return share_bars(TASK_PARTS, task_shares(result), "Share of the time", meaning)
 
 
-def _sweep_charts(settings: Sequence[Configuration]) -> list[Part]:
+def _sweep_charts(settings: Sequence[Configuration]) -> list[page_parts.Part]:
     labels = labels_of([each.name for each in settings])
     swept = _swept_name([each.name for each in settings])
 
-    def series(figure: Figure[RunResult], color: Color = "blue") -> Series:
+    def series(figure: Figure[results.RunResult], color: Color = "blue") -> Series:
         values = [typical(map(figure.read, each.results)) for each in settings]
         return Series(figure.name, values, color, figure.meaning)
 
@@ -242,7 +226,7 @@ def _sweep_charts(settings: Sequence[Configuration]) -> list[Part]:
     ]
 
 
-def _latency_section(measured: Measured) -> Section:
+def _latency_section(measured: results.Measured) -> page_parts.Section:
     flushes = measured.flushes
     points, uncorrected = map(
         latency_points, (measured.latency_ns, measured.latency_uncorrected_ns)
@@ -251,7 +235,7 @@ def _latency_section(measured: Measured) -> Section:
         PercentileSeries("latency", points),
         PercentileSeries("uncorrected", uncorrected, "grey"),
     ]
-    charts: list[Part] = [Percentiles("Latency by percentile", series, NINES)]
+    charts: list[page_parts.Part] = [Percentiles("Latency by percentile", series, NINES)]
     counts = {each: getattr(flushes, each) for each in ("full", "timeout", "event")}
     if total := sum(counts.values()):
         charts.append(
@@ -270,16 +254,16 @@ def _latency_section(measured: Measured) -> Section:
         "From the instant at which a record was due until it was consumed; uncorrected leaves"
         " out how long it waited to be sent."
     )
-    return Section("latency", "Latency", lead, charts)
+    return page_parts.Section("latency", "Latency", lead, charts)
 
 
-def latency_points(latency: LatencySummary) -> list[tuple[float, float]]:
+def latency_points(latency: results.LatencySummary) -> list[tuple[float, float]]:
     """The known percentiles of a latency as (quantile, ns)."""
-    known = [(quantile, getattr(latency, name)) for name, quantile in PERCENTILES.items()]
+    known = [(quantile, getattr(latency, name)) for name, quantile in results.PERCENTILES.items()]
     return [(quantile, value) for quantile, value in known if value is not None]
 
 
-def debloating_section(name: str, gate: DebloatedGate) -> Section:
+def debloating_section(name: str, gate: results.DebloatedGate) -> page_parts.Section:
     """Buffer debloating of a gate over time."""
     at_ns = [each.at_ns for each in gate.samples]
     sizes = [each.buffer_size_bytes for each in gate.samples]
@@ -293,16 +277,16 @@ def debloating_section(name: str, gate: DebloatedGate) -> Section:
         OverTime("Buffer size", [size], "bytes", y="bytes"),
         OverTime("Time to consume what is in flight", series, "ns", y="time"),
     ]
-    return Section("", f"Buffer debloating: {name}", "", charts)
+    return page_parts.Section("", f"Buffer debloating: {name}", "", charts)
 
 
-def _about(result: RunResult, environment: Mapping[str, Any]) -> list[Part]:
+def _about(result: results.RunResult, environment: Mapping[str, Any]) -> list[page_parts.Part]:
     known = (
         ("Flink's keys", result.config),
         ("Workload", result.workload),
         ("Host and versions", environment),
     )
-    return [pairs_of(title, values) for title, values in known if values]
+    return [page_parts.pairs_of(title, values) for title, values in known if values]
 
 
 def labels_of(names: Sequence[str]) -> list[str]:

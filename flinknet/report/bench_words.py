@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+from flinknet import units
 from flinknet.config import NetworkConfig
 from flinknet.options import BUFFER_TIMEOUT, effective_flink_keys
 from flinknet.results import (
@@ -22,15 +23,6 @@ from flinknet.results import (
 from flinknet.results.comparison import Configuration
 from flinknet.results.figures import CPU, Figure, named, of_run, typical
 from flinknet.results.trades import Range, Trade, change_of, ratio_of
-from flinknet.units import (
-    counted,
-    format_duration_ns,
-    human_bytes,
-    human_count,
-    human_duration,
-    parse_duration_ns,
-    run_numbers,
-)
 
 from .page_parts import clauses_of
 from .plain_text import sparkline
@@ -60,10 +52,10 @@ def measured_words(settings: Sequence[Configuration]) -> list[str]:
     each = " each" if runs > 1 or count else ""
     links = {each.results[0].workload.get("link") for each in settings}
     words, timeout_ns = load_words(first.workload), _timeout_ns(first)
-    timeout = "" if timeout_ns is None else f"buffer timeout {format_duration_ns(timeout_ns)}"
+    timeout = "" if timeout_ns is None else f"buffer timeout {units.format_duration_ns(timeout_ns)}"
     return [
         *([words] if words else []),
-        f"{count}{counted(runs, 'run')}{each}" + (f" of {length}" if length else ""),
+        f"{count}{units.counted(runs, 'run')}{each}" + (f" of {length}" if length else ""),
         *([timeout] if timeout and not count else []),
         *([f"emulated link {links.pop()}"] if len(links) == 1 and None not in links else []),
     ]
@@ -71,15 +63,15 @@ def measured_words(settings: Sequence[Configuration]) -> list[str]:
 
 def _timeout_ns(result: RunResult) -> int | None:
     text = result.config.get(BUFFER_TIMEOUT)
-    return None if text is None else parse_duration_ns(text, BUFFER_TIMEOUT, allow_never=True)
+    return None if text is None else units.parse_duration_ns(text, BUFFER_TIMEOUT, allow_never=True)
 
 
 def figures_of(setting: Configuration) -> str:
     """Medians of a setting in a clause."""
     return (
-        f"{human_count(_median(setting, RECORDS))} records/s,"
-        f" p50 {human_duration(_median(setting, P50))},"
-        f" p99 {human_duration(_median(setting, P99))}"
+        f"{units.human_count(_median(setting, RECORDS))} records/s,"
+        f" p50 {units.human_duration(_median(setting, P50))},"
+        f" p99 {units.human_duration(_median(setting, P99))}"
     )
 
 
@@ -238,7 +230,7 @@ def _doubtful_runs(settings: Sequence[Configuration]) -> str:
     runs = [run for each in settings for run in each.runs]
     doubtful = [each.number for each in runs if each.result.validity is not Validity.VALID]
     numbers = [each for each in doubtful if each is not None]
-    return f" (doubtful: {run_numbers(numbers)})" if numbers else " (doubtful)"
+    return f" (doubtful: {units.run_numbers(numbers)})" if numbers else " (doubtful)"
 
 
 def _range_over_rounds(
@@ -271,14 +263,14 @@ def blocking_line(name: str, exchange: BlockingExchange) -> str:
     stored = "as they are"
     if exchange.codec != "NONE" and exchange.data_bytes:
         share = exchange.stored_bytes / exchange.data_bytes
-        size = human_bytes(exchange.stored_bytes)
+        size = units.human_bytes(exchange.stored_bytes)
         stored = f"compressed with {exchange.codec} to {size} ({share:.1%})"
     return (
-        f"{where} in {human_duration(exchange.write_duration_ns)}"
-        f" ({human_count(exchange.written_records_per_s)} records/s), read in"
-        f" {human_duration(exchange.read_duration_ns)}"
-        f" ({human_count(exchange.read_records_per_s)} records/s):"
-        f" {human_bytes(exchange.data_bytes)} in buffers, {stored}."
+        f"{where} in {units.human_duration(exchange.write_duration_ns)}"
+        f" ({units.human_count(exchange.written_records_per_s)} records/s), read in"
+        f" {units.human_duration(exchange.read_duration_ns)}"
+        f" ({units.human_count(exchange.read_records_per_s)} records/s):"
+        f" {units.human_bytes(exchange.data_bytes)} in buffers, {stored}."
     )
 
 
@@ -290,7 +282,7 @@ def deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
     parts = []
     for vertex, each in known.items():
         ends = [
-            f"{what} after {human_duration(at_ns)}"
+            f"{what} after {units.human_duration(at_ns)}"
             for what, at_ns in (
                 ("first output", each.first_output_ns),
                 ("finished", each.finished_ns),
@@ -298,7 +290,7 @@ def deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
             if at_ns is not None
         ]
         ended = f" ({', '.join(ends)})" if ends else ""
-        when = f"after {human_duration(each.deployed_ns)}" if each.deployed_ns else "at once"
+        when = f"after {units.human_duration(each.deployed_ns)}" if each.deployed_ns else "at once"
         parts.append(f"{vertex} {when}{ended}")
     begin = f"{name}: deployed" if name else "Deployed"
     return f"{begin} {', '.join(parts)}."
@@ -313,7 +305,7 @@ def debloating_lines(name: str, gates: Sequence[DebloatedGate]) -> Iterator[str]
         sizes = [each.buffer_size_bytes for each in gate.samples]
         yield (
             f"{where} of {gate.name}: {sparkline(sizes, GATE_MARKS, max(sizes))}"
-            f" {human_bytes(sizes[0])} … {human_bytes(sizes[-1])}; {_in_flight(gate)}"
+            f" {units.human_bytes(sizes[0])} … {units.human_bytes(sizes[-1])}; {_in_flight(gate)}"
         )
     hidden = len(evaluated) - GATES_SHOWN
     if hidden > 0:
@@ -323,18 +315,18 @@ def debloating_lines(name: str, gates: Sequence[DebloatedGate]) -> Iterator[str]
 def _in_flight(gate: DebloatedGate) -> str:
     late: tuple[DebloatingSample, ...] = gate.samples[len(gate.samples) // 2 :]
     measured = [each for each in late if each.in_flight_bytes and each.throughput_bytes_per_s]
-    target = f"target {format_duration_ns(gate.target_ns, separator=' ')}"
+    target = f"target {units.format_duration_ns(gate.target_ns, separator=' ')}"
     if len(measured) < len(late) / 2:
         return f"nothing in flight most of the time ({target})."
     in_flight_bytes = median(each.in_flight_bytes for each in measured)
     consume_ns = median(each.time_to_consume_ns for each in measured)
     # estimates are whole milliseconds, as in Flink
-    took = human_duration(consume_ns) if consume_ns else "less than 1 ms"
-    return f"{human_bytes(in_flight_bytes)} in flight, consumed in {took} ({target})."
+    took = units.human_duration(consume_ns) if consume_ns else "less than 1 ms"
+    return f"{units.human_bytes(in_flight_bytes)} in flight, consumed in {took} ({target})."
 
 
 def wiring_line(wiring: Wiring) -> str:
     """How many channels are local and remote, and what the remote ones share."""
     connections = len(wiring.connections)
-    over = f" over {counted(connections, 'connection')}" if connections else ""
+    over = f" over {units.counted(connections, 'connection')}" if connections else ""
     return f"Channels: {wiring.local_channels} local, {wiring.remote_channels} remote{over}."

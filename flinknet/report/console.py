@@ -25,24 +25,6 @@ from flinknet.results.figures import SHOWN
 
 from . import page_parts
 from .charts import Bars, Histogram, OverTime, Places, TimeSeries
-from .page_parts import (
-    NAME_WIDTH,
-    WIDTH,
-    Code,
-    Fact,
-    Facts,
-    Head,
-    Lines,
-    Page,
-    Part,
-    Row,
-    Section,
-    Sentence,
-    Table,
-    View,
-    headline,
-    over_time_table,
-)
 from .plain_text import DISTRIBUTION_MARKS, MARKS, distribution_line, printable
 
 WIDTH_OFF_TERMINAL = 140
@@ -111,7 +93,7 @@ def print_line(console: Console, line: Text | str, *, indent: int = 0) -> None:
         console.print(Text.assemble(" " * indent, text), soft_wrap=True)
 
 
-def print_page(console: Console, page: Page, *, has_details: bool = False) -> None:
+def print_page(console: Console, page: page_parts.Page, *, has_details: bool = False) -> None:
     """Print the views that have an answer or a table that decides; with details all of them, each
     under its title."""
     shown = [each for each in page.views if has_details or each.headline or each.parts]
@@ -128,7 +110,7 @@ def print_page(console: Console, page: Page, *, has_details: bool = False) -> No
             print_parts(console, view.details)
 
 
-def print_view(console: Console, view: View, *, has_details: bool = False) -> None:
+def print_view(console: Console, view: page_parts.View, *, has_details: bool = False) -> None:
     """Print the answer, the parts that decide, and all others if they are asked for."""
     print_headline(console, view.headline)
     shown = (*view.parts, *(view.details if has_details else ()))
@@ -137,7 +119,7 @@ def print_view(console: Console, view: View, *, has_details: bool = False) -> No
     print_parts(console, shown)
 
 
-def text_of(view: View) -> str:
+def text_of(view: page_parts.View) -> str:
     """A view with its details, with tables as wide as they need to be."""
     file = io.StringIO()
     console = TerminalConsole(file=file, width=WIDTH_OFF_TERMINAL, highlight=False)
@@ -146,8 +128,8 @@ def text_of(view: View) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().split("\n"))
 
 
-def _within(part: Part | Section) -> Sequence[Part]:
-    return part.parts if isinstance(part, Section) else (part,)
+def _within(part: page_parts.Part | page_parts.Section) -> Sequence[page_parts.Part]:
+    return part.parts if isinstance(part, page_parts.Section) else (part,)
 
 
 class LivePanel:
@@ -175,7 +157,7 @@ class LivePanel:
         """Whether there is a terminal."""
         return self._live is not None
 
-    def draw(self, view: View) -> None:
+    def draw(self, view: page_parts.View) -> None:
         """Replace what is shown."""
         if self._live is None:
             return
@@ -188,34 +170,37 @@ class LivePanel:
         self._live.update(Text.from_ansi(file.getvalue()))
 
 
-def print_headline(console: Console, sentences: Iterable[Sentence]) -> None:
+def print_headline(console: Console, sentences: Iterable[page_parts.Sentence]) -> None:
     """Print the lines of an answer, with their names emphasised."""
-    for line in headline(sentences, min(console.width, WIDTH)):
-        name, text = line[:NAME_WIDTH], line[NAME_WIDTH:]
+    for line in page_parts.headline(sentences, min(console.width, page_parts.WIDTH)):
+        name, text = line[: page_parts.NAME_WIDTH], line[page_parts.NAME_WIDTH :]
         console.print(Text.assemble((name, "bold"), text), soft_wrap=True)
 
 
-def print_parts(console: Console, parts: Iterable[Part | Section]) -> None:
+def print_parts(console: Console, parts: Iterable[page_parts.Part | page_parts.Section]) -> None:
     """Print parts that are not for a page alone, with a blank line before each that is no text."""
     known = [each for each in parts if any(isinstance(x, _DRAWN) for x in _within(each))]
     for number, part in enumerate(known):
-        if number and not isinstance(part, Lines | page_parts.Text):
+        if number and not isinstance(part, page_parts.Lines | page_parts.Text):
             console.print()
         print_part(console, part)
 
 
-_DRAWN = (*(Lines, page_parts.Text, Facts, Table, Code), *(Bars, OverTime, Places, Histogram))
+_DRAWN = (
+    *(page_parts.Lines, page_parts.Text, page_parts.Facts, page_parts.Table, page_parts.Code),
+    *(Bars, OverTime, Places, Histogram),
+)
 """Parts that are not for a page alone."""
 
 
-def print_part(console: Console, part: Part | Section) -> None:
+def print_part(console: Console, part: page_parts.Part | page_parts.Section) -> None:
     """Print one part of a view. Parts that only a page can draw are left out."""
     match part:
-        case Section():
+        case page_parts.Section():
             if part.title:
                 console.print(Text(part.title, style="bold"))
             print_parts(console, part.parts)
-        case Lines():
+        case page_parts.Lines():
             for number, line in enumerate(part.lines):
                 begin = ("! ", "yellow") if part.is_doubt else ("", "")
                 style = "bold" if part.is_headed and not number else ""
@@ -226,7 +211,7 @@ def print_part(console: Console, part: Part | Section) -> None:
             print_line(console, Text.assemble((part.name, style), part.text, meaning))
             for note in part.notes:
                 print_line(console, note, indent=2)
-        case Table():
+        case page_parts.Table():
             _print_table(console, part)
         case Bars():
             _print_bars(console, part)
@@ -236,25 +221,25 @@ def print_part(console: Console, part: Part | Section) -> None:
             _print_places(console, part)
         case Histogram():
             _print_histogram(console, part)
-        case Facts():
+        case page_parts.Facts():
             _print_facts(console, part.facts)
-        case Code():
+        case page_parts.Code():
             print_line(console, f"  {part.title}:")
             for line in part.text.splitlines():
                 print_line(console, f"    {line}")
 
 
-def _print_facts(console: Console, facts: Sequence[Fact]) -> None:
+def _print_facts(console: Console, facts: Sequence[page_parts.Fact]) -> None:
     count = 2 if console.width >= WIDTH_FOR_TWO else 1
     height = -(-len(facts) // count)
     rows = []
     for number in range(height):
         cells = [x for each in facts[number::height] for x in (each.name, each.value)]
-        rows.append(Row([*cells, *[""] * (2 * count - len(cells))]))
-    _print_table(console, Table([Head("", is_text=True)] * (2 * count), rows))
+        rows.append(page_parts.Row([*cells, *[""] * (2 * count - len(cells))]))
+    _print_table(console, page_parts.Table([page_parts.Head("", is_text=True)] * (2 * count), rows))
 
 
-def _print_table(console: Console, table: Table) -> None:
+def _print_table(console: Console, table: page_parts.Table) -> None:
     """Print a table, in as many parts as it takes; in one where lines may have any length."""
     limit = console.width
     if getattr(console, "has_any_width", False):
@@ -267,7 +252,7 @@ def _print_table(console: Console, table: Table) -> None:
         print_line(console, Text(note, style="dim"), indent=2)
 
 
-def _parts_of(table: Table, limit: int) -> list[RichTable]:
+def _parts_of(table: page_parts.Table, limit: int) -> list[RichTable]:
     """Tables of some columns each that fit in a width."""
     names, columns = range(table.keys), list(range(table.keys, len(table.heads)))
     whole = [*names, *columns]
@@ -303,7 +288,7 @@ def _whole_groups(groups: Sequence[str], count: int) -> int:
 
 
 def _rich_table(
-    table: Table,
+    table: page_parts.Table,
     shown: Sequence[int],
     *,
     padding: int = 1,
@@ -386,7 +371,7 @@ def _print_places(console: Console, places: Places) -> None:
 
 
 def _print_over_time(console: Console, charts: Sequence[OverTime]) -> None:
-    table = over_time_table(charts, console.width)
+    table = page_parts.over_time_table(charts, console.width)
     if table is not None:
         _print_table(console, table)
 

@@ -9,38 +9,15 @@ from typing import Any
 
 from rich.console import Console
 
+from flinknet import results
 from flinknet.plain_values import to_plain
-from flinknet.results import (
-    ClusterStatus,
-    JobDump,
-    JobStatus,
-    PartitionDump,
-    PriorAttempt,
-    RunWarning,
-    TaskManagerStatus,
-    state_of,
-)
 from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, Figure, named
 from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
+from . import page_parts
 from .console import LivePanel, print_line
 from .live import LINE_EVERY_NS
 from .observed_tables import TASK_PARTS, share_bars
-from .page_parts import (
-    Column,
-    Head,
-    Lines,
-    Pairs,
-    Part,
-    Row,
-    Sentence,
-    Table,
-    View,
-    clauses_of,
-    heads,
-    heads_of,
-    table_of,
-)
 from .warning_lines import doubts_of_runs, trust_words
 
 AGREES_WITHIN = 0.1
@@ -56,10 +33,10 @@ FAILED_LINES_MAX = 16
 """Failed attempts that are listed."""
 
 
-def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
+def job_view(result: Mapping[str, Any], next_step: str = "") -> page_parts.View:
     """The view of a result as `result.json` has it, with a command that goes on from here."""
     reason, vertices = result["reason"], result["vertices"]
-    warnings = [("", [RunWarning(**each) for each in result["warnings"]])]
+    warnings = [("", [results.RunWarning(**each) for each in result["warnings"]])]
     doubts = doubts_of_runs(warnings)
     ran = [heading_of(result)]
     if vertices:
@@ -70,20 +47,20 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
     verdict = [f"{reason};"] if reason and reason != f"it was {result['state']}" else []
     if result["limited_by"]:
         found = result.get("verdict")
-        verdict += [f"{state_of(found['cause'])}:"] if found else []
-        verdict += clauses_of(result["limited_by"])
+        verdict += [f"{results.state_of(found['cause'])}:"] if found else []
+        verdict += page_parts.clauses_of(result["limited_by"])
     following = [*([next_step] if next_step else []), "--details shows edges and attempts"]
     trust = trust_words(doubts, good="the run has no warning")
     is_measured = result["state"] != "failed" or bool(doubts)
     markers = result["latency_markers"]
     shares = {x["name"]: {part.key: x[part.key] for part in TASK_PARTS} for x in vertices}
     keys = {key: str(to_plain(value)) for key, value in result["config"].items()}
-    return View(
+    return page_parts.View(
         [
-            Sentence("ran", ran, "; "),
-            Sentence("verdict", verdict, takes_rest=True),
-            Sentence("trust", trust if vertices and is_measured else [], "; "),
-            Sentence("next", following if vertices else [], "; "),
+            page_parts.Sentence("ran", ran, "; "),
+            page_parts.Sentence("verdict", verdict, takes_rest=True),
+            page_parts.Sentence("trust", trust if vertices and is_measured else [], "; "),
+            page_parts.Sentence("next", following if vertices else [], "; "),
         ],
         [
             *([vertex_table(vertices)] if vertices else []),
@@ -91,8 +68,8 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
         ],
         [
             *_job_details(result),
-            Lines(doubts_of_runs(warnings, is_explained=True), is_doubt=True),
-            Pairs("Flink's keys", keys),
+            page_parts.Lines(doubts_of_runs(warnings, is_explained=True), is_doubt=True),
+            page_parts.Pairs("Flink's keys", keys),
         ],
         share_bars(TASK_PARTS, shares, "Share of the time"),
         name="job",
@@ -101,9 +78,11 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
     )
 
 
-def _job_details(result: Mapping[str, Any]) -> Iterator[Part]:
+def _job_details(result: Mapping[str, Any]) -> Iterator[page_parts.Part]:
     tasks = [task for vertex in result["vertices"] for task in vertex["tasks"]]
-    prior = [PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ())]
+    prior = [
+        results.PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ())
+    ]
     if result["edges"]:
         shared = [
             f"{name}: {counted(channels, 'channel')} on one connection"
@@ -112,9 +91,11 @@ def _job_details(result: Mapping[str, Any]) -> Iterator[Part]:
         rows = []
         for each in result["edges"]:
             ends = f"{each['source']} -{each['partitioner']}-> {each['target']}"
-            rows.append(Row([f"{each['edge_number']} {ends}", *cells_of(each, _EDGE)]))
-        yield Table([Head("edge"), *heads_of(_EDGE)], rows, notes=shared)
-    yield Lines(list(failed_lines([each for each in prior if each.failure])))
+            rows.append(page_parts.Row([f"{each['edge_number']} {ends}", *cells_of(each, _EDGE)]))
+        yield page_parts.Table(
+            [page_parts.Head("edge"), *page_parts.heads_of(_EDGE)], rows, notes=shared
+        )
+    yield page_parts.Lines(list(failed_lines([each for each in prior if each.failure])))
 
 
 def heading_of(result: Mapping[str, Any]) -> str:
@@ -171,7 +152,7 @@ def vertex_table(
     vertices: Sequence[Mapping[str, Any]],
     fields: Mapping[str, str] = _TASKS,
     figures: Sequence[Figure[Any]] = _VERTEX,
-) -> Table:
+) -> page_parts.Table:
     """Some fields by heading, and figures, of each vertex; with the time from the first deployment
     to its own, where not all were deployed at once."""
     deployed_ns = [(each.get("times") or {}).get("deployed_ns") for each in vertices]
@@ -180,12 +161,16 @@ def vertex_table(
     for each, at_ns in zip(vertices, deployed_ns, strict=True):
         after = "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
         names = [each["name"], *(str(each[field]) for field in fields.values())]
-        rows.append(Row([*names, *cells_of(each, figures), *([after] if is_staged else [])]))
-    staged = heads("deployed") if is_staged else []
-    return Table([*heads("vertex", *fields), *heads_of(figures), *staged], rows)
+        rows.append(
+            page_parts.Row([*names, *cells_of(each, figures), *([after] if is_staged else [])])
+        )
+    staged = page_parts.heads("deployed") if is_staged else []
+    return page_parts.Table(
+        [*page_parts.heads("vertex", *fields), *page_parts.heads_of(figures), *staged], rows
+    )
 
 
-def failed_lines(attempts: Sequence[PriorAttempt]) -> Iterator[str]:
+def failed_lines(attempts: Sequence[results.PriorAttempt]) -> Iterator[str]:
     """The attempts that failed before the current ones; of many only the last."""
     hidden = len(attempts) - FAILED_LINES_MAX
     if hidden > 0:
@@ -204,13 +189,13 @@ def checkpoints_line(summary: Mapping[str, Any]) -> str:
     return text + (f", {summary['aborted']} aborted" if summary["aborted"] else "")
 
 
-def marker_parts(measured: Mapping[str, Any]) -> list[Part]:
+def marker_parts(measured: Mapping[str, Any]) -> list[page_parts.Part]:
     """A table of the operators, and how far to trust it."""
     interval, history = human_duration(measured["interval_ns"]), measured["history"]
     heading = f"Latency markers every {interval}; each subtask keeps the last {history}"
     if not measured["operators"]:
-        return [Lines([f"{heading}. None came to an operator."])]
-    return [_table_of_markers(measured, heading), Lines([trust_of(measured)])]
+        return [page_parts.Lines([f"{heading}. None came to an operator."])]
+    return [_table_of_markers(measured, heading), page_parts.Lines([trust_of(measured)])]
 
 
 def trust_of(measured: Mapping[str, Any]) -> str:
@@ -240,24 +225,24 @@ def _compared(marker_ms: float, record_ms: float) -> str:
     return f"{marker_ms / record_ms:.1f} times that of the records"
 
 
-def _table_of_markers(measured: Mapping[str, Any], title: str) -> Table:
+def _table_of_markers(measured: Mapping[str, Any], title: str) -> page_parts.Table:
     """A line for each operator and source; columns that nothing is known for are left out."""
     operators = measured["operators"]
 
-    def marker(name: str) -> Column:
+    def marker(name: str) -> page_parts.Column:
         return lambda each: human_duration(each["latency_ms"][name] * NS_PER_MS)
 
-    def record(name: str) -> Column:
+    def record(name: str) -> page_parts.Column:
         return lambda each: human_duration(each["records_ns"][name]) if each["records_ns"] else ""
 
-    columns: dict[str, Column] = {"operator": "operator"}
+    columns: dict[str, page_parts.Column] = {"operator": "operator"}
     if any(each["source"] for each in operators):
         columns["markers from"] = "source"
     columns["markers"] = lambda each: human_count(each["markers"])
     columns |= {name: marker(name) for name in ("p50", "p99", "max")}
     if any(each["records_ns"] for each in operators):
         columns |= {f"records {name}": record(name) for name in ("p50", "p99")}
-    return table_of(operators, columns, title, texts=["markers from"])
+    return page_parts.table_of(operators, columns, title, texts=["markers from"])
 
 
 DUMPED_CHANNELS_MAX = 16
@@ -275,7 +260,7 @@ class JobView(LivePanel):
         self._printed_state = ""
         self._line = ""
 
-    def update(self, status: JobStatus) -> None:
+    def update(self, status: results.JobStatus) -> None:
         """Show where the job stands; changes of its state are printed at once."""
         if self.is_live:
             self.draw(status_view(status))
@@ -289,7 +274,7 @@ class JobView(LivePanel):
                 print_line(self.console, line)
 
 
-def status_line(status: JobStatus) -> str:
+def status_line(status: results.JobStatus) -> str:
     """State of a job, in one line."""
     parts = [f"{status.name or 'job'}: {status.state.lower()}"]
     if status.restarts:
@@ -306,21 +291,21 @@ def status_line(status: JobStatus) -> str:
     return ", ".join(parts)
 
 
-def status_view(status: JobStatus) -> View:
+def status_view(status: results.JobStatus) -> page_parts.View:
     """State of a job, in full."""
     lines = [*failed_lines(status.failed_attempts), *_sharing_lines(status)]
     vertices = [asdict(each) for each in status.vertices]
-    return View(
-        [Sentence("job", [status_line(status)], takes_rest=True)],
+    return page_parts.View(
+        [page_parts.Sentence("job", [status_line(status)], takes_rest=True)],
         [
             *([vertex_table(vertices, _ATTEMPTS, _STATUS)] if vertices else []),
             _manager_table(status.task_managers),
-            Lines(lines),
+            page_parts.Lines(lines),
         ],
     )
 
 
-def cluster_view(status: ClusterStatus) -> View:
+def cluster_view(status: results.ClusterStatus) -> page_parts.View:
     """A cluster, its jobs, and its TaskManagers, once."""
     alive = [each for each in status.task_managers if each.state in ("registered", "ready")]
     free = sum(each.slots - each.slots_in_use for each in alive)
@@ -328,16 +313,18 @@ def cluster_view(status: ClusterStatus) -> View:
         f"{counted(len(alive), 'TaskManager')}, {counted(len(status.jobs), 'job')},"
         f" {free} of {counted(sum(each.slots for each in alive), 'slot')} free"
     )
-    columns: Mapping[str, Column] = {
+    columns: Mapping[str, page_parts.Column] = {
         **{"job": "name", "id": "job_id"},
         "state": lambda each: each.state.lower(),
         **{"slots": "slots", "directory": "run_dir"},
     }
-    jobs = [table_of(status.jobs, columns, texts=["directory"])] if status.jobs else []
-    return View([Sentence("cluster", [heading])], [*jobs, _manager_table(status.task_managers)])
+    jobs = [page_parts.table_of(status.jobs, columns, texts=["directory"])] if status.jobs else []
+    return page_parts.View(
+        [page_parts.Sentence("cluster", [heading])], [*jobs, _manager_table(status.task_managers)]
+    )
 
 
-def _sharing_lines(status: JobStatus) -> Iterator[str]:
+def _sharing_lines(status: results.JobStatus) -> Iterator[str]:
     """The connections that a job uses, and whom it shares them and its TaskManagers with."""
     for each in status.connections:
         line = f"  {each.name}: {counted(each.channels, 'channel')} on one connection"
@@ -353,7 +340,7 @@ def _sharing_lines(status: JobStatus) -> Iterator[str]:
         yield f"  shares with: {other.name}, {other.state.lower()}, {slots}, {other.run_dir}"
 
 
-def dump_lines(job: JobDump) -> list[str]:
+def dump_lines(job: results.JobDump) -> list[str]:
     """Tasks of a running job by TaskManager and slot, with their records written and read."""
     tasks = [task for each in job.task_managers for task in each.tasks]
     channels = [channel for task in tasks for gate in task.gates for channel in gate.channels]
@@ -385,17 +372,17 @@ def dump_lines(job: JobDump) -> list[str]:
     return lines
 
 
-def _partition_line(partition: PartitionDump) -> str:
+def _partition_line(partition: results.PartitionDump) -> str:
     count = counted(partition.subpartitions, "subpartition")
     return f"{partition.id.partition('@')[0]}: {partition.type}, {count}"
 
 
-def _manager_table(task_managers: Sequence[TaskManagerStatus]) -> Table:
-    columns: Mapping[str, Column] = {
+def _manager_table(task_managers: Sequence[results.TaskManagerStatus]) -> page_parts.Table:
+    columns: Mapping[str, page_parts.Column] = {
         "TaskManager": lambda each: f"tm-{each.index}",
         "pid": lambda each: str(each.pid),
         "state": "state",
         "slots in use": lambda each: f"{each.slots_in_use} of {each.slots}",
         "heartbeats": "heartbeats",
     }
-    return table_of(task_managers, columns)
+    return page_parts.table_of(task_managers, columns)

@@ -12,27 +12,8 @@ from typing import IO, Any
 from rich.console import Console
 from rich.text import Text
 
-from flinknet.results import (
-    ChannelMeasured,
-    ChannelProgress,
-    Progress,
-    RunResult,
-    TaskProgress,
-    Validity,
-    is_disturbed,
-    validity_by,
-    without_consequences,
-)
-from flinknet.results.figures import (
-    BACK_PRESSURED,
-    BUSY,
-    FIGURES,
-    IDLE,
-    IN_POOL,
-    OUT_POOL,
-    Figure,
-    named,
-)
+from flinknet import results
+from flinknet.results import figures
 from flinknet.units import human_bytes, human_count, human_duration
 
 from .console import LivePanel
@@ -46,7 +27,7 @@ TASKS_SHOWN = 8
 Run = tuple[int, int, str]
 """Number of a run, of how many, and its setting."""
 
-Follower = Callable[[str, Run, Progress | RunResult | None], None]
+Follower = Callable[[str, Run, results.Progress | results.RunResult | None], None]
 """Takes an event (started, progress or finished), its run, and the progress or the result."""
 
 
@@ -79,7 +60,7 @@ class RunsView:
         if not self._panel.is_live:
             self.print(f"{run_title(*self._run)}: starting")
 
-    def update(self, progress: Progress) -> None:
+    def update(self, progress: results.Progress) -> None:
         """Show where the run stands; in a line when one is due, by the run's own time."""
         self._follow("progress", progress)
         title = run_title(*self._run)
@@ -89,13 +70,13 @@ class RunsView:
             self._next_line_ns = progress.elapsed_ns + LINE_EVERY_NS
             self.print(f"{title}: {progress_line(progress)}")
 
-    def finish_run(self, result: RunResult, *, is_overload: bool = False) -> None:
+    def finish_run(self, result: results.RunResult, *, is_overload: bool = False) -> None:
         """Print what a run measured; not of an overload, which is what a demo is for."""
         self._follow("finished", result)
         line = "finished" if is_overload else result_line(result)
         self.print(f"{run_title(*self._run)}: {line}")
 
-    def _follow(self, event: str, value: Progress | RunResult | None) -> None:
+    def _follow(self, event: str, value: results.Progress | results.RunResult | None) -> None:
         for follower in self.followers:
             follower(event, self._run, value)
 
@@ -109,21 +90,21 @@ def run_title(number: int, total: int, name: str) -> str:
     return f"run {number}/{total}" + (f" {name}" if name else "")
 
 
-def progress_line(progress: Progress) -> str:
+def progress_line(progress: results.Progress) -> str:
     """A run's progress in one line."""
     done = f" {progress.fraction:.0%}" if progress.fraction is not None else ""
     return f"{progress.phase}{done}, {_rates(progress)}"
 
 
-def result_line(result: RunResult) -> str:
+def result_line(result: results.RunResult) -> str:
     """A run's result in one line."""
     rate, latency = result.measured.throughput_records_per_s, result.measured.latency_ns
     doubt = ""
-    if result.validity is not Validity.VALID:
-        causes = without_consequences(result.warnings)
-        found = [each for each in causes if validity_by(each) is result.validity]
-        why = next((each for each in found if is_disturbed([each])), found[0])
-        what = "disturbed" if is_disturbed([why]) else result.validity.name.lower()
+    if result.validity is not results.Validity.VALID:
+        causes = results.without_consequences(result.warnings)
+        found = [each for each in causes if results.validity_by(each) is result.validity]
+        why = next((each for each in found if results.is_disturbed([each])), found[0])
+        what = "disturbed" if results.is_disturbed([why]) else result.validity.name.lower()
         doubt = f" ({what}: {why.line.rstrip('.')})"
     return (
         f"{human_count(rate)} records/s, p50 {human_duration(latency.p50)},"
@@ -131,7 +112,7 @@ def result_line(result: RunResult) -> str:
     )
 
 
-def panel(title: str, progress: Progress) -> View:
+def panel(title: str, progress: results.Progress) -> View:
     """Progress, rates, latency, the backlog and credit of each channel, the times of each task."""
     # The channels with most backlog: there the pressure is.
     busiest = sorted(progress.channels, key=lambda each: -(each.backlog_buffers or 0))
@@ -150,22 +131,30 @@ def panel(title: str, progress: Progress) -> View:
     )
 
 
-_CHANNEL: Sequence[Figure[ChannelProgress]] = (
-    FIGURES["throughput_records_per_s"],
-    Figure("", "backlog", attrgetter("backlog_buffers"), "level"),
-    Figure("", "credit", attrgetter("credits_available"), "level"),
+_CHANNEL: Sequence[figures.Figure[results.ChannelProgress]] = (
+    figures.FIGURES["throughput_records_per_s"],
+    figures.Figure("", "backlog", attrgetter("backlog_buffers"), "level"),
+    figures.Figure("", "credit", attrgetter("credits_available"), "level"),
 )
-_TASK: Sequence[Figure[TaskProgress]] = (BUSY, IDLE, BACK_PRESSURED, IN_POOL, OUT_POOL)
+_TASK: Sequence[figures.Figure[results.TaskProgress]] = (
+    figures.BUSY,
+    figures.IDLE,
+    figures.BACK_PRESSURED,
+    figures.IN_POOL,
+    figures.OUT_POOL,
+)
 
 
-def channel_name(channel: ChannelMeasured | ChannelProgress, *, has_edges: bool) -> str:
+def channel_name(
+    channel: results.ChannelMeasured | results.ChannelProgress, *, has_edges: bool
+) -> str:
     """Its two ends, its edge where there are several, and whether it is local."""
     edge = f"edge {channel.edge + 1}: " if has_edges else ""
     local = " local" if channel.is_local else ""
     return f"{edge}{channel.producer} → {channel.consumer}{local}"
 
 
-def _rates(progress: Progress) -> str:
+def _rates(progress: results.Progress) -> str:
     scope = " over all channels" if len(progress.channels) > 1 else ""
     return (
         f"{human_count(progress.throughput_records_per_s)} records/s,"
@@ -184,11 +173,11 @@ def live_json(stream: IO[str]) -> Follower:
     """
     from .export import SCHEMA_VERSION  # which imports what a replay shows
 
-    def write(event: str, run: Run, value: Progress | RunResult | None) -> None:
+    def write(event: str, run: Run, value: results.Progress | results.RunResult | None) -> None:
         names = ("validity", "measured", "limited_by", "warnings", "trace")
         line: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "event": event}
         line |= dict(zip(("run", "runs", "setting"), run, strict=True))
-        if isinstance(value, Progress):
+        if isinstance(value, results.Progress):
             line |= asdict(value)
         elif value is not None:
             document = value.to_dict()
@@ -202,8 +191,8 @@ def live_json(stream: IO[str]) -> Follower:
 def live_metrics(publish: Callable[[str], None]) -> Follower:
     """Publishes the state of a run as a text for Prometheus, but nothing after its end."""
 
-    def follow(event: str, run: Run, value: Progress | RunResult | None) -> None:
-        if isinstance(value, Progress):
+    def follow(event: str, run: Run, value: results.Progress | results.RunResult | None) -> None:
+        if isinstance(value, results.Progress):
             publish(bench_metrics(*run, value))
 
     return follow
@@ -231,7 +220,7 @@ MetricTable = Sequence[tuple[str, str, str]]
 
 _BACKLOG = ("backlog_buffers", "Buffers that wait at the producer.", "backlog_buffers")
 _CREDIT = ("credits", "Buffers that the producer may send.", "credits_available")
-_RECORDS, _BYTES = named(["throughput_records_per_s", "throughput_bytes_per_s"])
+_RECORDS, _BYTES = figures.named(["throughput_records_per_s", "throughput_bytes_per_s"])
 
 _BENCH: MetricTable = (
     ("elapsed_seconds", "Since the run began.", "elapsed_ns"),
@@ -245,7 +234,8 @@ _BENCH_CHANNEL: MetricTable = (
     _CREDIT,
 )
 _BENCH_TASK: MetricTable = [
-    (f"{each.field}_ratio", each.meaning, each.field) for each in (BUSY, IDLE, BACK_PRESSURED)
+    (f"{each.field}_ratio", each.meaning, each.field)
+    for each in (figures.BUSY, figures.IDLE, figures.BACK_PRESSURED)
 ]
 _TAP: MetricTable = (
     ("elapsed_seconds", "Since the tap began.", "elapsed_ns"),
@@ -271,7 +261,7 @@ _TAP_CHANNEL: MetricTable = (
 )
 
 
-def bench_metrics(run: int, runs: int, setting: str, progress: Progress) -> str:
+def bench_metrics(run: int, runs: int, setting: str, progress: results.Progress) -> str:
     """A bench while it runs."""
     own = {"setting": setting} if setting else {}
     names = ("edge", "edge_number", "producer", "consumer")

@@ -10,6 +10,7 @@ from flinknet.results import EdgeAnswer, ReplayedChannel
 from flinknet.results.figures import FIGURES, named
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
+from . import observed_tables
 from .advice import span
 from .bench import NINES, latency_points
 from .charts import (
@@ -21,21 +22,6 @@ from .charts import (
     Series,
     Timeline,
     TimeSeries,
-)
-from .observed_tables import (
-    REGIMES,
-    buffer_facts,
-    channel_name,
-    channel_table,
-    checkpoint_table,
-    credit_lines,
-    diagnosis_table,
-    flink_notes,
-    flink_section,
-    messages_table,
-    share_bars,
-    slowest,
-    times_section,
 )
 from .page_parts import Fact, Facts, Lines, Part, Section, Table, Text, pairs_of
 from .replay_headline import why_not_printed
@@ -77,7 +63,7 @@ _PANELS = [
 def observed_sections(answer: EdgeAnswer, wanted: Sequence[int] | None = None) -> Iterator[Section]:
     """All sections with data, with the wanted channels, or the slowest ones."""
     shown = [each for each in answer.channels if wanted is None or each.channel in wanted]
-    shown = slowest(shown, CHANNELS_SHOWN) if wanted is None else shown
+    shown = observed_tables.slowest(shown, CHANNELS_SHOWN) if wanted is None else shown
     left = len(answer.channels) - len(shown) + answer.channels_left_out
     notes = [*filter(None, [_left_out(len(shown), left)])] if wanted is None else []
     facts: list[Part] = [_facts(answer)]
@@ -85,16 +71,18 @@ def observed_sections(answer: EdgeAnswer, wanted: Sequence[int] | None = None) -
         facts.append(Text("full", FULL))
     yield Section("observed", f"Observed {_observed_part(answer)}", "", facts)
     yield from (_latency(answer), *_over_time(answer), *_regimes(answer, shown), *_fill(answer))
-    tables: list[Part] = [replace(channel_table(shown), notes=notes)]
+    tables: list[Part] = [replace(observed_tables.channel_table(shown), notes=notes)]
     if answer.credit:
-        tables.insert(0, Lines(credit_lines(answer), is_plain=True))
-    tables.append(messages_table(answer.messages))
+        tables.insert(0, Lines(observed_tables.credit_lines(answer), is_plain=True))
+    tables.append(observed_tables.messages_table(answer.messages))
     yield Section("channels", "Channels and messages", "", tables)
     if checkpoints := replayed_checkpoints(answer):
         yield Section("checkpoints", "Checkpoints", "", checkpoints)
-    yield from times_section([answer])
+    yield from observed_tables.times_section([answer])
     if answer.flink is not None:
-        yield flink_section(answer.flink.vertices, flink_notes(answer.flink))
+        yield observed_tables.flink_section(
+            answer.flink.vertices, observed_tables.flink_notes(answer.flink)
+        )
 
 
 def _observed_part(answer: EdgeAnswer) -> str:
@@ -121,7 +109,7 @@ def _facts(answer: EdgeAnswer) -> Facts:
         [
             Fact(records.title, f"{observed.records:,}", records.meaning),
             *shown,
-            *buffer_facts(observed),
+            *observed_tables.buffer_facts(observed),
             Fact("events", f"{observed.events:,}", "Barriers and other events between buffers."),
             Fact("credit", f"{credits.announced:,}", "Buffers that consumers announced."),
             Fact("credit messages", f"{credits.messages:,}", "Messages that announced credit."),
@@ -193,12 +181,15 @@ def _over_time(answer: EdgeAnswer) -> list[Section]:
     has_rate = any(any(each.windows["records"]) for each in details.channels)
     has_regimes = any(each.regimes.get("from_ns") for each in details.channels)
     timeline = Timeline(
-        [channel_name(ends[each]) if each in ends else str(each) for each in numbers],
+        [
+            observed_tables.channel_name(ends[each]) if each in ends else str(each)
+            for each in numbers
+        ],
         details.channels,
         max(range(len(numbers)), key=lambda place: slowness(numbers[place])),
         details.duration_ns or answer.trace.measured_duration_ns,
         _PANELS if has_rate else _PANELS[1:],
-        REGIMES if has_regimes else (),
+        observed_tables.REGIMES if has_regimes else (),
     )
     leads = [
         "Drag to zoom, double click to reset; from the keyboard + and −, 0 to reset, arrows to read"
@@ -211,15 +202,19 @@ def _over_time(answer: EdgeAnswer) -> list[Section]:
 
 def _regimes(answer: EdgeAnswer, shown: Sequence[ReplayedChannel]) -> list[Section]:
     shares = answer.regimes or {}
-    parts: list[Part] = [diagnosis_table(answer.alone)] if answer.diagnosis else []
+    parts: list[Part] = [observed_tables.diagnosis_table(answer.alone)] if answer.diagnosis else []
     lead = ""
     if any(shares.values()):
         lead = (
             "At any instant, a channel's time counts for the place where its oldest record is that"
             " has not been consumed yet."
         )
-        parts += share_bars(REGIMES, {"": shares}, "All channels")
-        parts += share_bars(REGIMES, {channel_name(x): x.regimes for x in shown}, "Channels")
+        parts += observed_tables.share_bars(observed_tables.REGIMES, {"": shares}, "All channels")
+        parts += observed_tables.share_bars(
+            observed_tables.REGIMES,
+            {observed_tables.channel_name(x): x.regimes for x in shown},
+            "Channels",
+        )
     return [Section("regimes", "Where the time went", lead, parts)] if parts else []
 
 
@@ -277,4 +272,4 @@ def replayed_checkpoints(answer: EdgeAnswer) -> list[Table]:
         if point.checkpoints is not None and len(rows) <= SETTINGS_SHOWN:
             name = ", ".join(settings[each] for each in varied)
             rows.append((f"predicted, {name}", [point.checkpoints]))
-    return [checkpoint_table(rows)]
+    return [observed_tables.checkpoint_table(rows)]

@@ -8,20 +8,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from flinknet.results import (
-    PAUSES_NOTED,
-    CheckpointSummary,
-    EdgeAnswer,
-    FlinkMetrics,
-    JobAnswer,
-    LatencySummary,
-    Measured,
-    MessageCount,
-    RecordTimes,
-    ReplayedChannel,
-    TaskMetrics,
-    VertexMetrics,
-)
+from flinknet import results
 from flinknet.results.figures import (
     BACK_PRESSURED,
     BUSY,
@@ -53,7 +40,7 @@ from .page_parts import (
 )
 from .trade_words import notes_of, timeout_text
 
-_CHANNEL: Sequence[Figure[ReplayedChannel]] = [
+_CHANNEL: Sequence[Figure[results.ReplayedChannel]] = [
     *CHANNEL_FIGURES[1:],
     replace(FIGURES["credit_starved_ns"], read=lambda each: each.starved_ns),
     Figure("", "data", lambda each: each.messages.get("DATA_BUFFER", 0), "count", "",
@@ -103,7 +90,7 @@ def share_bars(
     return [Bars(title, parts, known, meaning)] if known else []
 
 
-def buffer_facts(measured: Measured) -> list[Fact]:
+def buffer_facts(measured: results.Measured) -> list[Fact]:
     """The number of data buffers, and why they left."""
     whys = named(["buffers_full", "buffers_by_timeout", "buffers_with_event"])
     return [
@@ -116,7 +103,7 @@ CREDIT_PATHS_SHOWN = 8
 """Most pairs of TaskManagers with a line on their credit."""
 
 
-def credit_lines(answer: EdgeAnswer) -> list[str]:
+def credit_lines(answer: results.EdgeAnswer) -> list[str]:
     """A line for each pair of TaskManagers whose credit round trips were recorded, the ones where
     data waits longest first; and one on the others where there are many."""
     found = sorted(answer.credit, key=lambda each: (-each.waits, -each.bytes_per_s))
@@ -128,25 +115,27 @@ def credit_lines(answer: EdgeAnswer) -> list[str]:
     return [*lines, *([f"{counted(left, 'more pair')} in the JSON"] if left else [])]
 
 
-def slowest(channels: Sequence[ReplayedChannel], most: int) -> list[ReplayedChannel]:
+def slowest(
+    channels: Sequence[results.ReplayedChannel], most: int
+) -> list[results.ReplayedChannel]:
     """The channels with the highest p99, by their numbers."""
     found = sorted(channels, key=lambda each: -(each.latency_ns.p99 or 0.0))[:most]
     return sorted(found, key=lambda each: each.channel)
 
 
-def channel_name(channel: ReplayedChannel) -> str:
+def channel_name(channel: results.ReplayedChannel) -> str:
     """Number and name of a channel."""
     ends = (str(each) if each >= 0 else "?" for each in (channel.producer, channel.consumer))
     return f"{channel.channel}: {channel.name or ' → '.join(ends)}"
 
 
-def channel_table(channels: Sequence[ReplayedChannel], title: str = "") -> Table:
+def channel_table(channels: Sequence[results.ReplayedChannel], title: str = "") -> Table:
     """A row for each channel."""
     rows = [(channel_name(each), [each]) for each in channels]
     return figure_table("channel", _CHANNEL, rows, title=title)
 
 
-def diagnosis_table(job: JobAnswer) -> Table:
+def diagnosis_table(job: results.JobAnswer) -> Table:
     """A row for each verdict on an edge, and how long TaskManagers stood still."""
     rows = [
         {"edge": answer.edge or "", "verdict": answer.cause.value, "why": answer.text,
@@ -155,13 +144,13 @@ def diagnosis_table(job: JobAnswer) -> Table:
         for answer in each.diagnosis
     ]  # fmt: skip
     notes = notes_of(job.points) if job.is_exchange else job.notes
-    pauses = [each.split(": ")[0] for each in notes if each.startswith(PAUSES_NOTED)]
+    pauses = [each.split(": ")[0] for each in notes if each.startswith(results.PAUSES_NOTED)]
     columns = {each: each for each in ("edge", "verdict", "share", "why")}
     texts = ("verdict", "why")
     return table_of(rows, columns, "What limits each edge", pauses, texts=texts)
 
 
-def held_back(answers: Sequence[EdgeAnswer]) -> list[str]:
+def held_back(answers: Sequence[results.EdgeAnswer]) -> list[str]:
     """The channel that holds a watermark back most, in a sentence; empty without one."""
     found = [each.record_times.held_back for each in answers if each.record_times is not None]
     worst = max(
@@ -175,7 +164,7 @@ def held_back(answers: Sequence[EdgeAnswer]) -> list[str]:
 
 
 def times_section(
-    answers: Sequence[EdgeAnswer], feeding: Sequence[int | None] = ()
+    answers: Sequence[results.EdgeAnswer], feeding: Sequence[int | None] = ()
 ) -> list[Section]:
     """The times that records carry: a row for each exchange, and of one their age over time;
     nothing without any. `feeding` has for each exchange of a job the place of the one before it."""
@@ -212,7 +201,9 @@ def times_section(
     return [Section("times", "Times that records carry", "", parts)]
 
 
-def _between(first: str | None, before: RecordTimes, name: str, times: RecordTimes) -> str:
+def _between(
+    first: str | None, before: results.RecordTimes, name: str, times: results.RecordTimes
+) -> str:
     """The mean is exact: it is that of each record, where the task between keeps timestamps."""
     took_ns = change_of(times.age_ns.mean, before.age_ns.mean)
     typical_ns = change_of(times.age_ns.p50, before.age_ns.p50)
@@ -223,7 +214,7 @@ def _between(first: str | None, before: RecordTimes, name: str, times: RecordTim
     )
 
 
-def messages_table(messages: Sequence[MessageCount]) -> Table:
+def messages_table(messages: Sequence[results.MessageCount]) -> Table:
     """A row for each kind of message."""
     columns: Mapping[str, Column] = {
         **{"kind": "kind", "messages": "messages"},
@@ -240,7 +231,7 @@ _OF_RUN = named(
 )
 
 
-def runs_table(answers: Sequence[EdgeAnswer]) -> Table:
+def runs_table(answers: Sequence[results.EdgeAnswer]) -> Table:
     """A row for each run: observed figures, and the model's error."""
     rows = []
     for answer in answers:
@@ -253,10 +244,10 @@ def runs_table(answers: Sequence[EdgeAnswer]) -> Table:
     return Table([*heads("run", "timeout"), *heads_of(_OF_RUN), *heads(*errors_of)], rows)
 
 
-def edges_table(answers: Sequence[EdgeAnswer]) -> Table:
+def edges_table(answers: Sequence[results.EdgeAnswer]) -> Table:
     """A row for each edge of a job: what went over it, and what its channels waited for."""
 
-    def starved(answer: EdgeAnswer) -> str:
+    def starved(answer: results.EdgeAnswer) -> str:
         of_channels_ns = answer.observed.duration_ns * answer.trace.channels
         return _part_of(answer.observed.credits.starved_ns, of_channels_ns)
 
@@ -275,7 +266,7 @@ def edges_table(answers: Sequence[EdgeAnswer]) -> Table:
     return table_of(answers, columns, texts=["verdict"], is_strong=strong)
 
 
-def _verdict(answer: EdgeAnswer) -> str:
+def _verdict(answer: results.EdgeAnswer) -> str:
     if not answer.diagnosis:
         return ""
     cause, share = answer.diagnosis[0].cause.value, answer.diagnosis[0].share
@@ -286,7 +277,7 @@ def _part_of(part: float | None, whole: float) -> str:
     return f"{part / whole:.0%}" if whole and part is not None else MISSING
 
 
-def checkpoint_table(settings: Iterable[tuple[str, Sequence[CheckpointSummary]]]) -> Table:
+def checkpoint_table(settings: Iterable[tuple[str, Sequence[results.CheckpointSummary]]]) -> Table:
     """One row for each setting that had checkpoints; several runs show as their median. Columns of
     figures that none of them has are left out.
     """
@@ -301,8 +292,8 @@ def checkpoint_table(settings: Iterable[tuple[str, Sequence[CheckpointSummary]]]
 
 
 def _durations(
-    group: str, read: Callable[[CheckpointSummary], LatencySummary]
-) -> list[Figure[CheckpointSummary]]:
+    group: str, read: Callable[[results.CheckpointSummary], results.LatencySummary]
+) -> list[Figure[results.CheckpointSummary]]:
     return [
         Figure(group, "p50", lambda each: read(each).p50, "ns"),
         Figure(group, "p99", lambda each: read(each).p99, "ns"),
@@ -313,7 +304,7 @@ def _durations(
 _OFTEN_UNKNOWN = ("barrier travel", "start delay", "overtaken")
 """Groups of figures that a trace does not always have."""
 
-_COLUMNS: Sequence[Figure[CheckpointSummary]] = (
+_COLUMNS: Sequence[Figure[results.CheckpointSummary]] = (
     Figure("", "triggered", lambda each: each.triggered),
     Figure("", "completed", lambda each: each.completed),
     Figure("", "aborted", lambda each: each.aborted),
@@ -326,7 +317,7 @@ _COLUMNS: Sequence[Figure[CheckpointSummary]] = (
 )
 
 
-def flink_section(vertices: Iterable[VertexMetrics], notes: Sequence[str] = ()) -> Section:
+def flink_section(vertices: Iterable[results.VertexMetrics], notes: Sequence[str] = ()) -> Section:
     """Flink's own metrics: a row for each vertex, with means over its tasks and the worst of them
     where they differ, and for each of its tasks."""
     rows = []
@@ -348,7 +339,7 @@ def flink_section(vertices: Iterable[VertexMetrics], notes: Sequence[str] = ()) 
     return Section("flink", "Flink's own metrics", "", [table])
 
 
-def flink_notes(flink: FlinkMetrics) -> list[str]:
+def flink_notes(flink: results.FlinkMetrics) -> list[str]:
     """Local traffic, which no trace shows, and the CPU of TaskManagers."""
     notes = []
     if flink.share.local_bytes_share is not None:
@@ -370,12 +361,12 @@ _FLINK = (
 )
 
 
-def _share_cell(vertex: VertexMetrics, name: str) -> str:
+def _share_cell(vertex: results.VertexMetrics, name: str) -> str:
     mean, highest = getattr(vertex, name), _highest(vertex.tasks, name)
     if mean is None or highest is None or f"{mean:.0%}" == f"{highest:.0%}":
         return human_share(mean)
     return f"{mean:.0%} ({highest:.0%})"
 
 
-def _highest(tasks: Iterable[TaskMetrics], name: str) -> float | None:
+def _highest(tasks: Iterable[results.TaskMetrics], name: str) -> float | None:
     return max((each for task in tasks if (each := getattr(task, name)) is not None), default=None)

@@ -16,16 +16,9 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
+from flinknet import units
 from flinknet.plain_values import to_plain
 from flinknet.results.figures import SHOWN, Figure, typical
-from flinknet.units import (
-    MISSING,
-    human_bytes,
-    human_count,
-    human_duration,
-    human_number,
-    human_share,
-)
 
 from .charts import AnyChart, OverTime, TimeSeries
 from .plain_text import sparkline
@@ -242,11 +235,11 @@ Column = str | Callable[[Any], object]
 """A field of each row, or a function that makes its cell."""
 
 _BY_ENDING: Mapping[str, Callable[[Any], str]] = {
-    "bytes_per_s": lambda value: f"{human_bytes(value)}/s",
-    "_per_s": human_count,
-    "_ns": human_duration,
-    "_bytes": human_bytes,
-    "_share": human_share,
+    "bytes_per_s": lambda value: f"{units.human_bytes(value)}/s",
+    "_per_s": units.human_count,
+    "_ns": units.human_duration,
+    "_bytes": units.human_bytes,
+    "_share": units.human_share,
     "index": str,
 }
 
@@ -277,11 +270,11 @@ def _cell(row: Any, column: Column) -> str:
     else:
         value = row[field] if isinstance(row, Mapping) else attrgetter(field)(row)
     if value is None or isinstance(value, str):
-        return MISSING if value is None else value
+        return units.MISSING if value is None else value
     show = next((each for end, each in _BY_ENDING.items() if field.endswith(end)), None)
     if show is not None:
         return show(value)
-    return f"{value:,}" if isinstance(value, int) else human_number(value)
+    return f"{value:,}" if isinstance(value, int) else units.human_number(value)
 
 
 def pairs_of(title: str, values: Mapping[str, Any]) -> Pairs:
@@ -299,7 +292,7 @@ def _pair(name: str, value: Any) -> tuple[str, str]:
     show = next((each for end, each in _BY_ENDING.items() if name.endswith(end)), None)
     if show is not None and isinstance(value, int | float):
         return name.removesuffix("_ns").removesuffix("_bytes"), show(value)
-    return name, MISSING if value is None else str(to_plain(value))
+    return name, units.MISSING if value is None else str(to_plain(value))
 
 
 def left_out(known: Sequence[object], most: int, note: str) -> list[str]:
@@ -351,7 +344,7 @@ def over_time_table(charts: Sequence[OverTime], width: int) -> Table | None:
             for cell in (sparkline(line, marks, top), SHOWN[chart.unit](max(line)))
         ]
         rows.append(Row([each.name, *cells]))
-    mark = f"a mark is {human_duration(end_ns / marks)}"
+    mark = f"a mark is {units.human_duration(end_ns / marks)}"
     is_one = len(charts) == 1
     columns = [Head("" if is_one else mark)]
     for chart in charts:

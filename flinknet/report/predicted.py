@@ -10,19 +10,10 @@ from flinknet.results.figures import FIGURES, Figure, named
 from flinknet.results.trades import Range
 from flinknet.units import MISSING, human_bytes, human_count
 
+from . import trade_words
 from .advice import KNEE_MARK, is_off, is_on_frontier, is_worth_it, marks_of
 from .charts import Bar, BarPart, Color, Grid, GridFigure, GridPoint, Slider
 from .page_parts import Head, Row, Table
-from .trade_words import (
-    BUFFER_TIMEOUT,
-    cpu_text,
-    frontier_meaning,
-    notes_of,
-    settings_of,
-    timeout_ns_of,
-    varied_in,
-    with_ends,
-)
 
 MEMORY = "The most that all buffer pools of producers and consumers can take."
 
@@ -60,8 +51,8 @@ class Predicted:
 
 def predicted_of(job: JobAnswer) -> list[Predicted]:
     """The predicted settings of a job."""
-    rows = [settings_of(each) for each in job.points]
-    varied = varied_in(rows)
+    rows = [trade_words.settings_of(each) for each in job.points]
+    varied = trade_words.varied_in(rows)
     return [
         Predicted(
             {name: row[name] for name in varied},
@@ -103,12 +94,12 @@ def all_settings(job: JobAnswer) -> Table:
     predicted = predicted_of(job)
     notes = [PRICE_NOTE] if any(each.point.price for each in predicted) else []
     if any(each.is_on_frontier for each in predicted):
-        notes.append(f"◆ on the frontier: {frontier_meaning(job.points)}")
+        notes.append(f"◆ on the frontier: {trade_words.frontier_meaning(job.points)}")
     notes.append(f"memory: {MEMORY[0].lower()}{MEMORY[1:-1]}")
     interval = _interval_of(job)
     if interval == CLOCKS or (interval and not job.is_exchange):
         notes.append(f"in brackets: {interval}")
-    notes += notes_of(job.points) if job.is_exchange else [EDGES, *job.notes]
+    notes += trade_words.notes_of(job.points) if job.is_exchange else [EDGES, *job.notes]
     table = settings_table(predicted, hidden=_hidden_columns(job.model_error), notes=notes)
     return replace(table, title=f"All {len(predicted)} settings", fold="closed")
 
@@ -148,8 +139,10 @@ def settings_table(
             known = [figure.text(edge) for figure in _OF_EDGE if figure.name not in hidden]
             blank = [""] * (len(columns) - len(known))
             rows.append(Row(["", "", name, *known, *blank], tone="weak"))
-    shown = ["timeout" if each == BUFFER_TIMEOUT else each for each in predicted[0].setting]
-    frontier = frontier_meaning(each.point for each in predicted)
+    shown = [
+        "timeout" if each == trade_words.BUFFER_TIMEOUT else each for each in predicted[0].setting
+    ]
+    frontier = trade_words.frontier_meaning(each.point for each in predicted)
     heads = [Head(", ".join(shown)), Head("", f"◆: {frontier}.")]
     heads += [Head("where", is_text=True)] if has_edges else []
     heads, keys = [*heads, *(head for head, _ in columns)], len(heads)
@@ -194,7 +187,7 @@ def _price(show: Callable[[Price], str]) -> Callable[[TradeOffPoint], str]:
 
 def _with_interval(figure: Figure[TradeOffPoint]) -> Callable[[TradeOffPoint], str]:
     """The text of a figure; with its interval, if it has one."""
-    return lambda x: with_ends(figure.text(x), _ends_of(x, figure.field), figure.show)
+    return lambda x: trade_words.with_ends(figure.text(x), _ends_of(x, figure.field), figure.show)
 
 
 _PRICES = {
@@ -208,7 +201,7 @@ _PRICES = {
     ),
     "CPU change": (
         "CPU against the recorded setting, in percent of a core, on both sides together.",
-        _price(lambda price: cpu_text(price.cpu_cores_change)),
+        _price(lambda price: trade_words.cpu_text(price.cpu_cores_change)),
     ),
 }
 """Meaning and cell of each figure of what a setting costs, by its heading."""
@@ -264,9 +257,12 @@ def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> G
     predicted, error = predicted_of(job), job.model_error
     names = list(predicted[0].setting)
     values = {name: [*dict.fromkeys(each.setting[name] for each in predicted)] for name in names}
-    if BUFFER_TIMEOUT in names:  # from the shortest on, however they were asked for
-        length = {each.setting[BUFFER_TIMEOUT]: timeout_ns_of(each.point) for each in predicted}
-        values[BUFFER_TIMEOUT].sort(key=lambda each: (length[each] < 0, length[each]))
+    if trade_words.BUFFER_TIMEOUT in names:  # from the shortest on, however they were asked for
+        length = {
+            each.setting[trade_words.BUFFER_TIMEOUT]: trade_words.timeout_ns_of(each.point)
+            for each in predicted
+        }
+        values[trade_words.BUFFER_TIMEOUT].sort(key=lambda each: (length[each] < 0, length[each]))
     errors = {
         "latency_p50_ns": error.p50,
         "latency_p99_ns": error.p99,

@@ -7,13 +7,7 @@ from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any
 
-from flinknet.results import (
-    ClockRelation,
-    RecordingSet,
-    ReplayedRecording,
-    TraceDescription,
-    TraceLoss,
-)
+from flinknet import results
 from flinknet.results.bottleneck import PRESSED_FROM
 from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
 from flinknet.units import counted, human_bytes, human_duration, human_share
@@ -36,7 +30,7 @@ _BASES = {
 }
 
 
-def recording_lines(trace: TraceDescription) -> list[str]:
+def recording_lines(trace: results.TraceDescription) -> list[str]:
     """Losses, and the recordings where they are several."""
     labels = {each.path: each.label for each in trace.recordings}
     lines = [loss_line(each, labels.get(each.path)) for each in trace.losses[:LOSSES_SHOWN]]
@@ -51,13 +45,13 @@ def recording_lines(trace: TraceDescription) -> list[str]:
     return [*lines, *clock_lines(trace.recordings)]
 
 
-def loss_line(loss: TraceLoss, label: str | None = None) -> str:
+def loss_line(loss: results.TraceLoss, label: str | None = None) -> str:
     """One loss, and where."""
     where = label or loss.path
     return f"{where}{f'/{loss.file}' if loss.file else ''}: {loss.text}"
 
 
-def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
+def set_line(recordings: Sequence[results.ReplayedRecording], of_what: str = "") -> str:
     """Sentence on the recordings of a run, and the channels that count; `of_what` stands behind
     these."""
     names = named([each.label for each in recordings])
@@ -75,7 +69,7 @@ def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
     return f"{line}, {twice:,} recorded twice and counted once (left out: {named(left_out)})"
 
 
-def _short_lines(trace: TraceDescription) -> list[str]:
+def _short_lines(trace: results.TraceDescription) -> list[str]:
     """Recordings that begin later or end earlier than the run."""
     whole_ns = trace.part.whole_ns
     least_ns = SHORTER_FROM * whole_ns
@@ -93,7 +87,7 @@ def _short_lines(trace: TraceDescription) -> list[str]:
     return [f"not all recordings cover the {human_duration(whole_ns)} of the run: {named(short)}"]
 
 
-def clock_lines(recordings: Sequence[ReplayedRecording]) -> list[str]:
+def clock_lines(recordings: Sequence[results.ReplayedRecording]) -> list[str]:
     """How their clocks are related; nothing where they have one."""
     others = [each for each in recordings if each.clock.basis != SAME_CLOCK]
     if not others:
@@ -105,7 +99,7 @@ def clock_lines(recordings: Sequence[ReplayedRecording]) -> list[str]:
     ]
 
 
-def clock_text(clock: ClockRelation) -> str:
+def clock_text(clock: results.ClockRelation) -> str:
     """The offset of a clock and its error."""
     if clock.basis == SAME_CLOCK:
         return "same clock"
@@ -123,7 +117,7 @@ def named(names: Sequence[str], separator: str = ", ") -> str:
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
-def set_view(found: RecordingSet) -> View:
+def set_view(found: results.RecordingSet) -> View:
     """The recordings of a run, the part of each that counts, the relation of their clocks, and
     losses."""
     exchanges = "1 exchange" if found.edges == 1 else f"{found.edges:,} exchanges"

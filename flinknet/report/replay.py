@@ -10,17 +10,9 @@ from html import escape
 from flinknet.options.what_if import ALIGNMENT, CHECKPOINTS
 from flinknet.results import TAKEN_ALONE, EdgeAnswer, JobAnswer, TaskMetrics
 
+from . import observed_tables
 from .advice import doubts_of, model_error_part, recommendations
 from .observed import environment, observed_sections, replayed_checkpoints
-from .observed_tables import (
-    TASK_PARTS,
-    diagnosis_table,
-    edges_table,
-    flink_section,
-    runs_table,
-    share_bars,
-    times_section,
-)
 from .page import capital, table_html
 from .page_parts import Code, Lines, Page, Part, Section, Text, View, last_part
 from .predicted import all_settings, decisive_table, grid_of
@@ -45,7 +37,7 @@ def replay_page(
     views = []
     if len(jobs) > 1:
         edges = [edge for job in jobs for edge in job.answers]
-        section = Section("overview", "", "", [runs_table(edges)])
+        section = Section("overview", "", "", [observed_tables.runs_table(edges)])
         views.append(View(name="all runs", title="All runs, observed", parts=[section]))
     for job in jobs:
         run = last_part(job.path) if len(jobs) > 1 else ""
@@ -70,7 +62,7 @@ def _view_of(job: JobAnswer, run: str, channels: Sequence[int] | None, *, diagno
     name, why, own = last_part(job.path), why_not_printed(job), job.answers
     parts: list[Part] = [] if why else _decisive(job)
     if diagnose:
-        parts.append(diagnosis_table(job))
+        parts.append(observed_tables.diagnosis_table(job))
     title, tab = name, run or name
     if len(own) > 1:
         title, tab = f"The job from end to end: {name}", f"{run}, the job" if run else "the job"
@@ -136,23 +128,26 @@ def _job_details(job: JobAnswer, *, has_limits: bool) -> list[Section | Part]:
     first, *more = [doubts_of(each) for each in own]
     common = [x for x in first if all(x in of for of in more) and x != TAKEN_ALONE]
     doubts = [*recording_lines(own[0].trace), *common]
-    limits = [diagnosis_table(job)] if has_limits else []
+    limits = [observed_tables.diagnosis_table(job)] if has_limits else []
     tasks = [each for each, _ in _tasks(own)]
-    shares = {each.name: {x.key: getattr(each, x.key) for x in TASK_PARTS} for each in tasks}
-    bars = share_bars(TASK_PARTS, shares, "Tasks")
+    shares = {
+        each.name: {x.key: getattr(each, x.key) for x in observed_tables.TASK_PARTS}
+        for each in tasks
+    }
+    bars = observed_tables.share_bars(observed_tables.TASK_PARTS, shares, "Tasks")
     vertices = {vertex.name: vertex for x in own if x.flink for vertex in x.flink.vertices}
     return [
         *([Lines(doubts, is_doubt=True, id="doubts")] if doubts else []),
         model_error_part(job),
         *_predicted(job),
-        Section("edges", "Edges, as recorded", "", [edges_table(own), *limits]),
+        Section("edges", "Edges, as recorded", "", [observed_tables.edges_table(own), *limits]),
         *(
             [Section("tasks", "Where the time of the tasks went", _BY_METRICS, bars)]
             if bars
             else []
         ),
-        *([flink_section(vertices.values())] if vertices else []),
-        *times_section(own, job.feeding),
+        *([observed_tables.flink_section(vertices.values())] if vertices else []),
+        *observed_tables.times_section(own, job.feeding),
     ]
 
 
@@ -182,7 +177,10 @@ def answers_html(jobs: Sequence[JobAnswer]) -> str:
     of a notebook."""
     found = []
     for edge in (each.alone for job in jobs for each in job.answers):
-        why, observed = why_not_printed(edge), replace(runs_table(edge.answers), title=edge.path)
+        why, observed = (
+            why_not_printed(edge),
+            replace(observed_tables.runs_table(edge.answers), title=edge.path),
+        )
         error = "<br>".join(escape(capital(each)) for each in model_error_part(edge).lines)
         found.append(f"<p>{error}</p>{table_html(observed)}")
         shown = "" if why else table_html(replace(decisive_table(edge), title="predicted"))

@@ -7,32 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 from shlex import quote
 
+from flinknet import results
 from flinknet.options.what_if import network_of
-from flinknet.results import (
-    PAUSES_NOTED,
-    TAKEN_ALONE,
-    Choice,
-    EdgeAnswer,
-    JobAnswer,
-    TradeOffPoint,
-    state_of,
-    why_unchecked,
-)
 from flinknet.results.trades import SAME_LATENCY
 from flinknet.units import NS_PER_MS, counted, human_change, human_count, human_duration
 
-from .advice import (
-    Recommendation,
-    costs_more,
-    doubts_of,
-    error_figures,
-    is_fitted,
-    is_off,
-    is_worth_it,
-    one_for_all,
-    recommendations,
-    why_no_latency,
-)
+from . import advice
 from .observed_tables import held_back
 from .page_parts import Sentence, clauses_of, last_part
 from .recordings import recording_lines
@@ -65,7 +45,7 @@ TIMEOUTS_MIN = 20
 """Length of a recording, in buffer timeouts, below which a few beats of the flusher decide."""
 
 
-def replay_sentences(job: JobAnswer) -> list[Sentence]:
+def replay_sentences(job: results.JobAnswer) -> list[Sentence]:
     """The sentences about a recorded job."""
     is_healthy = _is_healthy(job)
     return [
@@ -78,21 +58,21 @@ def replay_sentences(job: JobAnswer) -> list[Sentence]:
     ]
 
 
-def _is_healthy(job: JobAnswer) -> bool:
+def _is_healthy(job: results.JobAnswer) -> bool:
     """Whether nothing but the flusher holds records up."""
     found = job.answers[0].bottleneck
     return found is None or found.is_healthy
 
 
-def why_not_printed(job: JobAnswer) -> str | None:
+def why_not_printed(job: results.JobAnswer) -> str | None:
     """Why no prediction is printed; None if some are."""
-    why = why_no_latency(job)
+    why = advice.why_no_latency(job)
     if why is None and not job.model_error.counting:
-        return why_unchecked(job.points)
+        return results.why_unchecked(job.points)
     return why or job.model_error.misses
 
 
-def _recorded(job: JobAnswer) -> list[str]:
+def _recorded(job: results.JobAnswer) -> list[str]:
     trace, part = job.answers[0].trace, job.answers[0].trace.part
     name = last_part(trace.path)
     used, whole = human_duration(part.to_ns - part.from_ns), human_duration(part.whole_ns)
@@ -107,8 +87,8 @@ def _recorded(job: JobAnswer) -> list[str]:
     briefs = [_brief(each) for each in recording_lines(trace)]
     alike: dict[str, list[tuple[str, str]]] = {}
     for each in job.answers:
-        for doubt in doubts_of(each):
-            if not doubt.startswith((TAKEN_ALONE, PART_USED)):
+        for doubt in advice.doubts_of(each):
+            if not doubt.startswith((results.TAKEN_ALONE, PART_USED)):
                 brief = _brief(doubt)
                 own = (each.trace.edge or "", brief)
                 alike.setdefault(same_but_for_numbers(brief), []).append(own)
@@ -134,15 +114,15 @@ def _chain(edges: Sequence[str]) -> str:
     return f"{len(edges)} edges"
 
 
-def _verdict(job: JobAnswer) -> list[str]:
+def _verdict(job: results.JobAnswer) -> list[str]:
     found = next((each.bottleneck for each in job.answers if each.bottleneck is not None), None)
     if found is not None:
-        return [f"{state_of(found.cause)}:", *found.clauses]
+        return [f"{results.state_of(found.cause)}:", *found.clauses]
     said = [text for each in job.answers for found in each.diagnosis for text in found.clauses]
-    return [f"{state_of(None)}:", *said] if said else []
+    return [f"{results.state_of(None)}:", *said] if said else []
 
 
-def _trade_off(job: JobAnswer) -> Sentence:
+def _trade_off(job: results.JobAnswer) -> Sentence:
     """The setting that meets the limits, or the gain and price of another timeout."""
     why = why_not_printed(job)
     if why is not None:
@@ -150,14 +130,14 @@ def _trade_off(job: JobAnswer) -> Sentence:
         return Sentence("trade-off", clauses_of(_NOTHING + "; ".join([*begin, why])))
     advised = advised_for(job)
     if advised is not None:
-        others = [each.head for each in recommendations(job)[1:] if each.is_none]
+        others = [each.head for each in advice.recommendations(job)[1:] if each.is_none]
         clauses = [advised.head + advised.text, *others, *advised.remarks]
         return Sentence("trade-off", clauses, "; ")
     found = trades(job)
     if not found:
         return Sentence("trade-off", [_range_of(job.points)])
     chosen = found[0]
-    if is_off(job.model_error.buffers_per_s):
+    if advice.is_off(job.model_error.buffers_per_s):
         unpriced = replace(chosen.trade, buffers_ratio=None, messages_per_s=None, cpu_cores=None)
         chosen = replace(chosen, trade=unpriced)
     first, *more = [*rate_parts(chosen.trade), *_latencies(chosen), *cost_parts(chosen.trade)]
@@ -182,7 +162,7 @@ def _latencies(chosen: NamedTrade) -> list[str]:
     return [f"latency {found[0]}", *found[1:]] if found else ["latency unknown"]
 
 
-def _range_of(points: Sequence[TradeOffPoint]) -> str:
+def _range_of(points: Sequence[results.TradeOffPoint]) -> str:
     known = [each for each in points if each.latency_ns.p50 is not None]
     if len(known) < 2:
         return "no other setting was tried"
@@ -195,14 +175,14 @@ def _range_of(points: Sequence[TradeOffPoint]) -> str:
     return f"p50 is between {' and '.join(ends)}"
 
 
-def advised_for(job: JobAnswer) -> Recommendation | None:
+def advised_for(job: results.JobAnswer) -> advice.Recommendation | None:
     """Advice for the given limits in the situation of the job's choice; None without any."""
     if not any(each.choice for each in job.advice.situations):
         return None
-    return recommendations(job)[0]
+    return advice.recommendations(job)[0]
 
 
-def _trust(job: JobAnswer) -> list[str]:
+def _trust(job: results.JobAnswer) -> list[str]:
     """How far the model is off, and what a verdict rests on that must be mended, or that stands
     without predictions."""
     if why_not_printed(job):
@@ -210,13 +190,13 @@ def _trust(job: JobAnswer) -> list[str]:
     error, first = job.model_error, job.answers[0]
     is_kept = error.throughput is not None and abs(error.throughput) < RATE_KEPT
     shown = replace(error, throughput=None) if is_kept else error
-    figures = error_figures(replace(shown, p99=None) if error.is_tail_off else shown)
+    figures = advice.error_figures(replace(shown, p99=None) if error.is_tail_off else shown)
     known = [figures] if figures else []
     if not known and error.throughput is not None:
         known = ["records/s 0%"]
     if not known:
         return []
-    if is_fitted(job):
+    if advice.is_fitted(job):
         known.insert(0, "records/s fitted")
     if error.p50 is None and error.p99 is None:
         known.append("latency unchecked")
@@ -227,14 +207,14 @@ def _trust(job: JobAnswer) -> list[str]:
     if timeouts < TIMEOUTS_MIN:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
     if any(each.buffers_low_per_s for each in job.points):
-        is_paused = any(each.startswith(PAUSES_NOTED) for each in job.notes)
+        is_paused = any(each.startswith(results.PAUSES_NOTED) for each in job.notes)
         found.append(f"{'other ' * is_paused}host delays come on top")
     grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
     basis = [] if _is_healthy(job) else _basis(job)
     return [f"{grade}: {found[0]}", *found[1:], *basis]
 
 
-def _basis(job: JobAnswer) -> list[str]:
+def _basis(job: results.JobAnswer) -> list[str]:
     """What the verdict rests on, and for how long that was seen; nothing without a verdict or
     a record."""
     first = job.answers[0]
@@ -247,25 +227,25 @@ def _basis(job: JobAnswer) -> list[str]:
     return [f"the verdict rests on {seen}, over {over}"] if is_seen and _verdict(job) else []
 
 
-def _is_mended_first(job: JobAnswer) -> bool:
+def _is_mended_first(job: results.JobAnswer) -> bool:
     """Whether nothing can be predicted before what the verdict names is mended."""
     return not (_is_healthy(job) or _lacks_metrics(job) or why_not_printed(job) is None)
 
 
-def _lacks_metrics(job: JobAnswer) -> bool:
+def _lacks_metrics(job: results.JobAnswer) -> bool:
     """Whether nobody saw how busy the tasks are, and Flink's metrics would show it."""
     return not job.answers[0].trace.is_of_run and job.answers[0].flink is None
 
 
-def _timeouts(answer: EdgeAnswer) -> float:
+def _timeouts(answer: results.EdgeAnswer) -> float:
     """Length of the recording in buffer timeouts; infinite where the flusher does not beat."""
     part, timeout_ns = answer.trace.part, network_of(answer.trace.config).buffer_timeout_ns
     return (part.to_ns - part.from_ns) / timeout_ns if timeout_ns > 0 else float("inf")
 
 
-def _next(job: JobAnswer) -> list[str]:
+def _next(job: results.JobAnswer) -> list[str]:
     first, choice = job.answers[0], job.choice
-    if is_worth_it(job.by_task):
+    if advice.is_worth_it(job.by_task):
         return _next_by_task(job, is_own=first.trace.origin == "run")
     if choice is not None and choice.point is not None:
         keys = [each for each in choice.patch.splitlines() if each and not each.startswith("#")]
@@ -293,20 +273,20 @@ def _next(job: JobAnswer) -> list[str]:
     return [f"give a limit, as in --target '{example_limit(job.points)}', for the keys to set"]
 
 
-def _if_needed(choice: Choice, job: JobAnswer, steps: list[str]) -> list[str]:
+def _if_needed(choice: results.Choice, job: results.JobAnswer, steps: list[str]) -> list[str]:
     """The steps to a choice; only to lower the cost where the recorded setting meets the limits."""
     if choice.recorded_margin is None:
         return steps
-    if costs_more(job, choice):
+    if advice.costs_more(job, choice):
         return ["nothing has to change"]
     return [f"nothing has to change; for less cost: {steps[0]}", *steps[1:]]
 
 
-def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
+def _next_by_task(job: results.JobAnswer, *, is_own: bool) -> list[str]:
     assert job.by_task is not None
     choice = job.by_task.choice
     change = "set the timeouts below in the job's code"
-    if len(keys := one_for_all(job).splitlines()) == 1:
+    if len(keys := advice.one_for_all(job).splitlines()) == 1:
         change += f", or for all tasks {keys[0].removeprefix('# ')}"
     if not is_own or (place := choice.point) is None:
         return _if_needed(choice, job, [change, "then measure it"])

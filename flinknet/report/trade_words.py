@@ -8,26 +8,15 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
+from flinknet import units
 from flinknet.options.what_if import SETTINGS, SITUATION, TIMEOUT, Setting, network_of, words_of
 from flinknet.options.what_if import situation_of as values_of_situation
 from flinknet.results import CpuCost, JobAnswer, JobPoint, SituationAdvice, TradeOffPoint
 from flinknet.results.trades import Range, Trade, are_alike, trade_with_recorded
-from flinknet.units import (
-    MISSING,
-    NS_PER_MS,
-    counted,
-    format_duration_ns,
-    format_size_bytes,
-    human_count,
-    human_duration,
-    human_rate,
-    signed,
-    without_zeros,
-)
 
 BUFFER_TIMEOUT = TIMEOUT.name
 
-USUAL_NS = 5 * NS_PER_MS
+USUAL_NS = 5 * units.NS_PER_MS
 """Buffer timeout whose gain and price are stated first, if it was predicted or measured."""
 
 TRADES_MAX = 4
@@ -42,7 +31,7 @@ def settings_of(point: TradeOffPoint) -> dict[str, str]:
     edges where they differ."""
     found = words_of(Setting(network_of(point.config), **values_of_situation(point)))
     if isinstance(point, JobPoint) and len({*point.timeouts_ns}) > 1:
-        found[BUFFER_TIMEOUT] = " / ".join(map(format_duration_ns, point.timeouts_ns))
+        found[BUFFER_TIMEOUT] = " / ".join(map(units.format_duration_ns, point.timeouts_ns))
     return found
 
 
@@ -63,7 +52,7 @@ def _recorded_percentile(points: Iterable[TradeOffPoint]) -> tuple[str, float | 
 def example_limit(points: Iterable[TradeOffPoint]) -> str:
     """A limit as an example: some half of what the recorded setting has, to two digits."""
     name, value_ns = _recorded_percentile(points)
-    half_ms = (value_ns or 40 * NS_PER_MS) / NS_PER_MS / 2
+    half_ms = (value_ns or 40 * units.NS_PER_MS) / units.NS_PER_MS / 2
     return f"{name}<={float(f'{half_ms:.2g}'):g}ms"
 
 
@@ -102,7 +91,7 @@ def varied_in(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 def label_of(setting: Mapping[str, str], varied: Sequence[str]) -> str:
     """A setting by what varies: "buffer timeout 10ms, rate x2"."""
-    return ", ".join(f"{name} {setting[name]}" for name in varied if setting[name] != MISSING)
+    return ", ".join(f"{name} {setting[name]}" for name in varied if setting[name] != units.MISSING)
 
 
 def situation_label(situation: SituationAdvice, varied: Sequence[str]) -> str:
@@ -113,7 +102,7 @@ def situation_label(situation: SituationAdvice, varied: Sequence[str]) -> str:
 
 def timeout_text(config: Mapping[str, str]) -> str:
     """The buffer timeout in some keys of Flink, as written on the command line."""
-    return format_duration_ns(network_of(config).buffer_timeout_ns)
+    return units.format_duration_ns(network_of(config).buffer_timeout_ns)
 
 
 def notes_of(points: Sequence[TradeOffPoint]) -> list[str]:
@@ -184,7 +173,7 @@ def rate_parts(trade: Trade) -> list[str]:
     ratio = trade.throughput_ratio
     if ratio is None or abs(ratio - 1) <= _SAME_RATIO:
         return []
-    return [f"{signed(ratio - 1, '{:.0%}'.format)} records/s"]
+    return [f"{units.signed(ratio - 1, '{:.0%}'.format)} records/s"]
 
 
 def cost_parts(trade: Trade) -> list[str]:
@@ -202,26 +191,26 @@ def cost_parts(trade: Trade) -> list[str]:
         parts.append(f"{cpu_text(trade.cpu_cores)}{ends} of a core")
     is_known = ratio is not None and abs(ratio - 1) > _SAME_RATIO
     if is_known and trade.messages_per_s is not None:
-        parts.append(f"{signed(trade.messages_per_s, human_count)} messages/s")
+        parts.append(f"{units.signed(trade.messages_per_s, units.human_count)} messages/s")
     return parts
 
 
 def from_to(before_ns: float, after_ns: float, ends_ns: Range | None = None) -> str:
     """A duration before and after, with the interval of its change: "21.8 → 8.55 ms (−16.6 …
     −10.2)"."""
-    before, after = human_duration(before_ns), human_duration(after_ns)
+    before, after = units.human_duration(before_ns), units.human_duration(after_ns)
     unit = after[after.find(" ") :]
-    ends = _ends_text(ends_ns, lambda end: signed(end, human_duration), unit)
+    ends = _ends_text(ends_ns, lambda end: units.signed(end, units.human_duration), unit)
     return f"{before.removesuffix(unit)} → {after}{ends}"
 
 
 def cpu_text(cores: float | None) -> str:
     """A change of CPU use: "+6%" of a core."""
     if cores is None:
-        return MISSING
+        return units.MISSING
     if abs(cores) < 0.0005:
         return "0%"
-    return signed(cores, "{:.1%}".format if abs(cores) < 0.0995 else "{:.0%}".format)
+    return units.signed(cores, "{:.1%}".format if abs(cores) < 0.0995 else "{:.0%}".format)
 
 
 def duration_text(change_ns: float | None, range_ns: Range | None = None) -> str:
@@ -229,9 +218,9 @@ def duration_text(change_ns: float | None, range_ns: Range | None = None) -> str
     none."""
     if change_ns is None:
         return "unknown"
-    change = signed(change_ns, human_duration) if change_ns else "unchanged"
+    change = units.signed(change_ns, units.human_duration) if change_ns else "unchanged"
     unit = change[change.find(" ") :] if " " in change else ""
-    return change + _ends_text(range_ns, lambda end: signed(end, human_duration), unit)
+    return change + _ends_text(range_ns, lambda end: units.signed(end, units.human_duration), unit)
 
 
 def with_ends(shown: str, ends: Range | None, text: Callable[[float], str]) -> str:
@@ -273,7 +262,7 @@ def load_words(workload: Mapping[str, Any]) -> str:
     left out.
     """
     tasks = [
-        counted(workload[f"{name}s"], name)
+        units.counted(workload[f"{name}s"], name)
         for name in ("producer", "consumer")
         if f"{name}s" in workload
     ]
@@ -284,9 +273,9 @@ def load_words(workload: Mapping[str, Any]) -> str:
         if workload.get(name, default) != default
     ]
     if relays := workload.get("relays"):
-        parts.append(counted(relays, "relay"))
+        parts.append(units.counted(relays, "relay"))
     if slow := workload.get("slow_consumers"):
-        parts.append(counted(len(slow), "slow consumer"))
+        parts.append(units.counted(len(slow), "slow consumer"))
     return ", ".join(filter(None, parts))
 
 
@@ -295,17 +284,19 @@ def _rate(per_s: float | str | None) -> str:
         return ""
     if isinstance(per_s, str):
         return f"rate {per_s}"
-    return f"{without_zeros(human_rate(per_s).removesuffix('/s'))}/s each"
+    return f"{units.without_zeros(units.human_rate(per_s).removesuffix('/s'))}/s each"
 
 
 def _size(workload: Mapping[str, Any]) -> str:
     size = workload.get("record_size")
     if not size:
         return ""
-    low, high = (format_size_bytes(size[f"{end}_bytes"], separator=" ") for end in ("low", "high"))
+    low, high = (
+        units.format_size_bytes(size[f"{end}_bytes"], separator=" ") for end in ("low", "high")
+    )
     if size.get("law") == "exponential":
         mean = round(size["stated_mean_bytes"])
-        return f"records of {format_size_bytes(mean, separator=' ')} on average"
+        return f"records of {units.format_size_bytes(mean, separator=' ')} on average"
     return f"records of {low if low == high else f'{low} to {high}'}"
 
 
@@ -325,8 +316,10 @@ def load_line(workload: Mapping[str, Any], runs: int, *, whose: str = "", by: st
 def length_words(workload: Mapping[str, Any]) -> str:
     """How long the measured part of a run is; empty if it does not say."""
     if (duration_ns := workload.get("duration_ns")) is not None:
-        return format_duration_ns(duration_ns, separator=" ")
-    return counted(records, "record") if (records := workload.get("records")) is not None else ""
+        return units.format_duration_ns(duration_ns, separator=" ")
+    return (
+        units.counted(records, "record") if (records := workload.get("records")) is not None else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +414,7 @@ def _trade_of(
     trade = trade_with_recorded(shown, base, has_cpu_cost=cpu_cost is not None)
     sentence = trade_sentence(setting, before, trade)
     if trade.cpu_cores is not None and cpu_cost is not None and says_cost:
-        cost = human_duration(cpu_cost.ns_per_message)
+        cost = units.human_duration(cpu_cost.ns_per_message)
         sentence += f"; CPU: {cost} for a buffer and its credit, {cpu_cost.how}"
     if are_alike(shown, base):
         sentence += "; latency hardly depends on it here"

@@ -13,20 +13,8 @@ from dataclasses import replace
 from rich.console import Console
 from rich.text import Text
 
+from flinknet import results
 from flinknet.config import Scenario
-from flinknet.results import (
-    DISTURBED,
-    FLUSHES_MIN,
-    OF_SETTINGS,
-    P99_DISTURBED,
-    ProcessorUse,
-    RunResult,
-    RunWarning,
-    Validity,
-    few_flushes,
-    validity_by,
-    without_consequences,
-)
 from flinknet.units import format_duration_ns, which_runs
 
 from .console import print_line
@@ -34,7 +22,9 @@ from .console import print_line
 WARMUP_MIN_NS = 100_000_000
 
 
-def with_doubts(scenario: Scenario, result: RunResult, known: tuple[RunWarning, ...]) -> RunResult:
+def with_doubts(
+    scenario: Scenario, result: results.RunResult, known: tuple[results.RunWarning, ...]
+) -> results.RunResult:
     """The result with every warning there is: the runtime's, those of the settings, and those that
     follow from its numbers."""
     codes = {warning.code for warning in result.warnings}
@@ -42,21 +32,21 @@ def with_doubts(scenario: Scenario, result: RunResult, known: tuple[RunWarning, 
     return replace(result, warnings=(*result.warnings, *known, *doubted))
 
 
-def doubts(scenario: Scenario, result: RunResult) -> Iterator[RunWarning]:
+def doubts(scenario: Scenario, result: results.RunResult) -> Iterator[results.RunWarning]:
     """Doubts that follow from the numbers of a run."""
     network, workload = scenario.network, scenario.workload
     timeout_ns = network.buffer_timeout_ns
-    longer = f"use --duration {format_duration_ns(FLUSHES_MIN * timeout_ns)} or more."
-    yield from few_flushes(result.measured.duration_ns, timeout_ns, longer)
+    longer = f"use --duration {format_duration_ns(results.FLUSHES_MIN * timeout_ns)} or more."
+    yield from results.few_flushes(result.measured.duration_ns, timeout_ns, longer)
     if any(each.stored_bytes < each.data_bytes for each in result.blocking):
-        yield RunWarning(
+        yield results.RunWarning(
             "compresses-too-well",
             "the records of bench differ in their first 16 bytes only, so"
             f" {network.compression_codec} compresses them far better than real records.",
             "real records compress far less than those of bench",
         )
     if workload.warmup_ns < WARMUP_MIN_NS and not workload.is_blocking:
-        yield RunWarning(
+        yield results.RunWarning(
             "no-warmup",
             "the measured part includes the start, when caches are cold and the first credits"
             " travel; use --warmup 500ms.",
@@ -73,9 +63,9 @@ NAMES_KEPT = 2
 """Settings named in a note even where it takes more than a line."""
 
 _LABELS = {
-    Validity.INVALID: ("Invalid", "bold red"),
-    Validity.DOUBTFUL: ("Warning", "yellow"),
-    Validity.VALID: ("Note", "dim"),
+    results.Validity.INVALID: ("Invalid", "bold red"),
+    results.Validity.DOUBTFUL: ("Warning", "yellow"),
+    results.Validity.VALID: ("Note", "dim"),
 }
 
 _NUMBER = re.compile(
@@ -84,14 +74,14 @@ _NUMBER = re.compile(
 """A number in a sentence with its multiple; not one in a name, a path or an address."""
 
 
-_Kind = tuple[Validity, str, str, bool]
+_Kind = tuple[results.Validity, str, str, bool]
 """Of warnings of one kind: their code, and their text but for its numbers; whether it is about the
 file that the setting is named after, and not about its runs."""
 
 
 def doubts_of_runs(
-    runs: Sequence[tuple[str, Sequence[RunWarning]]],
-    uses: Sequence[ProcessorUse | None] = (),
+    runs: Sequence[tuple[str, Sequence[results.RunWarning]]],
+    uses: Sequence[results.ProcessorUse | None] = (),
     *,
     numbers: Sequence[int] = (),
     is_explained: bool = False,
@@ -100,7 +90,7 @@ def doubts_of_runs(
     processes that disturbed them, by the use of the processors. Warnings about settings are left
     out: `print_setting_notes` has printed them."""
     doubted = [
-        (name, [each for each in warnings if each.code not in OF_SETTINGS])
+        (name, [each for each in warnings if each.code not in results.OF_SETTINGS])
         for name, warnings in runs
     ]
     lines = warning_lines(doubted, LINE_WIDTH, numbers=numbers, is_explained=is_explained)
@@ -112,12 +102,12 @@ def doubts_of_runs(
 
 
 def print_setting_notes(
-    console: Console, settings: Sequence[tuple[str, Sequence[RunWarning]]]
+    console: Console, settings: Sequence[tuple[str, Sequence[results.RunWarning]]]
 ) -> None:
     """Print warnings about settings, by name, before any of them runs: keys that Flink or flinknet
     ignores."""
     known = [
-        (name, [each for each in warnings if each.code in OF_SETTINGS])
+        (name, [each for each in warnings if each.code in results.OF_SETTINGS])
         for name, warnings in settings
     ]
     for line in warning_lines(known, console.width):
@@ -125,7 +115,7 @@ def print_setting_notes(
 
 
 def warning_lines(
-    runs: Sequence[tuple[str, Sequence[RunWarning]]],
+    runs: Sequence[tuple[str, Sequence[results.RunWarning]]],
     width: int = 0,
     *,
     numbers: Sequence[int] = (),
@@ -144,13 +134,13 @@ def warning_lines(
     """
     by_kind: dict[_Kind, list[tuple[int, str, str]]] = {}
     for at, (name, warnings) in enumerate(runs):
-        shown = warnings if is_explained else without_consequences(warnings)
+        shown = warnings if is_explained else results.without_consequences(warnings)
         texts = {}
         for each in shown:
             text = each.text if is_explained else each.line
             own = text.removeprefix(f"{name}: ") if name else text
             without_numbers = same_but_for_numbers(own)
-            texts[validity_by(each), each.code, without_numbers, own != text] = own
+            texts[results.validity_by(each), each.code, without_numbers, own != text] = own
         for kind, text in texts.items():
             by_kind.setdefault(kind, []).append((at, name, text))
     lines = []
@@ -160,7 +150,7 @@ def warning_lines(
         text = merged_text([text for _, _, text in found])
         where = shown_names = ""
         names = list(dict.fromkeys(name for _, name, _ in found if name))
-        is_of_settings = validity is Validity.VALID and len(found) == sum(
+        is_of_settings = validity is results.Validity.VALID and len(found) == sum(
             name in names for name, _ in runs
         )
         if is_of_file:
@@ -204,13 +194,15 @@ def trust_words(
 
 
 def other_process_lines(
-    runs: Sequence[tuple[ProcessorUse | None, Sequence[RunWarning]]],
+    runs: Sequence[tuple[results.ProcessorUse | None, Sequence[results.RunWarning]]],
 ) -> list[Text]:
     """Which processes disturbed runs, by their use of the processors and their warnings, with the
     most of a core that each took of one run."""
     most: dict[str, float] = {}
     for use, warnings in runs:
-        if use is None or not any(each.code in (DISTURBED, P99_DISTURBED) for each in warnings):
+        if use is None or not any(
+            each.code in (results.DISTURBED, results.P99_DISTURBED) for each in warnings
+        ):
             continue
         for name, share in {**use.others_share, "the host": use.host_share or 0.0}.items():
             most[name] = max(share, most.get(name, 0.0))
