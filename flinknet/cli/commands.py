@@ -61,16 +61,6 @@ class CompletedPath(click.types.StringParamType):
         return [CompletionItem(incomplete, type="file")]
 
 
-def complete_paths(command: click.Command) -> None:
-    """Let a shell complete files for all parameters of a command that are shown as FILE, DIR, TRACE
-    and the like.
-    """
-    for parameter in command.params:
-        is_path = _PATH_METAVAR.match(parameter.metavar or "")
-        if is_path and not isinstance(parameter.type, CompletedPath):
-            parameter.type = CompletedPath(parameter.type)
-
-
 PROGRAM = "flinknet"
 
 _NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -112,7 +102,12 @@ def line_of(error: click.UsageError) -> str:
         return f"{path}: give a command: {names} (see {path} --help)"
     text = error.format_message()
     if isinstance(error, click.NoSuchOption):
-        near = [each for each in error.possibilities or () if _is_near(error.option_name, each)]
+        name = error.option_name.strip("-")
+        near = [
+            each
+            for each in error.possibilities or ()
+            if difflib.SequenceMatcher(a=name, b=each.strip("-")).ratio() >= _NEAR
+        ]
         text = error.message.rstrip(".") + did_you_mean(near)
     elif isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
         text = f"{_name_of(error.param, context)}: {error.message}" if error.param else text
@@ -122,11 +117,6 @@ def line_of(error: click.UsageError) -> str:
 def did_you_mean(near: Sequence[str]) -> str:
     """The end of a line about an unknown name."""
     return f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
-
-
-def _is_near(name: str, other: str) -> bool:
-    """Whether two options are similar, without their leading dashes."""
-    return difflib.SequenceMatcher(a=name.strip("-"), b=other.strip("-")).ratio() >= _NEAR
 
 
 def _name_of(parameter: click.Parameter, context: click.Context | None) -> str:
@@ -398,7 +388,10 @@ class CommandGroup(_Named, click.Group):
             self.refuse(ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
         if ctx.resilient_parsing and command is not None:  # called for shell completion
-            complete_paths(command)
+            for each in command.params:  # files for all that are shown as FILE, DIR and the like
+                is_path = _PATH_METAVAR.match(each.metavar or "")
+                if is_path and not isinstance(each.type, CompletedPath):
+                    each.type = CompletedPath(each.type)
         return name, command, rest
 
     def refuse(self, ctx: click.Context, name: str) -> None:

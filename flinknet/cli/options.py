@@ -93,7 +93,14 @@ def with_exchange(
         workload = replace(workload, partition_type=partition_type_of(settings))
     if not workload.is_blocking:
         usual = {name: getattr(NetworkConfig(), name) for name in _BLOCKING_KEYS.values()}
-        return replace(network, **usual), workload, _ignored(workload, settings)
+        keys = (*_BLOCKING_KEYS, BATCH_SHUFFLE_COMPRESSION)
+        ignored = ", ".join(key for key in keys if key in settings)
+        text = (
+            f"{ignored}: ignored by Flink and flinknet in {workload.partition_type} exchanges; only"
+            " --partition-type blocking uses it"
+        )
+        warnings = (RunWarning("acts-in-blocking-exchanges", text),) if ignored else ()
+        return replace(network, **usual), workload, warnings
     if workload.slow_consumers and any(
         each.delay_ns_per_record < 0 for each in workload.slow_consumers
     ):
@@ -114,17 +121,6 @@ def with_exchange(
     if workload.records is None and workload.duration_ns is None:
         workload = replace(workload, records=DEFAULT_BLOCKING_RECORDS)
     return network, workload, ()
-
-
-def _ignored(workload: WorkloadConfig, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
-    ignored = [key for key in (*_BLOCKING_KEYS, BATCH_SHUFFLE_COMPRESSION) if key in settings]
-    if not ignored:
-        return ()
-    text = (
-        f"{', '.join(ignored)}: ignored by Flink and flinknet in {workload.partition_type}"
-        " exchanges; only --partition-type blocking uses it"
-    )
-    return (RunWarning("acts-in-blocking-exchanges", text),)
 
 
 class WorkloadOption(NamedTuple):

@@ -29,16 +29,14 @@ if TYPE_CHECKING:
 EXIT_UNMET, EXIT_UNKNOWN = 1, 3
 
 
-def _grid_options() -> str:
-    rare = (DEBLOAT_TARGET,)
-    return "\n".join(
-        f"{'~ ' if each in rare else ''}--{each.option} LIST\n    {each.help}" for each in SETTINGS
-    )
-
+_GRID_OPTIONS = "\n".join(
+    f"{'~ ' if each is DEBLOAT_TARGET else ''}--{each.option} LIST\n    {each.help}"
+    for each in SETTINGS
+)
 
 _OPTIONS = f"""
 [Settings to predict]
-{_grid_options()}
+{_GRID_OPTIONS}
 --edge-timeout
 --target BOUND ...
     Limit to meet, such as p99<=20ms or throughput>=100k/s. Prints the longest timeout and the

@@ -85,7 +85,9 @@ def share(
     check_writable_file(target, "--out")
     from flinknet.trace.share import Pseudonyms, copy_run, with_recording
 
-    pseudonyms = None if names else Pseudonyms(_key(key_file or _default_key_file()))
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    key_file = key_file or Path(base, "flinknet", "share.key")
+    pseudonyms = None if names else Pseudonyms(_key(key_file))
     with tempfile.TemporaryDirectory(prefix="flinknet-share-") as work:
         copies = Path(work, "runs", target.stem)  # the answer names the recording by its directory
         for number, each in enumerate(paths, start=1):
@@ -108,11 +110,6 @@ def _local(path: AnyPath) -> Path:
     if not isinstance(path, Path):
         raise ConfigError(f"{path}: copy it to this machine first")
     return path
-
-
-def _default_key_file() -> Path:
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base, "flinknet", "share.key")
 
 
 def _key(path: Path) -> bytes:

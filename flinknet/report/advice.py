@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from flinknet.options import BUFFER_TIMEOUT as TIMEOUT_KEY
 from flinknet.results import (
@@ -23,7 +23,7 @@ from flinknet.results import (
 )
 from flinknet.units import NS_PER_MS, format_duration_ns, human_change, human_count, human_duration
 
-from .page_parts import Code, Lines, Part, Text
+from .page_parts import Code, Lines, Text
 from .trade_words import (
     BUFFER_TIMEOUT,
     knee_meaning,
@@ -47,30 +47,9 @@ WORTH_SAVING = 0.05
 UNCHANGED = "nothing to change: its keys are the recorded ones"
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """Advice for one situation: a sentence, and the lines that belong to it.
-
-    Attributes:
-        head, text: the sentence; its head stands out.
-        meaning: explanation of the head.
-        is_none: nothing can be advised.
-        patch, patch_title: keys for Flink's config.yaml, or calls; empty for none.
-    """
-
-    head: str
-    text: str
-    meaning: str = ""
-    is_none: bool = False
-    remarks: tuple[str, ...] = ()
-    patch: str = ""
-    patch_title: str = "for Flink's config.yaml"
-
-    @property
-    def parts(self) -> list[Part]:
-        """The sentence, and the keys to copy."""
-        text = Text(self.head, self.text, self.meaning, self.is_none, self.remarks)
-        return [text, Code(self.patch_title, self.patch)] if self.patch else [text]
+Advised = tuple[Text, Code | None]
+"""Advice for one situation: a sentence with its remarks, a doubt if nothing can be advised; and
+keys for Flink's config.yaml, or calls, to copy."""
 
 
 UNKNOWN = (
@@ -82,13 +61,13 @@ TAIL_UNKNOWN = (
 )
 
 
-def recommendations(job: JobAnswer) -> list[Recommendation]:
+def recommendations(job: JobAnswer) -> list[Advised]:
     """The advice for a job, situation by situation, that of its choice first; empty if there is
     none."""
     advice = job.advice
     if advice.withheld:
         head = "no frontier, knee or setting is advised:"
-        return [Recommendation(head, f" {advice.withheld}", is_none=True)]
+        return [(Text(head, f" {advice.withheld}", is_doubt=True), None)]
     varied = what_varies(job.points)
     situations = sorted(advice.situations, key=lambda each: each.choice != advice.choice)
     advised = (_recommendation(each, job, varied) for each in situations)
@@ -117,16 +96,14 @@ def is_worth_it(found: TaskTimeouts | None) -> bool:
     return found is not None and (found.saved or 0.0) >= WORTH_SAVING
 
 
-def _of_tasks(
-    job: JobAnswer, found: TaskTimeouts, of_all: Recommendation, label: str
-) -> Recommendation:
+def _of_tasks(job: JobAnswer, found: TaskTimeouts, of_all: Advised, label: str) -> Advised:
     """Timeouts task by task, and what twice that of each would do; that for all tasks, with its
     label, where they save little."""
     timeouts = ", ".join(map(task_timeout, found.tasks, found.timeouts_ns))
     saved = f"{found.saved or 0.0:.0%}"
     if not is_worth_it(found):
         remark = f"timeouts task by task ({timeouts}) save {saved} of the buffers/s"
-        return replace(of_all, remarks=(*of_all.remarks, remark))
+        return replace(of_all[0], notes=(*of_all[0].notes, remark)), of_all[1]
     choice, points = found.choice, job.points
     assert choice.point is not None, "the search ends with one"
     remarks = []
@@ -145,13 +122,9 @@ def _of_tasks(
     if not choice.is_safe:
         remarks.append(UNSAFE)
     head, text = _met(choice, job, "", f"{timeouts}{_reached(choice, points[choice.point])}")
-    return Recommendation(
-        head,
-        f"{text}; {saved} fewer buffers/s than {label} for all",
-        remarks=tuple(remarks),
-        patch=f"{choice.patch}\n# or one timeout for all tasks:\n{one_for_all(job)}",
-        patch_title=IN_CODE,
-    )
+    patch = f"{choice.patch}\n# or one timeout for all tasks:\n{one_for_all(job)}"
+    text = f"{text}; {saved} fewer buffers/s than {label} for all"
+    return Text(head, text, notes=remarks), Code(IN_CODE, patch)
 
 
 def _met(
@@ -175,20 +148,16 @@ def task_timeout(task: str, timeout_ns: int) -> str:
 
 def _recommendation(
     situation: SituationAdvice, job: JobAnswer, varied: Sequence[str]
-) -> Recommendation | None:
+) -> Advised | None:
     where = situation_label(situation, varied)
     at = f" at {where}" if where else ""
     if situation.choice is not None:
         return _of_choice(situation.choice, situation.beyond_keys, job, varied, at)
     if situation.knee is None:
         why = situation.why_no_knee
-        return Recommendation("no knee", f"{at}: {why}") if why else None
-    return Recommendation(
-        "knee",
-        f" of the frontier: {label_of(settings_of(job.points[situation.knee]), varied)}",
-        knee_meaning(job.points),
-        remarks=tuple(situation.beyond_keys),
-    )
+        return (Text("no knee", f"{at}: {why}"), None) if why else None
+    text = f" of the frontier: {label_of(settings_of(job.points[situation.knee]), varied)}"
+    return Text("knee", text, knee_meaning(job.points), notes=situation.beyond_keys), None
 
 
 def marks_of(job: JobAnswer, index: int) -> list[str]:
@@ -225,7 +194,7 @@ def is_on_frontier(job: JobAnswer, index: int) -> bool:
 
 def _of_choice(
     choice: Choice, beyond_keys: Sequence[str], job: JobAnswer, varied: Sequence[str], at: str
-) -> Recommendation:
+) -> Advised:
     targets, whole = ", ".join(choice.targets), "" if job.is_exchange else " the job as a whole"
     if choice.point is None:
         closest: tuple[str, ...] = ()
@@ -244,7 +213,7 @@ def _of_choice(
         if choice.nearest is None or not choice.is_known:
             head = f"unknown whether a setting meets {targets}{at}"
             closest = (TAIL_UNKNOWN if job.lacks_tail(choice) else UNKNOWN, *closest)
-        return Recommendation(head, "", is_none=True, remarks=closest)
+        return Text(head, "", is_doubt=True, notes=closest), None
     point = job.points[choice.point]
     remarks = _remarks_on_longer(choice, point)
     if not choice.is_safe:
@@ -252,12 +221,10 @@ def _of_choice(
     by = f" by{whole}" if whole else ""
     setting = f"{label_of(settings_of(point), varied)}{_reached(choice, point)}"
     head, text = _met(choice, job, by, setting, is_recorded=point.is_recorded)
-    return Recommendation(
-        head,
-        text,
-        remarks=(*remarks, *(beyond_keys if beyond_keys or choice.patch else [UNCHANGED])),
-        patch="" if costs_more(job, choice) else choice.patch,
-    )
+    remarks += beyond_keys if beyond_keys or choice.patch else [UNCHANGED]
+    has_code = choice.patch and not costs_more(job, choice)
+    code = Code("for Flink's config.yaml", choice.patch) if has_code else None
+    return Text(head, text, notes=remarks), code
 
 
 def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[str]:

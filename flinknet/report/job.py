@@ -190,12 +190,29 @@ def checkpoints_line(summary: Mapping[str, Any]) -> str:
 
 
 def marker_parts(measured: Mapping[str, Any]) -> list[page_parts.Part]:
-    """A table of the operators, and how far to trust it."""
+    """A line for each operator and source, without columns that nothing is known for; and how far
+    to trust it."""
     interval, history = human_duration(measured["interval_ns"]), measured["history"]
-    heading = f"Latency markers every {interval}; each subtask keeps the last {history}"
-    if not measured["operators"]:
-        return [page_parts.Lines([f"{heading}. None came to an operator."])]
-    return [_table_of_markers(measured, heading), page_parts.Lines([trust_of(measured)])]
+    title = f"Latency markers every {interval}; each subtask keeps the last {history}"
+    operators = measured["operators"]
+    if not operators:
+        return [page_parts.Lines([f"{title}. None came to an operator."])]
+
+    def marker(name: str) -> page_parts.Column:
+        return lambda each: human_duration(each["latency_ms"][name] * NS_PER_MS)
+
+    def record(name: str) -> page_parts.Column:
+        return lambda each: human_duration(each["records_ns"][name]) if each["records_ns"] else ""
+
+    columns: dict[str, page_parts.Column] = {"operator": "operator"}
+    if any(each["source"] for each in operators):
+        columns["markers from"] = "source"
+    columns["markers"] = lambda each: human_count(each["markers"])
+    columns |= {name: marker(name) for name in ("p50", "p99", "max")}
+    if any(each["records_ns"] for each in operators):
+        columns |= {f"records {name}": record(name) for name in ("p50", "p99")}
+    table = page_parts.table_of(operators, columns, title, texts=["markers from"])
+    return [table, page_parts.Lines([trust_of(measured)])]
 
 
 def trust_of(measured: Mapping[str, Any]) -> str:
@@ -223,26 +240,6 @@ def _compared(marker_ms: float, record_ms: float) -> str:
     if marker_ms < record_ms:
         return f"{marker_ms / record_ms:.1%} of that of the records"
     return f"{marker_ms / record_ms:.1f} times that of the records"
-
-
-def _table_of_markers(measured: Mapping[str, Any], title: str) -> page_parts.Table:
-    """A line for each operator and source; columns that nothing is known for are left out."""
-    operators = measured["operators"]
-
-    def marker(name: str) -> page_parts.Column:
-        return lambda each: human_duration(each["latency_ms"][name] * NS_PER_MS)
-
-    def record(name: str) -> page_parts.Column:
-        return lambda each: human_duration(each["records_ns"][name]) if each["records_ns"] else ""
-
-    columns: dict[str, page_parts.Column] = {"operator": "operator"}
-    if any(each["source"] for each in operators):
-        columns["markers from"] = "source"
-    columns["markers"] = lambda each: human_count(each["markers"])
-    columns |= {name: marker(name) for name in ("p50", "p99", "max")}
-    if any(each["records_ns"] for each in operators):
-        columns |= {f"records {name}": record(name) for name in ("p50", "p99")}
-    return page_parts.table_of(operators, columns, title, texts=["markers from"])
 
 
 DUMPED_CHANNELS_MAX = 16

@@ -12,7 +12,7 @@ from flinknet.results.bottleneck import PRESSED_FROM
 from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
 from flinknet.units import counted, human_bytes, human_duration, human_share
 
-from .page_parts import Column, Lines, Part, Sentence, Table, View, left_out, table_of
+from .page_parts import Column, Lines, Part, Sentence, View, left_out, table_of
 
 CHANNELS_SHOWN = 16
 INCIDENTS_SHOWN = 5
@@ -207,6 +207,8 @@ def channel_parts(channels: Sequence[Plain]) -> list[Part]:
 
 
 _CONNECTIONS_SHOWN = 32
+_WAYS = ("data", "credit")
+_NOTHING_LOST = "TCP lost nothing, and receivers had room"
 
 _MISSING_DIRECTIONS = {
     "data": "nothing that the producer sent is in the capture: buffers and records are unknown",
@@ -232,40 +234,10 @@ def import_view(imported: Plain) -> View:
     missed, known = imported["missed_buffers"], imported["buffers"] + imported["events"]
     missing = missed / (missed + known or 1) if can_replay else 1.0
     trust = graded(doubts, missing, "no buffer is missing" if not missed else "")
-    return View(
-        [
-            Sentence(
-                "imported",
-                [
-                    run,
-                    f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}",
-                    f"Flink's are {flink}",
-                ],
-                "; ",
-            ),
-            Sentence("verdict", [*waits(imported), *_lost(connections)], "; "),
-            Sentence("trust", trust, "; ", takes_rest=True),
-            Sentence("next", [following, *more], "; "),
-        ],
-        [_table(connections)],
-        [Lines(doubts, is_doubt=True), *channel_parts(imported["channels"]), *kept(imported)],
-    )
-
-
-def _lost(connections: list[Plain]) -> list[str]:
-    repeated = sum(
-        each["tcp"][way]["retransmitted_bytes"]
-        for each in connections
-        for way in ("data", "credit")
-    )
+    resent = sum(each["tcp"][way]["retransmitted_bytes"] for each in connections for way in _WAYS)
     windows_ns = sum(each["tcp"]["data"]["zero_window_ns"] for each in connections)
-    found = [f"{human_bytes(repeated)} were sent again"] if repeated else []
-    if windows_ns:
-        found.append(f"receivers had no room for {human_duration(windows_ns)}")
-    return found or ["TCP lost nothing, and receivers had room"]
-
-
-def _table(connections: list[Plain]) -> Table:
+    lost = [f"{human_bytes(resent)} were sent again"] if resent else []
+    lost += [f"receivers had no room for {human_duration(windows_ns)}"] if windows_ns else []
     columns: Mapping[str, Column] = {
         **{"connection": "connection", "layout": "layout", "channels": "channels"},
         "buffers": lambda row: row["messages"].get("BUFFER_RESPONSE", 0),
@@ -274,14 +246,23 @@ def _table(connections: list[Plain]) -> Table:
         "no room": lambda row: human_duration(row["tcp"]["data"]["zero_window_ns"] or 0),
         "missing": lambda row: _sum_of(row, "missing_bytes"),
     }
-    notes = left_out(
-        connections, _CONNECTIONS_SHOWN, "… and {} more connections (--json shows all)"
+    more_of_them = "… and {} more connections (--json shows all)"
+    notes = left_out(connections, _CONNECTIONS_SHOWN, more_of_them)
+    segments = f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}"
+    return View(
+        [
+            Sentence("imported", [run, segments, f"Flink's are {flink}"], "; "),
+            Sentence("verdict", [*waits(imported), *(lost or [_NOTHING_LOST])], "; "),
+            Sentence("trust", trust, "; ", takes_rest=True),
+            Sentence("next", [following, *more], "; "),
+        ],
+        [table_of(connections[:_CONNECTIONS_SHOWN], columns, notes=notes)],
+        [Lines(doubts, is_doubt=True), *channel_parts(imported["channels"]), *kept(imported)],
     )
-    return table_of(connections[:_CONNECTIONS_SHOWN], columns, notes=notes)
 
 
 def _sum_of(connection: Plain, field: str) -> str:
-    return human_bytes(sum(connection["tcp"][way][field] for way in ("data", "credit")))
+    return human_bytes(sum(connection["tcp"][way][field] for way in _WAYS))
 
 
 def _warnings(imported: Plain) -> list[str]:

@@ -14,7 +14,7 @@ from . import observed_tables
 from .advice import doubts_of, model_error_part, recommendations
 from .observed import environment, observed_sections, replayed_checkpoints
 from .page import capital, table_html
-from .page_parts import Code, Lines, Page, Part, Section, Text, View, last_part
+from .page_parts import Lines, Page, Part, Section, Text, View, last_part
 from .predicted import all_settings, decisive_table, grid_of
 from .recordings import recording_lines
 from .replay_headline import advised_for, replay_sentences, why_not_printed
@@ -97,9 +97,7 @@ def _decisive(job: JobAnswer) -> list[Part]:
     if not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(first.trade_offs)):
         parts += replayed_checkpoints(first)
     advised = advised_for(job)
-    if advised is not None and advised.patch:
-        parts.append(Code(advised.patch_title, advised.patch))
-    return parts
+    return [*parts, advised[1]] if advised is not None and advised[1] is not None else parts
 
 
 def _details(
@@ -155,8 +153,10 @@ def _predicted(job: JobAnswer) -> list[Section]:
     """Trade-offs in words with the advice, and all settings, where predictions are printed."""
     is_printed = why_not_printed(job) is None
     parts: list[Part] = [Text("", each.text) for each in trades(job)] if is_printed else []
-    for number, each in enumerate(recommendations(job)):
-        parts += each.parts[: None if number else 1]  # its keys stand at the settings that decide
+    for number, (text, code) in enumerate(recommendations(job)):
+        parts.append(text)
+        if number and code is not None:  # those of the first stand at the settings that decide
+            parts.append(code)
     found = [Section("answer", "Answer", "", parts)] if parts else []
     settings = [Section("settings", "", "", [all_settings(job)])] if is_printed else []
     return [*found, *settings]

@@ -130,8 +130,9 @@ def _trade_off(job: results.JobAnswer) -> Sentence:
         return Sentence("trade-off", clauses_of(_NOTHING + "; ".join([*begin, why])))
     advised = advised_for(job)
     if advised is not None:
-        others = [each.head for each in advice.recommendations(job)[1:] if each.is_none]
-        clauses = [advised.head + advised.text, *others, *advised.remarks]
+        text, others = advised[0], advice.recommendations(job)[1:]
+        none = [other.name for other, _ in others if other.is_doubt]
+        clauses = [text.name + text.text, *none, *text.notes]
         return Sentence("trade-off", clauses, "; ")
     found = trades(job)
     if not found:
@@ -175,7 +176,7 @@ def _range_of(points: Sequence[results.TradeOffPoint]) -> str:
     return f"p50 is between {' and '.join(ends)}"
 
 
-def advised_for(job: results.JobAnswer) -> advice.Recommendation | None:
+def advised_for(job: results.JobAnswer) -> advice.Advised | None:
     """Advice for the given limits in the situation of the job's choice; None without any."""
     if not any(each.choice for each in job.advice.situations):
         return None

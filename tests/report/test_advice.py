@@ -54,7 +54,9 @@ def text(*situations: dict[str, Any], **options: Any) -> str:
 
 def text_of(given: dict[str, Any]) -> str:
     """The advice as a terminal prints it."""
-    parts = [part for each in recommendations(typed(given).alone) for part in each.parts]
+    parts = [
+        part for each in recommendations(typed(given).alone) for part in each if part is not None
+    ]
     return printed(*parts, width=300)
 
 
@@ -79,6 +81,8 @@ def test_a_limit_that_the_recorded_setting_keeps_is_already_met(buffers: float, 
     also = f"{said} buffer timeout 15ms: 27% below the limit"
     assert f"already met: p99<=20ms as recorded, 40% below the limit; {also}" in actual
     assert ("for Flink's config.yaml" in actual) == (said == "cheapest:")
+    mark = "choice" if said == "cheapest:" else "also met"
+    assert marks_of(typed(given).alone, 1) == ["knee", mark]
     actual = text(situation(choice=kept | {"point": 0, "margin": 0.4, "patch": ""}))
     assert "already met: p99<=20ms with buffer timeout 100ms: 40% below the limit" in actual
 

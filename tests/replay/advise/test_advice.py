@@ -164,9 +164,9 @@ def test_a_target_that_cannot_be_judged_is_unknown(targets: list[str]) -> None:
     assert (found.point, found.is_known) == (None, False)
     recorded = next(each for each in POINTS if each.is_recorded)
     unknown = advice_of_job(replace(found, nearest=None), recorded)
-    (said,) = recommendations(replace(whole(), advice=unknown))
-    assert said.head.startswith(f"unknown whether a setting meets {', '.join(targets)}")
-    assert said.is_none
+    ((said, _code),) = recommendations(replace(whole(), advice=unknown))
+    assert said.name.startswith(f"unknown whether a setting meets {', '.join(targets)}")
+    assert said.is_doubt
     missed = choose(POINTS, [Target.parse(each) for each in ("p99.9<=20ms", "p99<=1us")], EXACT)
     assert missed.is_known
     assert missed.nearest is not None
@@ -392,9 +392,9 @@ def test_a_job_as_a_whole_is_held_to_its_targets_at_one_timeout_for_all_edges() 
     found = whole("p99<=6ms")
     assert found.choice.point == 2
     assert found.points[2].timeouts_ns == (5 * MS, 5 * MS)
-    (said,) = recommendations(found)
+    ((said, code),) = recommendations(found)
     assert said.text.startswith(" is met by the job as a whole with buffer timeout 5ms: 5.00 ms")
-    assert said.patch == "execution.buffer-timeout.interval: 5 ms"
+    assert code.text == "execution.buffer-timeout.interval: 5 ms"
     assert whole().choice is None
     assert recommendations(whole()) == []
 
@@ -410,9 +410,9 @@ def test_next_to_timeouts_task_by_task_stands_the_one_key_for_all(patch: str) ->
         *(0.2, 3, True),
     )
     advised = advice_of_job(choice, POINTS[0])
-    (said,) = recommendations(replace(found, advice=advised, by_task=by_task))
+    ((_said, code),) = recommendations(replace(found, advice=advised, by_task=by_task))
     key = "execution.buffer-timeout.interval: 5 ms"
-    assert said.patch == f"A: 4 ms\n# or one timeout for all tasks:\n{key}"
+    assert code.text == f"A: 4 ms\n# or one timeout for all tasks:\n{key}"
 
 
 def test_csv_has_a_row_for_what_a_job_did_and_one_for_each_of_its_settings() -> None:
@@ -431,8 +431,8 @@ def test_csv_has_a_row_for_what_a_job_did_and_one_for_each_of_its_settings() -> 
 def test_the_nearest_setting_of_a_job_is_named_where_none_meets_the_target() -> None:
     found = whole("p99<=0.1ms")
     assert (found.choice.point, found.choice.nearest) == (None, 0)
-    (said,) = recommendations(found)
-    assert said.head == "no predicted setting meets p99<=0.1ms for the job as a whole"
+    ((said, _code),) = recommendations(found)
+    assert said.name == "no predicted setting meets p99<=0.1ms for the job as a whole"
 
 
 def test_edges_of_a_job_are_not_held_to_its_targets() -> None:
