@@ -321,12 +321,7 @@ def _noted(error: BaseException, note: str) -> BaseException:
     ],
 )
 def test_a_failed_run_is_one_line_and_keeps_earlier_results(
-    flinknet: Flinknet,
-    run: Any,
-    tmp_path: Path,
-    error: BaseException,
-    exit_code: int,
-    line: str,
+    flinknet: Flinknet, run: Any, tmp_path: Path, error: BaseException, exit_code: int, line: str
 ) -> None:
     run.error, run.fail_at = error, 2
     result = flinknet("bench", "--out", "out", "--buffer-timeout", "1ms,2ms")

@@ -72,9 +72,7 @@ def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value
     )
 
 
-def test_a_segment_size_costs_throughput_that_a_fixed_rate_does_not_show(
-    compare: Flinknet,
-) -> None:
+def test_a_segment_size_costs_throughput_that_a_fixed_rate_does_not_show(compare: Flinknet) -> None:
     small = ("base", "x:segment-size=4kb", "--runs", "2")
     note = "a fixed rate shows the latency of a size (smaller segments are full sooner), not what"
     assert note in compare(*small, "--rate", "1k/s").stdout
@@ -132,10 +130,7 @@ def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (
-            ("--rate", "max", "--records", "2000"),
-            "rate max, records of 100 b; 2 runs each of",
-        ),
+        (("--rate", "max", "--records", "2000"), "rate max, records of 100 b; 2 runs each of"),
         (
             ("--rate", "2k/s", "--arrivals", "poisson", "--record-size", "1kb..4kb"),
             "2 k/s each, records of 1 kb to 4 kb, poisson; 2 runs each of",

@@ -210,6 +210,6 @@ def test_without_a_name_the_demos_are_listed(flinknet: Call, run: Demonstration)
     result = flinknet("demo")
     assert result.exit_code == 0
     assert [line.split()[0] for line in result.stdout.splitlines()[:5]] == [
-        *("head-of-line", "back-pressure", "unaligned", "debloating", "timeout"),
+        *("head-of-line", "back-pressure", "unaligned", "debloating", "timeout")
     ]
     assert run.asked == []

@@ -139,7 +139,7 @@ def test_a_sweep_has_a_configuration_for_each_setting(flinknet: Flinknet) -> Non
 
 def test_buffers_of_each_task_manager_are_reported(flinknet: Flinknet) -> None:
     result = flinknet(
-        *("bench", "--print-config", "--json", "-", "--producers", "4", "--consumers", "2"),
+        *("bench", "--print-config", "--json", "-", "--producers", "4", "--consumers", "2")
     )
     memory = json.loads(result.stdout)["configs"][0]["memory"]
     names = ("total_buffers", "exclusive_buffers", "required_buffers", "spare_buffers")

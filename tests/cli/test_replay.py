@@ -16,11 +16,7 @@ from flinknet.cli import main
 from flinknet.cli.replay_options import setting_warnings
 from flinknet.cli.trace_replay import _say_verdict
 from flinknet.options.what_if import FACTOR_MAX, FACTOR_MIN, SETTINGS
-from flinknet.replay.plans import (
-    CORE_RECORDS_MAX,
-    CORE_RECORDS_MAX_AT_MAX_RATE,
-    CORE_RECORDS_MAX_CAPTURED,
-)
+from flinknet.replay import plans
 from flinknet.report.page_parts import WIDTH
 from tests.recorded_run import write_run
 
@@ -89,9 +85,9 @@ def test_help_shows_the_bounds_of_factors() -> None:
 def test_help_states_how_many_records_are_simulated_by_default() -> None:
     shown = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help-all"]).output.split())
     assert (
-        f"where each message must be simulated, {CORE_RECORDS_MAX};"
-        f" for a tap or a capture, {CORE_RECORDS_MAX_CAPTURED};"
-        f" at the highest rate, {CORE_RECORDS_MAX_AT_MAX_RATE}]"
+        f"where each message must be simulated, {plans.CORE_RECORDS_MAX};"
+        f" for a tap or a capture, {plans.CORE_RECORDS_MAX_CAPTURED};"
+        f" at the highest rate, {plans.CORE_RECORDS_MAX_AT_MAX_RATE}]"
     ) in shown
 
 

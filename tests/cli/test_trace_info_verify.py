@@ -216,10 +216,7 @@ def test_info_lists_what_differs_from_the_defaults(run: Path) -> None:
 
 
 def test_info_says_who_stated_the_settings_of_a_real_cluster(run: Path) -> None:
-    key, kept = (
-        "execution.buffer-timeout.interval",
-        "taskmanager.memory.segment-size",
-    )
+    key, kept = ("execution.buffer-timeout.interval", "taskmanager.memory.segment-size")
 
     def change(manifest: dict[str, Any]) -> None:
         manifest["origin"] = "tap"
@@ -272,10 +269,7 @@ def test_verify_of_an_edited_manifest_exits_with_1_and_says_what_to_do(run: Path
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda manifest: manifest.update(seed=8),
-        lambda manifest: manifest.update(schema_version=1),
-    ],
+    [lambda manifest: manifest.update(seed=8), lambda manifest: manifest.update(schema_version=1)],
     ids=["the seal is null", "an older version is claimed"],
 )
 def test_a_manifest_without_its_seal_is_read_and_said_to_have_none(run: Path, change: Any) -> None:

@@ -83,11 +83,9 @@ def test_with_the_timeout_the_p99_grows_and_the_rate_does_not_fall(
 
 
 @pytest.mark.row("S030")
-def test_at_the_highest_rate_no_longer_timeout_sends_less(
-    flinknet: Callable[..., Result],
-) -> None:
+def test_at_the_highest_rate_no_longer_timeout_sends_less(flinknet: Callable[..., Result]) -> None:
     result = flinknet(
-        *("bench", "--no-trace", "--records", "100000", "--buffer-timeout", ",".join(TIMEOUTS)),
+        *("bench", "--no-trace", "--records", "100000", "--buffer-timeout", ",".join(TIMEOUTS))
     )
     assert result.exit_code == 0, result.output
     settings, rates, _ = zip(*table(result.stdout), strict=True)

@@ -89,10 +89,7 @@ _IGNORED = (
     ("state.backend.type", "rocksdb"),
 )
 _STRICTER = frozenset(
-    (
-        "taskmanager.memory.framework.off-heap.batch-shuffle.size",
-        "execution.checkpointing.interval",
-    )
+    ("taskmanager.memory.framework.off-heap.batch-shuffle.size", "execution.checkpointing.interval")
 )
 """Of these, flinknet refuses values with which these classes are content."""
 

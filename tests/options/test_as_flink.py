@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 
+from flinknet import options
 from flinknet.errors import ConfigError
-from flinknet.options import (
-    FLINK_1,
-    check_total,
-    find_option,
-    network_config,
-    options,
-    read_flink_conf,
-)
 from flinknet.options.keys import MEMORY_SIZES
 from flinknet.options.values import parse_value
 
@@ -35,9 +28,9 @@ MS = 1_000_000
 def answer_of_flinknet(path: Path, release: str) -> tuple[int, int, dict[str, str]] | str:
     """Buffers, bytes of network memory and texts by key; why it is refused."""
     try:
-        settings, _ = read_flink_conf(path, release)
-        check_total(settings)
-        network, _ = network_config(settings)
+        settings, _ = options.read_flink_conf(path, release)
+        options.check_total(settings)
+        network, _ = options.network_config(settings)
     except ConfigError as error:
         return str(error)
     size_bytes = network.network_memory_bytes
@@ -55,7 +48,7 @@ def differences(path: Path, release: str, flink: dict[str, Any]) -> list[str]:
     if (buffers, size_bytes) != (flink["buffers"], flink["bytes"]):
         found.append(f"flinknet: {buffers} buffers, {size_bytes} bytes, Flink: {flink}")
     for key, text in settings.items():
-        option = find_option(key)
+        option = options.find_option(key)
         if key not in flink["values"] or key in MEMORY_SIZES or option.kind not in "DMIN":
             continue
         value = parse_value(option, text)
@@ -105,8 +98,8 @@ def test_the_table_has_flinks_own_spellings_and_defaults(
 ) -> None:
     release, call = flink
     of_flink = {key: rest for key, *rest in call("options")}
-    for option in options().values():
-        default = option.default_1_20 if release == FLINK_1 else option.default_2_3
+    for option in options.options().values():
+        default = option.default_1_20 if release == options.FLINK_1 else option.default_2_3
         is_there = default != "-" and not default.startswith("fixed")
         assert (option.key in of_flink) is is_there, option.key
         if not is_there:

@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.report.advice import (
-    TOO_CLOSE,
-    UNTRIED,
-    is_on_frontier,
-    marks_of,
-    recommendations,
-)
+from flinknet.report.advice import TOO_CLOSE, UNTRIED, is_on_frontier, marks_of, recommendations
 from flinknet.report.trade_words import frontier_meaning
 from tests import page_answer
 from tests.page_answer import typed

@@ -20,21 +20,6 @@ from flinknet.report.comparison_texts import change_cells, changes_table, effect
 from flinknet.report.console import console_for
 from flinknet.report.export import write_json
 from flinknet.report.warning_lines import doubts, merged_text, print_setting_notes
-from flinknet.results import (
-    BacklogSummary,
-    BlockingExchange,
-    ChannelMeasured,
-    ChannelProgress,
-    DebloatedGate,
-    DebloatingSample,
-    FlushCounts,
-    LatencySummary,
-    ProcessorUse,
-    Progress,
-    RunResult,
-    RunWarning,
-    TaskProgress,
-)
 from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.results.comparison import (
     METRICS,
@@ -45,28 +30,20 @@ from flinknet.results.comparison import (
     Verdict,
     difference,
 )
-from flinknet.results.figures import (
-    BACK_PRESSURED,
-    BUSY,
-    CPU,
-    FIGURES,
-    IDLE,
-    IN_POOL,
-    OUT_POOL,
-)
+from flinknet.results.figures import BACK_PRESSURED, BUSY, CPU, FIGURES, IDLE, IN_POOL, OUT_POOL
 from tests import made_results as made
 from tests.made_results import configuration
 from tests.report.printing import printed
 
-LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
-BACKLOG = BacklogSummary(0.25, 3)
+LATENCY = results.LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
+BACKLOG = results.BacklogSummary(0.25, 3)
 
 
-def channel(index: int, consumer: int) -> ChannelMeasured:
-    return ChannelMeasured(index, 0, consumer, 1000, 1000.0, LATENCY, BACKLOG)
+def channel(index: int, consumer: int) -> results.ChannelMeasured:
+    return results.ChannelMeasured(index, 0, consumer, 1000, 1000.0, LATENCY, BACKLOG)
 
 
-def result(throughput: float | None = 2000.0, *warnings: RunWarning) -> RunResult:
+def result(throughput: float | None = 2000.0, *warnings: results.RunWarning) -> results.RunResult:
     figures = made.measured(
         records=2000,
         buffers=100,
@@ -75,7 +52,7 @@ def result(throughput: float | None = 2000.0, *warnings: RunWarning) -> RunResul
         throughput_bytes_per_s=None if throughput is None else throughput * 100,
         latency_ns=LATENCY,
         backlog_buffers=BACKLOG,
-        flushes=FlushCounts(1, 98, 1),
+        flushes=results.FlushCounts(1, 98, 1),
     )
     channels = (channel(0, 0), channel(1, 1))
     return made.run_result(figures, channels=channels, warnings=warnings)
@@ -141,18 +118,18 @@ def test_no_line_of_a_bench_is_wider_than_the_terminal_and_no_name_is_lost(width
     assert "".join(text.split()).count("buffer-timeout=100mssegment-size=8kb") >= 2
 
 
-def measured(p50_ns: float, buffers: int, cpu_cores: float, **config: str) -> RunResult:
+def measured(p50_ns: float, buffers: int, cpu_cores: float, **config: str) -> results.RunResult:
     plain = result()
     latency = replace(LATENCY, p50=p50_ns)
     return replace(
         plain,
         config=config,
         measured=replace(plain.measured, latency_ns=latency, buffers=buffers),
-        processors=ProcessorUse(busy_share={}, lacked_share={}, cpu_cores=cpu_cores),
+        processors=results.ProcessorUse(busy_share={}, lacked_share={}, cpu_cores=cpu_cores),
     )
 
 
-def timeouts(*warnings: RunWarning) -> list[Configuration]:
+def timeouts(*warnings: results.RunWarning) -> list[Configuration]:
     key = "execution.buffer-timeout.interval"
     short = replace(measured(2e6, 1300, 0.12, **{key: "5 ms"}), warnings=warnings)
     return [
@@ -198,7 +175,7 @@ def test_the_trade_of_several_rounds_has_its_range() -> None:
     ],
 )
 def test_what_is_doubtful_looks_so(code: str, mark: str, end: str) -> None:
-    settings = timeouts(RunWarning(code, "why; what to do", "what"))
+    settings = timeouts(results.RunWarning(code, "why; what to do", "what"))
     found = shown(settings, has_details=True)
     header = next(number for number, line in enumerate(found) if line.startswith("setting  "))
     rows = found[header + 1 : header + 3]
@@ -209,7 +186,7 @@ def test_what_is_doubtful_looks_so(code: str, mark: str, end: str) -> None:
 
 
 def test_figures_of_disturbed_runs_are_not_in_the_answer() -> None:
-    settings = timeouts(RunWarning("disturbed", "why; what to do", "what"))
+    settings = timeouts(results.RunWarning("disturbed", "why; what to do", "what"))
     (line,) = (each for each in shown(settings) if each.startswith("trade-off"))
     assert line == (
         "trade-off  buffer-timeout 5ms instead of 100ms: not compared, other processes disturbed"
@@ -219,7 +196,7 @@ def test_figures_of_disturbed_runs_are_not_in_the_answer() -> None:
 
 def test_warnings_come_worst_first_and_each_event_once() -> None:
     codes = ("no-checkpoints", "schedule-missed", "p99-disturbed", "rate-not-reached")
-    result_of_all = result(1.0, *(RunWarning(code, f"{code}; do this") for code in codes))
+    result_of_all = result(1.0, *(results.RunWarning(code, f"{code}; do this") for code in codes))
     settings = [configuration("", [result_of_all])]
     assert tables.doubt_lines(settings) == [
         "Invalid: rate-not-reached",
@@ -238,7 +215,7 @@ def test_several_runs_show_their_median() -> None:
 
 
 def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
-    late = RunWarning("late", "a record was late [5 ms].")
+    late = results.RunWarning("late", "a record was late [5 ms].")
     settings = [
         configuration("a=1", [result(1.0, late), result(1.0, late)]),
         configuration("a=2", [result(1.0)]),
@@ -259,7 +236,7 @@ def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
 
 
 def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
-    ignored = RunWarning(
+    ignored = results.RunWarning(
         "ignored-keys", "main.yaml: ignored by flinknet, not network keys: rest.port"
     )
     settings = [
@@ -269,7 +246,9 @@ def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
     last = tables.doubt_lines(settings)[-1]
     assert last.endswith(": main.yaml: ignored by flinknet, not network keys: rest.port")
     assert "runs" not in last
-    same = RunWarning("ignored-keys", "new.yaml: ignored by flinknet, not network keys: rest.port")
+    same = results.RunWarning(
+        "ignored-keys", "new.yaml: ignored by flinknet, not network keys: rest.port"
+    )
     both = [settings[0], configuration("new.yaml", [result(1.0, same)])]
     last = tables.doubt_lines(both)[-1]
     assert last.endswith(": main.yaml, new.yaml: ignored by flinknet, not network keys: rest.port")
@@ -277,8 +256,8 @@ def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
 
 def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
     stream = io.StringIO()
-    known = RunWarning("option-not-acted-on", "ignored by flinknet")
-    fixed = RunWarning("fixed-in-flink-2", "ignored by Flink 2.x" + 20 * " indeed")
+    known = results.RunWarning("option-not-acted-on", "ignored by flinknet")
+    fixed = results.RunWarning("fixed-in-flink-2", "ignored by Flink 2.x" + 20 * " indeed")
     settings = [
         configuration("main.yaml", [result(1.0, known), result(1.0, known)]),
         configuration("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
@@ -292,8 +271,11 @@ def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
 
 
 def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ() -> None:
-    one, other = RunWarning("key", "b: not acted on"), RunWarning("key", "c: not acted on")
-    lates = RunWarning("late", "5 ms late"), RunWarning("late", "7.5 ms late")
+    one, other = (
+        results.RunWarning("key", "b: not acted on"),
+        results.RunWarning("key", "c: not acted on"),
+    )
+    lates = results.RunWarning("late", "5 ms late"), results.RunWarning("late", "7.5 ms late")
     runs = [result(1.0, one, other, late) for late in lates]
     assert tables.doubt_lines([configuration("a=1", runs)]) == [
         "Warning in 2 of 2 runs (a=1): b: not acted on",
@@ -303,11 +285,11 @@ def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ
 
 
 def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> None:
-    doubt = RunWarning("p99-disturbed", "taken.")
+    doubt = results.RunWarning("p99-disturbed", "taken.")
     first, second, calm = (
         replace(
             result(1.0, *warnings),
-            processors=ProcessorUse(host, others, busy_share={}, lacked_share={}),
+            processors=results.ProcessorUse(host, others, busy_share={}, lacked_share={}),
         )
         for warnings, host, others in (
             ([doubt], 0.003, {"kdamond": 0.012, "backup": 0.002}),
@@ -342,7 +324,9 @@ def test_texts_that_differ_in_numbers_are_reported_with_their_range(
 
 def test_digits_of_a_name_are_no_range() -> None:
     files = ("d1/config.yaml", "d2/config.yaml", "1/b.yaml", "2/b.yaml", "3.yaml", "tm-1", "tm-2")
-    runs = [result(1.0, RunWarning("conf", f"{name}: 4 keys were ignored")) for name in files]
+    runs = [
+        result(1.0, results.RunWarning("conf", f"{name}: 4 keys were ignored")) for name in files
+    ]
     found = tables.doubt_lines([configuration("", runs)])
     assert [line.partition(": ")[2] for line in found] == [
         f"{name}: 4 keys were ignored" for name in files
@@ -378,9 +362,12 @@ def test_a_clause_that_is_true_of_all_settings_names_none() -> None:
     ]
 
 
-def progress(elapsed_ns: int, phase: str = "measuring") -> Progress:
-    channels = (ChannelProgress(0, 1, 2, 1500.0, 4, 0), ChannelProgress(1, 1, 3, 10.0, None, None))
-    return Progress(phase, elapsed_ns, 0.25, 10, 2000.0, 1 << 20, 1e6, None, channels)
+def progress(elapsed_ns: int, phase: str = "measuring") -> results.Progress:
+    channels = (
+        results.ChannelProgress(0, 1, 2, 1500.0, 4, 0),
+        results.ChannelProgress(1, 1, 3, 10.0, None, None),
+    )
+    return results.Progress(phase, elapsed_ns, 0.25, 10, 2000.0, 1 << 20, 1e6, None, channels)
 
 
 def test_off_a_terminal_lines_are_sparse() -> None:
@@ -405,7 +392,7 @@ def test_off_a_terminal_lines_are_sparse() -> None:
     ("code", "name"), [("disturbed", "disturbed"), ("schedule-missed", "doubtful")]
 )
 def test_the_line_of_a_run_that_may_be_repeated_calls_it_disturbed(code: str, name: str) -> None:
-    line = live.result_line(result(2000.0, RunWarning(code, "why it is so")))
+    line = live.result_line(result(2000.0, results.RunWarning(code, "why it is so")))
     assert line.endswith(f"({name}: why it is so)")
 
 
@@ -422,11 +409,13 @@ def test_on_a_terminal_a_panel_shows_channels_with_backlog_and_credit() -> None:
 
 
 def test_a_panel_shows_the_channels_and_tasks_under_pressure_in_their_order() -> None:
-    local = ChannelProgress(0, 0, 0, 1.0, 9, None, is_local=True)
-    others = (ChannelProgress(i, 0, i, 1.0, 9 if i == 39 else 0, 0, 1) for i in range(1, 40))
+    local = results.ChannelProgress(0, 0, 0, 1.0, 9, None, is_local=True)
+    others = (
+        results.ChannelProgress(i, 0, i, 1.0, 9 if i == 39 else 0, 0, 1) for i in range(1, 40)
+    )
     tasks = (
-        *(TaskProgress(f"source {i}", 0.1, 0.0, i / 40, None, 1.25) for i in range(40)),
-        TaskProgress("sink 0", 0.995, 0.005, 0.98, 0.5, None),
+        *(results.TaskProgress(f"source {i}", 0.1, 0.0, i / 40, None, 1.25) for i in range(40)),
+        results.TaskProgress("sink 0", 0.995, 0.005, 0.98, 0.5, None),
     )
     pressed = replace(progress(1), channels=(local, *others), tasks=tasks)
     found = [" ".join(line.split()) for line in lines(printed(live.panel("run", pressed)))]
@@ -439,16 +428,17 @@ def test_a_panel_shows_the_channels_and_tasks_under_pressure_in_their_order() ->
     assert found[-1] == "sink 0 100% 0% 98% 50% –"
 
 
-def gate(name: str, *samples: DebloatingSample) -> DebloatedGate:
-    return DebloatedGate(name, 100_000_000, samples)
+def gate(name: str, *samples: results.DebloatingSample) -> results.DebloatedGate:
+    return results.DebloatedGate(name, 100_000_000, samples)
 
 
 def test_debloating_shows_sizes_over_time_and_what_is_in_flight() -> None:
     sizes = (1024, 2048, 4096, 8192)
     slow = [
-        DebloatingSample(i, size, 10_000, 40 * size, 95_000_000) for i, size in enumerate(sizes)
+        results.DebloatingSample(i, size, 10_000, 40 * size, 95_000_000)
+        for i, size in enumerate(sizes)
     ]
-    fast = DebloatingSample(0, 32_768, 10_000, 0, 0)
+    fast = results.DebloatingSample(0, 32_768, 10_000, 0, 0)
     debloated = replace(result(), debloating=(gate("sink 0", *slow), gate("sink 1", fast)))
     answer = shown([configuration("", [debloated])])
     found = [line for line in answer if line.startswith("Buffers of")]
@@ -490,7 +480,7 @@ def test_what_compression_made_of_records_that_are_alike_is_doubted(
 ) -> None:
     network = NetworkConfig(buffer_timeout_ns=-1)
     workload = WorkloadConfig(partition_type="blocking")
-    exchange = BlockingExchange(1, 1, 1.0, 1, 1.0, 100, stored_bytes, "LZ4")
+    exchange = results.BlockingExchange(1, 1, 1.0, 1, 1.0, 100, stored_bytes, "LZ4")
     found = doubts(Scenario(network, workload), replace(result(), blocking=(exchange,)))
     assert [warning.code for warning in found] == codes
 

@@ -7,30 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from flinknet import results
 from flinknet.config import RecordSize, WorkloadConfig
 from flinknet.report.charts import Curves, Grid, MessageStep, OverTime, Places
 from flinknet.report.demos import DemoRun, DemoShown
-from flinknet.report.demos.links import (
-    EXCLUSIVE_BUFFERS,
-    ROUND_TRIPS_NS,
-    name_of,
-    timeout,
-    wan,
-)
+from flinknet.report.demos.links import EXCLUSIVE_BUFFERS, ROUND_TRIPS_NS, name_of, timeout, wan
 from flinknet.report.demos.overload import back_pressure, debloating, unaligned
 from flinknet.report.page import page_of
-from flinknet.results import (
-    CheckpointSummary,
-    DebloatedGate,
-    DebloatingSample,
-    FlushCounts,
-    LatencySummary,
-    Progress,
-    RunMetrics,
-    RunResult,
-    RunWarning,
-    TaskProgress,
-)
 from tests.report.printing import printed
 from tests.report.test_demo_console import mode
 
@@ -38,7 +21,9 @@ MS = 1_000_000
 LOAD = WorkloadConfig(rate_per_s=10_000, record_size=RecordSize(200, 200))
 
 
-def demo_run(name: str, result: RunResult | None = None, *samples: Progress) -> DemoRun:
+def demo_run(
+    name: str, result: results.RunResult | None = None, *samples: results.Progress
+) -> DemoRun:
     """A run of 500 ms after a warm-up of 100 ms."""
     found = result or mode("credit", 5_000.0).shared
     return DemoRun(name, found, samples, 100 * MS, 600 * MS, 32_768)
@@ -64,7 +49,7 @@ def chain(source_waits: float = 0.6) -> DemoRun:
         waited = {"source 0": max(0, at_ms - 400), "relay 1.0": max(0, at_ms - 200), "sink 0": 0}
         measured_ms = max(1, at_ms - 100)
         progress = tuple(
-            TaskProgress(
+            results.TaskProgress(
                 *(name, at_ms / 1000, 0.1, ms / measured_ms),
                 in_pool_usage=None if name == "source 0" else 0.5,
                 out_pool_usage=None if name == "sink 0" else 0.9,
@@ -72,9 +57,9 @@ def chain(source_waits: float = 0.6) -> DemoRun:
             for name, ms in waited.items()
         )
         samples.append(
-            Progress("measuring", at_ms * MS, None, 1, 1.0, 1.0, None, None, (), progress)
+            results.Progress("measuring", at_ms * MS, None, 1, 1.0, 1.0, None, None, (), progress)
         )
-    result = replace(mode("credit", 2_500.0).shared, metrics=RunMetrics(tasks, {}))  # type: ignore[arg-type]
+    result = replace(mode("credit", 2_500.0).shared, metrics=results.RunMetrics(tasks, {}))  # type: ignore[arg-type]
     return demo_run("chain", result, *samples)
 
 
@@ -92,11 +77,11 @@ def test_back_pressure_reports_when_each_task_began_to_wait() -> None:
     assert places.names == [each.name for each in pools.series]
     assert places.runs[0].steps[-1].levels == [0.9, 0.5, 0.9, 0.5]
     assert places.runs[0].steps[-1].lines == [
-        "500 ms after the sink slowed down; back-pressured: source 0, relay 1.0.",
+        "500 ms after the sink slowed down; back-pressured: source 0, relay 1.0."
     ]
     assert [each.name for each in waiting.series] == ["source 0", "relay 1.0"]
     assert [each.name for each in pools.series] == [
-        *("source 0, output", "relay 1.0, input", "relay 1.0, output", "sink 0, input"),
+        *("source 0, output", "relay 1.0, input", "relay 1.0, output", "sink 0, input")
     ]
     out = printed(shown.view, width=100)
     assert "60%" in out
@@ -147,9 +132,9 @@ def test_a_source_that_never_waits_teaches_nothing() -> None:
 
 
 def checkpointed(name: str, duration_ms: float, overtaken_bytes: float) -> DemoRun:
-    duration = LatencySummary(count=9, mean=duration_ms * MS)
-    none = LatencySummary(count=0)
-    checkpoints = CheckpointSummary(
+    duration = results.LatencySummary(count=9, mean=duration_ms * MS)
+    none = results.LatencySummary(count=0)
+    checkpoints = results.CheckpointSummary(
         *(9, 9, 0, 0, duration, none, none, duration, overtaken_bytes, 10, 0.0)
     )
     result = mode("credit", 5_000.0).shared
@@ -195,10 +180,10 @@ def debloated(target_ns: int, sizes: tuple[int, ...] = (4096,)) -> DemoShown:
         for each in on.buffering.samples
     ]
     samples = tuple(
-        DebloatingSample((200 + 200 * index) * MS, size, 1_000_000, 1024, MS)
+        results.DebloatingSample((200 + 200 * index) * MS, size, 1_000_000, 1024, MS)
         for index, size in enumerate(sizes)
     )
-    gate = DebloatedGate("sink 0", target_ns, samples)
+    gate = results.DebloatedGate("sink 0", target_ns, samples)
     on = replace(on, buffering=replace(on.buffering, samples=tuple(few)), debloating=(gate,))
     return debloating([demo_run("off", off), demo_run("on", on)], LOAD)
 
@@ -241,7 +226,7 @@ def test_a_target_near_what_is_in_flight_anyway_leaves_nothing_to_shrink() -> No
 
 def timed(name: str, p50: float, buffers: int) -> DemoRun:
     result = mode("credit", 5_000.0).shared
-    latency = LatencySummary(count=1000, p50=p50 * MS, p99=2 * p50 * MS)
+    latency = results.LatencySummary(count=1000, p50=p50 * MS, p99=2 * p50 * MS)
     measured = replace(
         result.measured, latency_ns=latency, buffers=buffers, records=1000, duration_ns=10**9
     )
@@ -260,7 +245,9 @@ def test_timeout_says_what_the_shortest_costs() -> None:
 
 def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
-    disturbed = replace(runs[1].result, warnings=(RunWarning("disturbed", "others took it"),))
+    disturbed = replace(
+        runs[1].result, warnings=(results.RunWarning("disturbed", "others took it"),)
+    )
     shown = timeout([runs[0], replace(runs[1], result=disturbed), runs[2]], LOAD)
     assert shown.doubts == ["Warning in 1 of 3 runs (5ms): others took it"]
     assert len(shown.lesson) == 1
@@ -273,7 +260,7 @@ def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
 
 def test_a_verdict_from_doubtful_runs_says_so_and_its_trust_is_fair() -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
-    warned = [(RunWarning("disturbed", f"others took it {share}%"),) for share in (7, 9, 8)]
+    warned = [(results.RunWarning("disturbed", f"others took it {share}%"),) for share in (7, 9, 8)]
     shown = timeout(
         [
             replace(run, result=replace(run.result, warnings=each))
@@ -297,7 +284,7 @@ def test_a_timeout_that_is_slower_than_a_longer_one_is_unexpected() -> None:
 
 def test_buffers_that_left_full_are_named() -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 40, 16)]
-    flushed = replace(runs[-1].result.measured, flushes=FlushCounts(6, 10, 0))
+    flushed = replace(runs[-1].result.measured, flushes=results.FlushCounts(6, 10, 0))
     runs[-1] = replace(runs[-1], result=replace(runs[-1].result, measured=flushed))
     shown = timeout(runs, LOAD)
     assert "At 100ms, 6 of 16 buffers left because their segment was full" in shown.table.notes[-1]

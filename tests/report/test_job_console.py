@@ -38,10 +38,7 @@ STATUS = JobStatus(
         VertexStatus(0, "A: in", 1, 0, 5000, 0.25, 0.25, 0.5, "running", 0),
         VertexStatus(1, "B", 2, 4000, 0, 1.0, 0.0, 0.0, "running", 1, 2000.0),
     ),
-    (
-        TaskManagerStatus(0, 100, "ready", 2, 1, 7, 0),
-        TaskManagerStatus(1, 101, "lost", 2, 0, 3, 0),
-    ),
+    (TaskManagerStatus(0, 100, "ready", 2, 1, 7, 0), TaskManagerStatus(1, 101, "lost", 2, 0, 3, 0)),
 )
 
 RESULT = JobResult(

@@ -6,13 +6,8 @@ from dataclasses import asdict
 
 import pytest
 
+from flinknet import results
 from flinknet.report.job import WHY, marker_parts, trust_of
-from flinknet.results import (
-    LatencyMarkersMeasured,
-    LatencySummary,
-    MarkedOperator,
-    MarkerSummary,
-)
 from tests.report.printing import printed
 
 MS = 1_000_000
@@ -20,19 +15,19 @@ MS = 1_000_000
 
 def measured(
     latencies_ms: list[int], records_p99_ms: float | None, source: str = "Source: S"
-) -> LatencyMarkersMeasured:
+) -> results.LatencyMarkersMeasured:
     records = None
     if records_p99_ms is not None:
-        records = LatencySummary(900, p50=records_p99_ms * MS / 2, p99=records_p99_ms * MS)
-    summary = MarkerSummary.of(latencies_ms)
+        records = results.LatencySummary(900, p50=records_p99_ms * MS / 2, p99=records_p99_ms * MS)
+    summary = results.MarkerSummary.of(latencies_ms)
     operators = (
-        MarkedOperator(source, "Map", 5, summary, None),
-        MarkedOperator(source, "Sink: [T]", 5, summary, records),
+        results.MarkedOperator(source, "Map", 5, summary, None),
+        results.MarkedOperator(source, "Sink: [T]", 5, summary, records),
     )
-    return LatencyMarkersMeasured(20 * MS, "operator", 128, operators, ())
+    return results.LatencyMarkersMeasured(20 * MS, "operator", 128, operators, ())
 
 
-def shown(result: LatencyMarkersMeasured) -> list[str]:
+def shown(result: results.LatencyMarkersMeasured) -> list[str]:
     return printed(*marker_parts(asdict(result))).splitlines()
 
 
@@ -71,6 +66,6 @@ def test_without_the_truth_it_says_how_to_get_it() -> None:
 
 
 def test_no_marker_came() -> None:
-    nothing = LatencyMarkersMeasured(20 * MS, "operator", 128, (), ())
+    nothing = results.LatencyMarkersMeasured(20 * MS, "operator", 128, (), ())
     (line,) = shown(nothing)
     assert line.endswith("None came to an operator.")

@@ -65,13 +65,10 @@ def test_the_page_has_a_slider_for_each_setting_that_varies() -> None:
     ]
     assert [each["at"] for each in grid["sliders"]] == [1, 1]  # the recorded setting
     assert [each["name"] for each in grid["figures"]] == [
-        *("p50", "p99", "records/s", "buffers/s", "memory"),
+        *("p50", "p99", "records/s", "buffers/s", "memory")
     ]
     assert grid["points"][grid["recorded"]]["values"] == [5e6, 9e6, 10_008.0, 400.0, 8 << 16]
-    assert settings["notes"][-2:] == [
-        "assumed: something",
-        "buffer timeout 0: just this one",
-    ]
+    assert settings["notes"][-2:] == ["assumed: something", "buffer timeout 0: just this one"]
 
 
 def test_work_follows_the_predicted_throughput_and_the_speed_of_the_consumer() -> None:

@@ -8,45 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from flinknet.report import charts, page_parts
 from flinknet.report.bench import bench_page
-from flinknet.report.charts import (
-    Bar,
-    BarPart,
-    Bars,
-    Curves,
-    Interval,
-    Intervals,
-    Lane,
-    Limit,
-    Messages,
-    MessageStep,
-    OverTime,
-    Percentiles,
-    PercentileSeries,
-    Places,
-    PlacesChannel,
-    PlacesRun,
-    PlacesStep,
-    Series,
-    Span,
-    TimeSeries,
-)
 from flinknet.report.demos.links import timeout
 from flinknet.report.demos.overload import back_pressure, unaligned
 from flinknet.report.page import page_of
-from flinknet.report.page_parts import (
-    Code,
-    Fact,
-    Facts,
-    Head,
-    Lines,
-    Page,
-    Pairs,
-    Row,
-    Section,
-    Table,
-    View,
-)
 from flinknet.report.plot import draw, main_chart
 from flinknet.report.replay import replay_page
 from flinknet.results import LatencySummary, RunResult
@@ -68,91 +34,98 @@ from tests.report.test_page import (
 
 MS = 1_000_000
 
-CURVES = Curves(
+CURVES = charts.Curves(
     "Latency",
     ["0", "5ms", "100ms"],
-    [Series("p50", [1e5, 3e6, None], low=[9e4, 2e6, None], high=[2e5, 4e6, None])],
+    [charts.Series("p50", [1e5, 3e6, None], low=[9e4, 2e6, None], high=[2e5, 4e6, None])],
     unit="ns",
     is_log=True,
     marks={1: "baseline"},
     by="buffer timeout",
     y="latency",
 )
-OVER_TIME = OverTime(
+OVER_TIME = charts.OverTime(
     "Buffers in use",
-    [TimeSeries("sink", [0, 50 * MS, 100 * MS], [0.0, None, 1.0])],
+    [charts.TimeSeries("sink", [0, 50 * MS, 100 * MS], [0.0, None, 1.0])],
     unit="share",
-    limits=[Limit(0.8, "target")],
-    spans=[Span("slow", 40 * MS, 90 * MS)],
+    limits=[charts.Limit(0.8, "target")],
+    spans=[charts.Span("slow", 40 * MS, 90 * MS)],
     y="share of the pool",
-    lanes=[Lane("aligned", "blue", [(10 * MS, 30 * MS)])],
+    lanes=[charts.Lane("aligned", "blue", [(10 * MS, 30 * MS)])],
     in_lanes="checkpoints",
 )
-PERCENTILES = Percentiles("By percentile", [PercentileSeries("all", [(0.5, 1e6), (0.99, 5e6)])])
-INTERVALS = Intervals(
+PERCENTILES = charts.Percentiles(
+    "By percentile", [charts.PercentileSeries("all", [(0.5, 1e6), (0.99, 5e6)])]
+)
+INTERVALS = charts.Intervals(
     "Change",
     [
-        Interval("p99", -0.2, -0.3, -0.1, "green", limits=[0.1]),
-        Interval("backlog", None, None, None),
+        charts.Interval("p99", -0.2, -0.3, -0.1, "green", limits=[0.1]),
+        charts.Interval("backlog", None, None, None),
     ],
 )
-BARS = Bars(
+BARS = charts.Bars(
     "Time",
-    [BarPart("busy", "busy", "orange"), BarPart("idle", "idle", "grey")],
-    [Bar("sink 0", {"busy": 0.9, "idle": 0.1})],
+    [charts.BarPart("busy", "busy", "orange"), charts.BarPart("idle", "idle", "grey")],
+    [charts.Bar("sink 0", {"busy": 0.9, "idle": 0.1})],
 )
-PLACES = Places(
+PLACES = charts.Places(
     ["socket", "gate"],
     ["In the kernel.", "In the gate."],
     [
-        PlacesRun(
+        charts.PlacesRun(
             "tcp",
             [100, 200],
             [
-                PlacesStep(0, [0, 0]),
-                PlacesStep(MS, [95, 20], ["It waits."], [[], [5, 15]]),
+                charts.PlacesStep(0, [0, 0]),
+                charts.PlacesStep(MS, [95, 20], ["It waits."], [[], [5, 15]]),
             ],
         )
     ],
     OVER_TIME,
-    channels=[PlacesChannel("for B.3", "green"), PlacesChannel("for B.4", "purple")],
+    channels=[charts.PlacesChannel("for B.3", "green"), charts.PlacesChannel("for B.4", "purple")],
 )
-MESSAGES = Messages(
+MESSAGES = charts.Messages(
     [("A.1", "B.3")],
     {
-        "tcp": [MessageStep(0, 0, False, "PartitionRequest 0", 0)],
+        "tcp": [charts.MessageStep(0, 0, False, "PartitionRequest 0", 0)],
         "credit": [
-            MessageStep(0, 0, False, "PartitionRequest 2", 2),
-            *(MessageStep(at * MS, 0, True, f"Buffer #{at} 2100 B", 2 - at) for at in (1, 2)),
+            charts.MessageStep(0, 0, False, "PartitionRequest 2", 2),
+            *(
+                charts.MessageStep(at * MS, 0, True, f"Buffer #{at} 2100 B", 2 - at)
+                for at in (1, 2)
+            ),
         ],
     },
 )
-EVERYTHING = Page(
+EVERYTHING = page_parts.Page(
     "bench",
     [
-        View(
+        page_parts.View(
             name="first",
             title="All <parts> & more",
             parts=[
-                Lines(["The verdict.", "And more."], is_headed=True),
-                Facts([Fact("p50", "1.00 ms", "Half.")]),
-                Section(
+                page_parts.Lines(["The verdict.", "And more."], is_headed=True),
+                page_parts.Facts([page_parts.Fact("p50", "1.00 ms", "Half.")]),
+                page_parts.Section(
                     "all",
                     "Everything",
                     "A lead.",
                     [
                         *(CURVES, OVER_TIME, PERCENTILES, INTERVALS, BARS, PLACES, MESSAGES),
-                        Table(
-                            [Head("name"), Head("p50", "Half.", "latency")],
-                            [Row(["a", "1"], True)],
+                        page_parts.Table(
+                            [page_parts.Head("name"), page_parts.Head("p50", "Half.", "latency")],
+                            [page_parts.Row(["a", "1"], True)],
                         ),
-                        Code("Keys", "a: 1"),
-                        Pairs("Environment", {"cores": "2"}),
+                        page_parts.Code("Keys", "a: 1"),
+                        page_parts.Pairs("Environment", {"cores": "2"}),
                     ],
                 ),
             ],
         ),
-        View(name="second", title="Another", parts=[Lines(["Doubtful."], is_doubt=True)]),
+        page_parts.View(
+            name="second", title="Another", parts=[page_parts.Lines(["Doubtful."], is_doubt=True)]
+        ),
     ],
 )
 
@@ -173,15 +146,15 @@ def test_the_page_holds_its_parts_each_with_its_kind() -> None:
 def test_a_sweep_compares_its_settings_first_and_then_shows_each() -> None:
     page = bench_page([setting("buffer-timeout=0", 1e6), setting("buffer-timeout=5ms", 4e6)], {})
     assert [view.name for view in page.views] == [
-        *("all settings", "buffer-timeout=0", "buffer-timeout=5ms"),
+        *("all settings", "buffer-timeout=0", "buffer-timeout=5ms")
     ]
     chart = main_chart(page)
-    assert isinstance(chart, Curves)
+    assert isinstance(chart, charts.Curves)
     assert chart.labels == ["0", "5ms"]
     assert chart.series[0].values == [1e6, 4e6]
     alone = bench_page([setting("", 1e6)], {})
     assert [view.title for view in alone.views] == ["This configuration"]
-    assert isinstance(main_chart(alone), Percentiles)
+    assert isinstance(main_chart(alone), charts.Percentiles)
 
 
 def setting(name: str, p50: float) -> Configuration:
@@ -192,8 +165,8 @@ def setting(name: str, p50: float) -> Configuration:
     return configuration(name, [replace(result, measured=measured)])
 
 
-def places_in(page: Page) -> Places:
-    (places,) = [part for part in page.views[0].parts if isinstance(part, Places)]
+def places_in(page: page_parts.Page) -> charts.Places:
+    (places,) = [part for part in page.views[0].parts if isinstance(part, charts.Places)]
     return places
 
 
@@ -201,7 +174,7 @@ def test_the_places_of_both_modes_stand_under_one_slider() -> None:
     page = shown(mode("tcp", 100.0), mode("credit", 9_900.0)).page
     places = places_in(page)
     assert [run.name for run in places.runs] == [
-        *("TCP only (Flink < 1.5)", "credit-based (since 1.5)"),
+        *("TCP only (Flink < 1.5)", "credit-based (since 1.5)")
     ]
     steps = places.runs[0].steps
     assert steps[0].lines[0].startswith("Before the pause.")
@@ -230,7 +203,7 @@ def test_the_quota_of_a_channel_bounds_its_first_place() -> None:
 
 
 @pytest.mark.parametrize("chart", [CURVES, OVER_TIME, PERCENTILES, INTERVALS])
-def test_every_chart_can_be_drawn(chart: Curves) -> None:
+def test_every_chart_can_be_drawn(chart: charts.Curves) -> None:
     pytest.importorskip("matplotlib")
     picture = draw(chart, "svg", "a title")
     assert picture.startswith(b"<?xml")
@@ -239,8 +212,8 @@ def test_every_chart_can_be_drawn(chart: Curves) -> None:
 
 def test_an_axis_of_bytes_has_round_ticks_and_no_unit_at_0() -> None:
     pytest.importorskip("matplotlib")
-    series = [TimeSeries("on", [0, 2000 * MS], [0, 590_000])]
-    picture = draw(OverTime("In flight", series, unit="bytes"), "svg", "a title").decode()
+    series = [charts.TimeSeries("on", [0, 2000 * MS], [0, 590_000])]
+    picture = draw(charts.OverTime("In flight", series, unit="bytes"), "svg", "a title").decode()
     labels = re.findall(r"<!-- (.*?) -->", picture)
     assert [each for each in labels if each.endswith("KiB")] == ["200 KiB", "400 KiB", "600 KiB"]
     assert labels.count("0") == 2
@@ -355,7 +328,7 @@ def test_charts_have_their_limits_titles_of_axes_and_lanes(
 
 def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> None:
     chart = main_chart(replay_page([typed(answer((0, 10, 100, -1), (2, 8))).alone]))
-    assert isinstance(chart, Curves)
+    assert isinstance(chart, charts.Curves)
     assert (chart.title, chart.by) == ("Latency", "buffer timeout")
     assert list(chart.labels) == ["0", "10ms", "100ms", "-1"]
     assert chart.marks == {1: "recorded"}

@@ -13,15 +13,7 @@ from rich.console import Console
 from flinknet.report.advice import model_error_part
 from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for, print_part
 from flinknet.report.observed_tables import diagnosis_table
-from flinknet.report.page_parts import (
-    LINES_MAX,
-    WIDTH,
-    Head,
-    Row,
-    Sentence,
-    Table,
-    headline,
-)
+from flinknet.report.page_parts import LINES_MAX, WIDTH, Head, Row, Sentence, Table, headline
 from flinknet.report.predicted import grid_of
 from flinknet.report.replay_headline import replay_sentences
 from flinknet.results import JobAnswer, TaskTimeouts

@@ -8,17 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flinknet.report.tap_console import (
-    TapView,
-    doubts,
-    happened,
-    panel,
-    recording_line,
-    rest_rows,
-    setting_lines,
-    tap_view,
-    what_to_check,
-)
+from flinknet.report import tap_console
 from tests.report.printing import printed
 
 
@@ -94,7 +84,7 @@ def result(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_two_lines_of_each_pair() -> None:
-    lines = setting_lines([(("127.0.0.1", 7001), ("10.0.0.7", 7101))])
+    lines = tap_console.setting_lines([(("127.0.0.1", 7001), ("10.0.0.7", 7101))])
     assert [line.strip() for line in lines[1:]] == [
         "taskmanager.data.port: 7001",
         "taskmanager.data.bind-port: 7101",
@@ -103,20 +93,20 @@ def test_the_two_lines_of_each_pair() -> None:
 
 
 def test_the_panel_has_rates_delay_and_the_pressed_channels() -> None:
-    text = printed(panel(look()))
+    text = printed(tap_console.panel(look()))
     for actual in ("2 connections open (5 in all)", "41.0 us", "900 us", "12.3 k", "62%", "25%"):
         assert actual in text
     assert "and 19 more channels" in text
     assert "incidents" not in text
     assert "2 incidents, last: refused" in printed(
-        panel(look(incidents=2, last_incident="refused"))
+        tap_console.panel(look(incidents=2, last_incident="refused"))
     )
-    assert "fired 1 time" in printed(panel(look(triggers=1)))
+    assert "fired 1 time" in printed(tap_console.panel(look(triggers=1)))
 
 
 def test_off_a_terminal_there_is_a_line_each_minute_and_when_consumers_come_or_go() -> None:
     file = io.StringIO()
-    with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
+    with tap_console.TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
         for second in range(80):
             count = 0 if second < 15 else 2
             now_ns = second * 1_000_000_000
@@ -156,13 +146,16 @@ def test_a_tap_says_where_it_records_and_what_it_keeps(
     duration_ns: int | None, ring_ns: int | None, trigger: str, line: str
 ) -> None:
     assert (
-        recording_line("tapped", duration_ns=duration_ns, ring_ns=ring_ns, trigger=trigger) == line
+        tap_console.recording_line(
+            "tapped", duration_ns=duration_ns, ring_ns=ring_ns, trigger=trigger
+        )
+        == line
     )
 
 
 def test_a_rest_api_that_is_waited_for_has_one_line_and_one_when_it_answers() -> None:
     file = io.StringIO()
-    with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
+    with tap_console.TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
         for second in range(12):
             error = "--rest: http://x does not answer" if 2 <= second < 11 else None
             nobody = {"accepted": 0, "connections": 0}
@@ -207,18 +200,18 @@ def test_a_tap_that_no_message_passed_says_what_to_check(
     changes: dict[str, Any], said: str
 ) -> None:
     given = result(**NOTHING | changes)
-    assert said in what_to_check(given)
-    text = " ".join(printed(tap_view(given, "tapped")).split())
+    assert said in tap_console.what_to_check(given)
+    text = " ".join(printed(tap_console.tap_view(given, "tapped")).split())
     assert "no message verdict unknown." in text
     assert ("upstream refused" in text) == ("incidents" in changes)
-    assert doubts(given) == []
+    assert tap_console.doubts(given) == []
     assert "p50" not in text
     assert "next " not in text
 
 
 def test_the_summary_ends_with_the_next_command() -> None:
     fired = result(triggers=[{"why": "blocked is 60% (blocked>50%)"}])
-    text = printed(tap_view(fired, "tapped"))
+    text = printed(tap_console.tap_view(fired, "tapped"))
     assert "tapped: 61.0 s; 1 connection, 1 channel (2.x); 100 records in 10 buffers" in text
     assert "22: BUFFER_RESPONSE 13, ADD_CREDIT 9" in text
     assert "at most p50 41.0 us, p99 900 us, over 22 chunks" in text
@@ -250,7 +243,7 @@ def test_the_summary_ends_with_the_next_command() -> None:
     ],
 )
 def test_what_is_not_whole_is_said(changes: dict[str, Any], says: str) -> None:
-    (line,) = [*doubts(result(**changes)), *happened(result(**changes))]
+    (line,) = [*tap_console.doubts(result(**changes)), *tap_console.happened(result(**changes))]
     assert says in line
 
 
@@ -269,25 +262,25 @@ def test_names_and_local_channels_are_shown_where_the_job_manager_answered() -> 
         {"key": "execution.buffer-timeout.interval", "value": "20 ms", "from": "JobManager"},
         {"key": "taskmanager.memory.segment-size", "value": "32 kb", "from": "TaskManagers"},
     ]
-    assert rest_rows(rest) == [
+    assert tap_console.rest_rows(rest) == [
         ("job", "one"),
         ("setting", "execution.buffer-timeout.interval: 20 ms (JobManager)"),
         ("edge", "1 A → B: 4 of 6 channels local, never on the wire"),
         ("edge", "2 B → C: local channels: unknown"),
     ]
-    assert rest_rows(None) == []
+    assert tap_console.rest_rows(None) == []
 
 
 def test_a_warning_is_printed_once_when_it_comes_and_again_in_the_summary() -> None:
     file = io.StringIO()
-    with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
+    with tap_console.TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
         for second in range(5, 9):
             warnings = ["recording stopped: no space"] if second > 6 else []
             nobody = {"accepted": 0, "connections": 0}
             view.update(look(elapsed_ns=second * 10**9, warnings=warnings, **nobody))
     assert file.getvalue() == "tap, 7 s: recording stopped: no space\n"
-    assert "recording stopped: no space" in printed(panel(look(warnings=warnings)))
-    assert doubts(result(warnings=warnings)) == warnings
+    assert "recording stopped: no space" in printed(tap_console.panel(look(warnings=warnings)))
+    assert tap_console.doubts(result(warnings=warnings)) == warnings
 
 
 def test_the_last_attempt_comes_first_in_the_summary() -> None:
@@ -295,7 +288,7 @@ def test_the_last_attempt_comes_first_in_the_summary() -> None:
         {**result()["channels"][0], "channel": number, "later_attempts": int(number < 30)}
         for number in range(50)
     ]
-    lines = printed(tap_view(result(channels=channels), "tapped")).splitlines()
+    lines = printed(tap_console.tap_view(result(channels=channels), "tapped")).splitlines()
     first = next(at for at, line in enumerate(lines) if line.startswith("channel"))
     assert lines[first + 1].split()[0] == "30"
     assert (
@@ -320,6 +313,6 @@ def test_a_tap_ends_with_a_word_and_a_grade(
     given = result()
     given["channels"][0] |= {k: n for k, n in changes.items() if k in given["channels"][0]}
     given |= {k: n for k, n in changes.items() if k in given}
-    text = " ".join(printed(tap_view(given, "tapped")).split())
+    text = " ".join(printed(tap_console.tap_view(given, "tapped")).split())
     assert f"verdict {verdict}" in text
     assert f"trust {trust}" in text

@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
+from flinknet.report import trade_words
 from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
 from flinknet.report.replay import replay_page
-from flinknet.report.trade_words import (
-    compared_timeouts,
-    cpu_text,
-    duration_text,
-    trade_sentence,
-    trades,
-)
 from flinknet.results import Choice, EdgeAnswer, LatencySummary
 from flinknet.results.trades import Trade, range_of_change
 from flinknet.units import NS_PER_MS
@@ -40,7 +34,7 @@ def priced(**recorded: Any) -> Any:
 
 
 def lines_of(answered: EdgeAnswer) -> list[str]:
-    return [each.text for each in trades(answered.alone)]
+    return [each.text for each in trade_words.trades(answered.alone)]
 
 
 def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
@@ -67,7 +61,9 @@ def test_what_meets_a_target_is_compared_with_the_recorded_setting() -> None:
 def test_timeouts_are_compared_with_the_recorded_one_5ms_first_and_no_more_than_four() -> None:
     def compared(recorded_ms: int, *others_ms: int) -> list[int]:
         timeouts_ns = {each: each * NS_PER_MS if each > 0 else each for each in others_ms}
-        return compared_timeouts(timeouts_ns, recorded_ms * NS_PER_MS if recorded_ms > 0 else -1)
+        return trade_words.compared_timeouts(
+            timeouts_ns, recorded_ms * NS_PER_MS if recorded_ms > 0 else -1
+        )
 
     assert compared(20, 0, 1, 5, 100) == [5, 1, 0, 100]
     assert compared(100, 0, 1, 2, 5, 10, 20, 50, 200) == [5, 2, 20, 0]
@@ -118,13 +114,13 @@ def test_the_interval_of_a_change_comes_from_those_of_both_settings() -> None:
 
 
 def test_both_ends_of_an_interval_have_a_sign_in_the_unit_of_the_change() -> None:
-    assert duration_text(2e6, (5e5, 4e6)) == "+2.00 ms (+0.50 … +4.00)"
-    assert duration_text(-2e6, (-4e6, -59_300)) == "−2.00 ms (−4.00 … −0.06)"
+    assert trade_words.duration_text(2e6, (5e5, 4e6)) == "+2.00 ms (+0.50 … +4.00)"
+    assert trade_words.duration_text(-2e6, (-4e6, -59_300)) == "−2.00 ms (−4.00 … −0.06)"
 
 
 def test_a_sentence_has_the_interval_of_each_change() -> None:
     trade = Trade(p50_ns=-46e6, p50_range_ns=(-52e6, -40e6), p99_ns=2e6, p99_range_ns=(-5e5, 4e6))
-    assert trade_sentence("5ms", "100ms", trade) == (
+    assert trade_words.trade_sentence("5ms", "100ms", trade) == (
         "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), p99 +2.00 ms (−0.50 … +4.00)"
     )
 
@@ -145,4 +141,4 @@ def test_the_document_has_the_figures_of_each_sentence() -> None:
     ("cores", "text"), [(0.0612, "+6.1%"), (-0.25, "−25%"), (1.5, "+150%"), (0.0, "0%")]
 )
 def test_cpu_is_a_part_of_a_core(cores: float, text: str) -> None:
-    assert cpu_text(cores) == text
+    assert trade_words.cpu_text(cores) == text
