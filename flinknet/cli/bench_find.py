@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from flinknet.config import WorkloadConfig
     from flinknet.replay.advise.targets import Target
     from flinknet.results.breaking_point import FoundRate
-    from flinknet.storage import AnyPath
 
     from .sweep import Executor, Plan
 
@@ -78,12 +77,17 @@ def find_rates(
     Returns: the exit code: 0 if every search is decided, 1 if a configuration keeps the limit at no
     rate that was tried, 3 if a search is undecided.
     """
+    from flinknet.report.bench_find import find_document, find_rows, find_view
+    from flinknet.report.export import csv_text
     from flinknet.results.breaking_point import FoundRate, Search
 
     from .sweep import default_executor
 
     target = _target(values, plans)
-    within, seed = _within(values["find_within"]), values["seed"]
+    text, seed = values["find_within"], values["seed"]
+    within = percent(text, "--find-within", "3%")
+    if not 0.001 <= within <= 0.5:
+        raise ConfigError(f"--find-within: {text} is out of range: use 0.1% to 50%, such as 3%")
     json, csv = target_of(values["json"]), target_of(values["csv"], "--csv")
     check_stdout(values, "json", "csv")
     floors_per_s = [_floor_per_s(each.scenario.workload, target) for each in plans]
@@ -107,30 +111,16 @@ def find_rates(
         _show_progress("")
         known = [found[place] for place in sorted(found) if found[place].search.runs]
         if known and known[0] is found.get(0):  # with which the others are compared
-            duration_ns = plans[0].scenario.workload.duration_ns
-            _put_out(known, target.metric, duration_ns, environment, values, (json, csv))
+            put_json(json, find_document(environment, known))
+            if csv is not None:
+                put_text(csv, csv_text(find_rows(known)))
+            if STDOUT not in (json, csv):
+                duration_ns = plans[0].scenario.workload.duration_ns
+                view = find_view(known, duration_ns, target.metric)
+                show(view, has_details=values["details"])
     if any(each.search.is_hopeless for each in known):
         return 1
     return 0 if all(each.search.is_decided for each in known) else 3
-
-
-def _put_out(
-    found: Sequence[FoundRate],
-    metric: str,
-    duration_ns: int | None,
-    environment: Mapping[str, Any],
-    values: Mapping[str, Any],
-    files: tuple[AnyPath | str | None, AnyPath | str | None],
-) -> None:
-    from flinknet.report.bench_find import find_document, find_rows, find_view
-    from flinknet.report.export import csv_text
-
-    json, csv = files
-    put_json(json, find_document(environment, found))
-    if csv is not None:
-        put_text(csv, csv_text(find_rows(found)))
-    if STDOUT not in (json, csv):
-        show(find_view(found, duration_ns, metric), has_details=values["details"])
 
 
 def _full_speed(
@@ -172,7 +162,11 @@ def _take_run(
     is_kept, figure = _outcome(result, target)
     if is_disturbed(result.warnings):
         candidate.disturbed += 1
-        if not is_kept and candidate.repeats < REPEATS_MAX and not _is_overload(result, target):
+        # overload breaks the limit by a queue, which delays most records, others by a short pause
+        p50 = result.measured.latency_ns.p50
+        is_queue = target.metric == "backlog" or p50 is None or p50 > target.limit
+        is_overload = is_queue or _is_given_up(result)
+        if not is_kept and candidate.repeats < REPEATS_MAX and not is_overload:
             candidate.repeats += 1
             return
     search.add(rate, is_kept=is_kept, figure=figure)
@@ -198,11 +192,15 @@ def _floor_per_s(workload: WorkloadConfig, target: Target) -> float:
     return each * NS_PER_S / workload.duration_ns if workload.duration_ns else 0.0
 
 
+def _is_given_up(result: RunResult) -> bool:
+    return any(each.code in (GIVEN_UP, RATE_NOT_REACHED) for each in result.warnings)
+
+
 def _outcome(result: RunResult, target: Target) -> tuple[bool, float | None]:
     """Whether a run kept its rate and the limit, and the limited figure."""
     measured = result.measured
     figure = target.figure(measured.latency_ns, measured.backlog_buffers)
-    if not {each.code for each in result.warnings}.isdisjoint((GIVEN_UP, RATE_NOT_REACHED)):
+    if _is_given_up(result):
         return False, figure
     if figure is None:
         raise RunFailedError(
@@ -210,15 +208,6 @@ def _outcome(result: RunResult, target: Target) -> tuple[bool, float | None]:
             " (--duration)"
         )
     return figure <= target.limit, figure
-
-
-def _is_overload(result: RunResult, target: Target) -> bool:
-    """Whether a run breaks the limit by a queue, which delays most records, and not by a pause that
-    delays a few."""
-    codes = {each.code for each in result.warnings}
-    p50 = result.measured.latency_ns.p50
-    is_queue = target.metric == "backlog" or p50 is None or p50 > target.limit
-    return is_queue or not codes.isdisjoint((GIVEN_UP, RATE_NOT_REACHED))
 
 
 def _target(values: Mapping[str, Any], plans: Sequence[Plan]) -> Target:
@@ -235,13 +224,6 @@ def _target(values: Mapping[str, Any], plans: Sequence[Plan]) -> Target:
     if target.metric == "throughput":
         raise ConfigError("--find: it limits a latency or the backlog, such as p99<=20ms")
     return target
-
-
-def _within(text: str) -> float:
-    share = percent(text, "--find-within", "3%")
-    if not 0.001 <= share <= 0.5:
-        raise ConfigError(f"--find-within: {text} is out of range: use 0.1% to 50%, such as 3%")
-    return share
 
 
 def _ignore(_: object) -> None:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from flinknet.runtime.cluster.peer import Peer
     from flinknet.runtime.cluster.peer_ends import ConsumerPeer, ProducerPeer
 
-    from .sweep import Plan
-
 
 @click.command(cls=SectionedCommand)
 @click.argument("address", metavar="HOST:PORT")
@@ -317,16 +315,14 @@ def config(**values: Any) -> None:
     print_configs(console_for(sys.stdout), configs)
     for plan in plans:
         where = f"{plan.name}: " if plan.name else ""
-        click.echo(f"{where}{_buffers_line(plan)}")
-
-
-def _buffers_line(plan: Plan) -> str:
-    from flinknet.job.load.plan import load_plan_of
-
-    needs, size = load_plan_of(plan.scenario).buffers(), plan.scenario.network.segment_size_bytes
-    least = max(need.needed_buffers for need in needs)
-    most = max(need.most_buffers for need in needs)
-    return (
-        f"a TaskManager needs at least {least} buffers ({human_bytes(least * size)}),"
-        f" {most} at most with overdraft; {needs[0].total_buffers} are configured"
-    )
+        needs, size = (
+            load_plan_of(plan.scenario).buffers(),
+            plan.scenario.network.segment_size_bytes,
+        )
+        least, most = (
+            max(getattr(x, n) for x in needs) for n in ("needed_buffers", "most_buffers")
+        )
+        click.echo(
+            f"{where}a TaskManager needs at least {least} buffers ({human_bytes(least * size)}),"
+            f" {most} at most with overdraft; {needs[0].total_buffers} are configured"
+        )

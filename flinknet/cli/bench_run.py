@@ -19,9 +19,7 @@ from .options import collect
 from .result_files import ResultFiles, watching
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .sweep import Executor, Finished, Plan
+    from .sweep import Executor
 
 
 @click.command(cls=SectionedCommand)
@@ -67,9 +65,9 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     latency counts from the instant at which its producer wrote it.
     """
     from flinknet.report.bench import bench_page, bench_view
-    from flinknet.report.bench_modes import reference_part
+    from flinknet.report.bench_modes import reference_part, references_of
     from flinknet.report.console import console_for
-    from flinknet.report.export import write_json
+    from flinknet.report.export import bench_document, write_json
 
     from . import sweep
 
@@ -81,8 +79,8 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     executor = executor or sweep.default_executor(values, [each.scenario for each in plans])
     out = sweep.out_directory(values["out"], trace=values["trace"])
     files = files_of(out and out / "bench.json", results.json)
-    known = [(each.name, each.warnings) for each in plans]
-    sweep.say_first(known, is_stdout_taken=results.takes_stdout)
+    warned = [(each.name, each.warnings) for each in plans]
+    sweep.say_first(warned, is_stdout_taken=results.takes_stdout)
     environment = executor.environment()
     talk = console_for(sys.stderr)
     finished: list[sweep.Finished] = []
@@ -99,9 +97,10 @@ def run(executor: Executor | None, /, **values: Any) -> int:
                 watcher=watcher,
             ):
                 finished.append(each)
-                document = _document(
-                    environment, plans, finished, has_references=values["reference"]
-                )
+                settings = sweep.by_plan(plans, finished)
+                results_now = [result for setting in settings for result in setting.results]
+                known = references_of(results_now) if values["reference"] else ()
+                document = bench_document(environment, results_now, known)
                 for path in files:
                     write_json(path, document)
     finally:
@@ -111,13 +110,13 @@ def run(executor: Executor | None, /, **values: Any) -> int:
             is_traced = out is not None and values["trace"]
             replay = f"flinknet trace replay {quote(str(out))}/run-0001*" if is_traced else ""
             results.write(settings, environment.get("started_at"))
-            runs = [run.result for _, run in finished]
+            measured = [run.result for _, run in finished]
             shown = bench_view(
                 settings,
                 environment,
                 next_step=replay,
                 is_explained=values["explain"],
-                more=[reference_part(runs)] if values["reference"] else (),
+                more=[reference_part(measured)] if values["reference"] else (),
             )
             reports.write(lambda: bench_page(settings, environment, shown))
             if results.json == STDOUT:
@@ -128,7 +127,14 @@ def run(executor: Executor | None, /, **values: Any) -> int:
             talk.print(f"seed {values['seed']}{where}", style="dim", soft_wrap=True)
             if replay:
                 click.echo(f"next: {replay}", err=True)  # whole, to be pasted
-    _check_measured(finished)
+    runs = [run for _, run in finished if not run.result.measured.records]
+    empty = [each.number for each in runs if each.number is not None]
+    if empty:
+        where = f" in {which_runs(empty, len(finished))}" if len(finished) > 1 else ""
+        raise RunFailedError(
+            f"no record was measured{where}; run for longer (--duration), or give a --rate that the"
+            " slowest consumer can take"
+        )
     incomplete = [
         warning.text
         for _, run in finished
@@ -138,32 +144,3 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     if incomplete:
         raise TraceError(f"measured, but a trace is incomplete: {incomplete[0]}")
     return 0
-
-
-def _document(
-    environment: dict[str, Any],
-    plans: Sequence[Plan],
-    finished: Sequence[Finished],
-    *,
-    has_references: bool,
-) -> dict[str, Any]:
-    from flinknet.report.bench_modes import references_of
-    from flinknet.report.export import bench_document
-
-    from .sweep import by_plan
-
-    settings = by_plan(plans, finished)
-    results = [result for setting in settings for result in setting.results]
-    return bench_document(environment, results, references_of(results) if has_references else ())
-
-
-def _check_measured(finished: Sequence[Finished]) -> None:
-    """Check the results. Raises: RunFailedError if any run measured no record."""
-    runs = [run for _, run in finished if not run.result.measured.records]
-    empty = [each.number for each in runs if each.number is not None]
-    if empty:
-        where = f" in {which_runs(empty, len(finished))}" if len(finished) > 1 else ""
-        raise RunFailedError(
-            f"no record was measured{where}; run for longer (--duration), or give a --rate that the"
-            " slowest consumer can take"
-        )

@@ -165,9 +165,9 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     out = sweep.out_directory(values["out"], trace=values["trace"])
     environment = executor.environment()
     known = [(each.name, each.warnings) for each in task.plans]
-    sweep.say_first(known, is_stdout_taken=outputs.on_stdout is not None)
+    sweep.say_first(known, is_stdout_taken=outputs.takes_stdout)
     for note in dict.fromkeys((*chain(*task.notes.values()), *task.equals)):
-        click.echo(f"Note: {note}", err=outputs.on_stdout is not None)
+        click.echo(f"Note: {note}", err=outputs.takes_stdout)
     with RunsView(console_for(sys.stderr)) as watcher:
         runs = sweep.run_all(
             task.plans,

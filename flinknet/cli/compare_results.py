@@ -40,43 +40,25 @@ _TREND_METRICS = ("throughput", "p50", "p99")
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Targets of a result.
+    """Options of a call, and targets of its result: by format, with STDOUT for one at most (none:
+    tables and sentences), and the page with its picture."""
 
-    Attributes:
-        files: files by format.
-        on_stdout: the only format on stdout; None: tables and sentences.
-        history: directory of results by date.
-        reports: the page and its picture.
-        is_explained: print warnings in full.
-        has_details: print all metrics, notes and doubts.
-    """
-
-    files: Mapping[str, AnyPath]
-    on_stdout: str | None
-    history: AnyPath | None
+    values: Mapping[str, Any]
+    targets: Mapping[str, AnyPath | str]
     reports: ReportFiles
-    is_explained: bool
-    has_details: bool
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Outputs:
         """Read the options of a call. Raises: ConfigError for a file that cannot be written."""
-        on_stdout = [name for name in _FORMATS if values[name] == STDOUT]
         check_stdout(values, *_FORMATS)
-        targets = {name: target_of(values[name], f"--{name}") for name in _FORMATS}
-        history = values["history"]
-        return cls(
-            {
-                name: target
-                for name, target in targets.items()
-                if target is not None and not isinstance(target, str)
-            },
-            on_stdout[0] if on_stdout else None,
-            None if history is None else path_of(history),
-            ReportFiles.of(values),
-            values["explain"],
-            values["details"],
-        )
+        found = {name: target_of(values[name], f"--{name}") for name in _FORMATS}
+        targets = {name: target for name, target in found.items() if target is not None}
+        return cls(values, targets, ReportFiles.of(values))
+
+    @property
+    def takes_stdout(self) -> bool:
+        """Whether one of the formats is the only output on stdout."""
+        return STDOUT in self.targets.values()
 
     def write(self, comparison: Comparison, trends: Sequence[Trend], out: Path | None) -> None:
         """Print the result and write all files. A file that cannot be written is reported on
@@ -89,24 +71,22 @@ class Outputs:
         from flinknet.report.page_parts import Page
 
         document = dump(comparison_document(comparison, trends))
-        doubts = doubt_lines(comparison.measured_here, is_explained=self.is_explained)
-        view = comparison_view(comparison, trends, doubts, is_explained=self.is_explained)
+        is_explained = self.values["explain"]
+        doubts = doubt_lines(comparison.measured_here, is_explained=is_explained)
+        view = comparison_view(comparison, trends, doubts, is_explained=is_explained)
         texts = {
             "json": lambda: document,
             "markdown": lambda: comparison_markdown(comparison, view),
             "junit": lambda: comparison_junit(comparison, view),
             "csv": lambda: runs_csv(comparison.measured_here),
         }
-        if self.on_stdout is None:
-            show(view, has_details=self.has_details)
-        else:
-            click.echo(texts[self.on_stdout](), nl=False)
-        for name, path in self.files.items():
-            _try(f"--{name}", partial(put_text, path, texts[name]()))
+        if not self.takes_stdout:
+            show(view, has_details=self.values["details"])
+        self._put(texts)
         if out is not None:
             _try("--out", partial(put_text, out / "compare.json", document))
-        if (history := self.history) is not None:
-            _try("--history", lambda: put_text(_new_file(history, comparison), document))
+        if (history := self.values["history"]) is not None:
+            _try("--history", lambda: put_text(_new_file(path_of(history), comparison), document))
         _try("--report", lambda: self.reports.write(lambda: Page("compare-configs", [view])))
 
     def write_not_started(self, name: str, why: str) -> None:
@@ -117,12 +97,15 @@ class Outputs:
         from flinknet.report.comparison_texts import not_started_line
 
         texts = {"markdown": not_started_markdown, "junit": not_started_junit}
-        for each, text_of in texts.items():
-            if each in self.files:
-                _try(f"--{each}", partial(put_text, self.files[each], text_of(name, why)))
-        if self.on_stdout in texts:
-            click.echo(texts[self.on_stdout](name, why), nl=False)
+        self._put({each: partial(text_of, name, why) for each, text_of in texts.items()})
         click.echo(f"flinknet: {not_started_line(name)} {name}: {why}", err=True)
+
+    def _put(self, texts: Mapping[str, Callable[[], str]]) -> None:
+        for name, text in texts.items():
+            if (target := self.targets.get(name)) == STDOUT:
+                click.echo(text(), nl=False)
+            elif target is not None:
+                _try(f"--{name}", partial(put_text, target, text()))
 
 
 def _try(option: str, write: Callable[[], None]) -> None:

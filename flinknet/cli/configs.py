@@ -70,7 +70,13 @@ def readable(name: str, value: Any) -> tuple[str, Any]:
         low, high = (format_size_bytes(value[f"{end}_bytes"]) for end in ("low", "high"))
         return name, low if low == high else f"{low}..{high}"
     if name == "slow_consumers":
-        return name, " ".join(map(_slow_consumer, value)) or None
+        texts = []
+        for slow in value:
+            delay_ns, slow_ns = slow["delay_ns_per_record"], slow.get("slow_ns")
+            delay = "pause" if delay_ns < 0 else format_duration_ns(delay_ns)
+            length = "" if slow_ns is None else f":{format_duration_ns(slow_ns)}"
+            texts.append(f"{slow['index']}:{delay}{length}")
+        return name, " ".join(texts) or None
     if name.endswith("_ns") and value is not None:
         return name.removesuffix("_ns"), format_duration_ns(value)
     if name == "relay_delay_ns_per_record":
@@ -79,13 +85,6 @@ def readable(name: str, value: Any) -> tuple[str, Any]:
     if name == "relay_parallelism":
         return name, ",".join(map(str, value))
     return name, value
-
-
-def _slow_consumer(slow: Mapping[str, Any]) -> str:
-    delay_ns, slow_ns = slow["delay_ns_per_record"], slow.get("slow_ns")
-    delay = "pause" if delay_ns < 0 else format_duration_ns(delay_ns)
-    length = "" if slow_ns is None else f":{format_duration_ns(slow_ns)}"
-    return f"{slow['index']}:{delay}{length}"
 
 
 class CannotStartError(ConfigError):

@@ -47,24 +47,19 @@ def rest_place(values: Mapping[str, Any]) -> RestPlace | None:
                 raise ConfigError(f"--{name.replace('_', '-')} needs --rest")
         return None
     token_file, *files = (values[name] for name in _REST_FILES)
+    token = None
+    if token_file is not None:
+        token = first_line(token_file, "--rest-token-file").strip()
+        if not token or not token.isprintable() or not (token.isascii() or ":" in token):
+            raise ConfigError(
+                f"--rest-token-file: the first line of {token_file} is neither a token nor"
+                " user:password"
+            )
     if values["rest_key"] is not None and values["rest_cert"] is None:
         raise ConfigError("--rest-key needs --rest-cert")
     from flinknet.capture.rest.http_client import RestPlace
 
-    return RestPlace(values["rest"], _credentials(token_file), *files)
-
-
-def _credentials(token_file: str | None) -> str | None:
-    """The token or user:password in a file; None for None. Raises: ConfigError."""
-    if token_file is None:
-        return None
-    found = first_line(token_file, "--rest-token-file").strip()
-    if not found or not found.isprintable() or not (found.isascii() or ":" in found):
-        raise ConfigError(
-            f"--rest-token-file: the first line of {token_file} is neither a token nor"
-            " user:password"
-        )
-    return found
+    return RestPlace(values["rest"], token, *files)
 
 
 def answers_of(values: Mapping[str, Any], save_to: Path | None = None) -> RestAnswers:
@@ -192,7 +187,7 @@ def loading_spark(
 
     Yields: a function that waits for the session; from then on Spark's errors are FlinknetErrors.
     """
-    from flinknet.replay.spark.session import loading_session, spark_errors
+    from flinknet.replay.spark.session import loading_session, page_address, spark_errors
 
     check_installed("pyarrow")  # before a JVM starts; PySpark may come with SPARK_HOME
     with ExitStack() as until_answered:
@@ -203,7 +198,8 @@ def loading_spark(
             say("starting Spark", off_terminal_too=True)
             session = started()
             until_answered.enter_context(spark_errors())
-            _print_page_address(session)
+            if (address := page_address(session)) is not None:
+                click.echo(f"flinknet: Spark's page while it runs: {address}", err=True)
             return session
 
         yield spark
@@ -222,11 +218,3 @@ def prepare_faster_starts(options: SessionOptions) -> None:
                 " none)",
                 err=True,
             )
-
-
-def _print_page_address(spark: SparkSession) -> None:
-    from flinknet.replay.spark.session import page_address
-
-    address = page_address(spark)
-    if address is not None:
-        click.echo(f"flinknet: Spark's page while it runs: {address}", err=True)

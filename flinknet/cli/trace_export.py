@@ -157,7 +157,11 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
                 f"--table metrics: give --format {', '.join(METRICS_FORMATS)} and no --channel"
             )
         writers[form] = partial(tables.write_metrics, form=form), "rows"
-    _check_target(out, form, may_replace=values["overwrite"])
+    files.check_writable_file(out, "--out")
+    if out.exists() and not values["overwrite"]:
+        raise ConfigError(f"--out: {out} exists; give another name, or --overwrite")
+    if form == "parquet" and out.suffix == ".gz":
+        raise ConfigError("--out: Parquet is compressed anyway; give a name without .gz")
     channels = value_parsers.channels(channel) if channel is not None else None
     bounds = _time(values["from"], "--from"), _time(values["to"], "--to")
     wanted = open_run(files.one_run(run))
@@ -175,14 +179,6 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
     if out.is_file():
         size = human_bytes(out.stat().st_size)
         click.echo(f"{out}: {count:,} {noun}, {size}", err=True)
-
-
-def _check_target(out: AnyPath, form: str, *, may_replace: bool) -> None:
-    files.check_writable_file(out, "--out")
-    if out.exists() and not may_replace:
-        raise ConfigError(f"--out: {out} exists; give another name, or --overwrite")
-    if form == "parquet" and out.suffix == ".gz":
-        raise ConfigError("--out: Parquet is compressed anyway; give a name without .gz")
 
 
 def _time(text: str | None, option: str) -> int | None:

@@ -20,6 +20,10 @@ from .option_tables import options
 
 KEY_BYTES = 32
 PAGES = (".html", ".htm")
+_PLAIN_PAGE = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    "<title>{}</title></head><body>\n</body></html>\n"
+)
 TEXTS_SHOWN = 8
 """Texts of a field that --check shows; it says how many more there are."""
 
@@ -94,7 +98,9 @@ def share(
             own = copies / f"run-{number}" if len(paths) > 1 else copies
             for line in copy_run(each, own, pseudonyms):
                 click.echo(f"flinknet: {line}", err=True)
-        page = _answer_of(copies, Path(work)) if answer else _plain_page(target.stem)
+        page = _PLAIN_PAGE.format(escape(target.stem))
+        if answer:
+            page = _answer_of(copies, Path(work))
         put_text(target, with_recording(page, copies))
     size = target.stat().st_size
     what = (
@@ -137,13 +143,6 @@ def _answer_of(runs: Path, work: Path) -> str:
     with chdir(runs.parent):  # so that the page does not say where
         replay.main([runs.name, "--report", str(page)], standalone_mode=False)
     return page.read_text("utf-8")
-
-
-def _plain_page(title: str) -> str:
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title></head><body>\n</body></html>\n"
-    )
 
 
 def _print_texts(path: Path) -> None:
