@@ -210,8 +210,8 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
 
     if values["name"] is None:
         width = max(map(len, DEMOS))
-        for name, each in DEMOS.items():
-            click.echo(f"{name:<{width}}  {each.summary}")
+        for name, known in DEMOS.items():
+            click.echo(f"{name:<{width}}  {known.summary}")
         click.echo("\nRun one with: flinknet bench demo NAME")
         return
     chosen = DEMOS[values["name"]]

@@ -32,11 +32,11 @@ _SCRIPTS = (
 
 def page_of(page: Page) -> str:
     """The text of a page."""
-    text = _part("page.html")
+    text = text_of_file("page", "page.html")
     data = json.dumps(_plain(page), separators=(",", ":"), allow_nan=False)
     parts = {
-        "/*STYLE*/": _part("page.css"),
-        "/*SCRIPT*/": "\n".join(_part(f"{name}.js") for name in _SCRIPTS),
+        "/*STYLE*/": text_of_file("page", "page.css"),
+        "/*SCRIPT*/": "\n".join(text_of_file("page", f"{name}.js") for name in _SCRIPTS),
         "/*DATA*/": data.replace("<", "\\u003c"),  # intact in a script element
     }
     for mark, content in parts.items():
@@ -118,8 +118,9 @@ def write_page(path: AnyPath, page: Page) -> None:
         file.write(page_of(page).encode())
 
 
-def _part(name: str) -> str:
-    return files(__package__).joinpath("page", name).read_text(encoding="utf-8")
+def text_of_file(folder: str, name: str) -> str:
+    """The text of a file that comes with the package."""
+    return files(__package__).joinpath(folder, name).read_text(encoding="utf-8")
 
 
 FRAME_HEIGHT_PX = 800

@@ -48,7 +48,11 @@ def replay_page(
             details = _details(edge.alone, channels, is_edge=True)
             views.append(
                 View(
-                    details=[*is_limit * edge.is_bottleneck, *details, environment([edge])],
+                    details=[
+                        *(is_limit if edge.is_bottleneck else []),
+                        *details,
+                        environment([edge]),
+                    ],
                     name=", ".join(filter(None, [run, title])),
                     title=title,
                     meaning=edge.trace.path,

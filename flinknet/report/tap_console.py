@@ -236,12 +236,13 @@ def _added(result: Plain) -> str:
 def missing_of(result: Plain) -> float:
     """The share of what passed a tap that its trace lacks."""
     skipped, undecodable = result["skipped_bytes"], result["undecodable"]
-    return max(
+    missing: float = max(
         skipped / (skipped + result["data_bytes"] or 1),
         undecodable / (undecodable + sum(result["messages"].values()) or 1),
         result["observer_failures"] / (result["connections"] or 1),
-        float(result["recording_error"] is not None),
+        result["recording_error"] is not None,
     )
+    return missing
 
 
 def _totals(result: Plain) -> Table:

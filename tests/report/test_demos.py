@@ -205,7 +205,7 @@ def test_debloating_compares_what_is_in_flight() -> None:
     (limit,) = places.curve.limits
     assert limit.name == "target: 5 ms of work"
     assert limit.value == pytest.approx(5_000)  # bytes that are consumed within it
-    assert "needs 200 us for each" in shown.setup[0]
+    assert "needs 200 us for each" in shown.texts("setup")[0]
     assert "Buffer size" in printed(shown.view, width=100)
 
 

@@ -1,4 +1,5 @@
-"""Demos: what `flinknet bench demo` shows of its runs. Scenarios and texts are data, in demos.toml.
+"""Demos: what `flinknet bench demo` shows of its runs. Their scenarios, tables and texts are data, in
+demos.toml.
 
 links           head-of-line, timeout and wan: what settings do on one connection
 overload        back-pressure, unaligned and debloating: a consumer that cannot keep up
@@ -10,7 +11,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from importlib.resources import files
 from string import Formatter
 from typing import Any
 
@@ -20,6 +20,7 @@ from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, SHOWN,
 from flinknet.units import human_bytes, human_count, without_zeros
 
 from ..charts import Color, Messages, MessageStep, OverTime, Span
+from ..page import text_of_file
 from ..page_parts import Lines, Page, Part, Section, Sentence, Table, View, clauses_of, figure_table
 from ..warning_lines import doubts_of_runs, trust_words
 
@@ -43,8 +44,7 @@ MESSAGES_LEAD = (
 
 @cache
 def _demos() -> dict[str, dict[str, Any]]:
-    file = files("flinknet.report").joinpath("demos", "demos.toml")
-    return tomllib.loads(file.read_text("utf-8"))
+    return tomllib.loads(text_of_file("demos", "demos.toml"))
 
 
 class _Texts(Formatter):
@@ -73,8 +73,8 @@ def columns_of(name: str) -> list[Figure[Any]]:
             found.append(replace(figure, read=reader(place)) if place else figure)
         else:
             group, heading, place, *more = each
-            unit, meaning = [*more, *("count", "")[len(more) :]]
-            found.append(Figure(group, heading, reader(place), unit, "", meaning))
+            own: list[Any] = [*more, *["count", ""][len(more) :]]
+            found.append(Figure(group, heading, reader(place), own[0], "", own[1]))
     return found
 
 
