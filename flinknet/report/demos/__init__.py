@@ -1,8 +1,8 @@
-"""Demos: what `flinknet bench demo` shows of its runs. Their scenarios, tables and texts are data, in
-demos.toml.
+"""Demos: what `flinknet bench demo` shows of its runs. The scenarios, tables and texts of the demos
+are data, in demos.toml.
 
-links           head-of-line, timeout and wan: what settings do on one connection
-overload        back-pressure, unaligned and debloating: a consumer that cannot keep up
+    links           head-of-line, timeout and wan: what settings do on one connection
+    overload        back-pressure, unaligned and debloating: a consumer that cannot keep up
 """
 
 from __future__ import annotations
