@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
-from flinknet.core.probe import FlushReason, MessageKind, Probe, TracePoint, note
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint, note
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import (
     EndOfOutputChannelStateEvent,
@@ -60,38 +61,34 @@ NoteTimes = Callable[[tuple[int, ...]], None]
 """Takes the times in a buffer, in the order of `trace.schema.TIME_COLUMNS`, before its row."""
 
 
+@dataclass(slots=True)
 class ObservedConnection:
     """Channels, counts and complaints of one connection; the two directions report to it."""
 
-    def __init__(
-        self,
-        probe: Probe,
-        channels: ChannelTable,
-        ends: Ends,
-        *,
-        counts_records: bool,
-        note_times: NoteTimes | None,
-    ) -> None:
-        self.ends = ends
-        self.channels: dict[bytes, ObservedChannel] = {}
-        self.opened: list[ObservedChannel] = []
-        self.messages: Counter[int] = Counter()
-        self.undecodable = self.losses = self.missed_buffers = 0
-        self.sequence_gaps = self.unpaid_buffers = 0
-        self.errors: list[str] = []
-        self.notes: list[str] = []
-        self._table = channels
-        self._probe_record = probe.record
-        self._note_times = note_times
-        self._sampled_from = 0, 0  # instant, and buffers until then
-        self._sampled_every = self._seed = 1
-        self._counts_records = counts_records
+    probe_record: Callable[..., None]
+    table: ChannelTable
+    ends: Ends
+    counts_records: bool
+    note_times: NoteTimes | None
+    channels: dict[bytes, ObservedChannel] = field(default_factory=dict)
+    opened: list[ObservedChannel] = field(default_factory=list)
+    messages: Counter[int] = field(default_factory=Counter)
+    undecodable: int = 0
+    losses: int = 0
+    missed_buffers: int = 0
+    sequence_gaps: int = 0
+    unpaid_buffers: int = 0
+    errors: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _sampled_from: tuple[int, int] = 0, 0  # instant, and buffers until then
+    _sampled_every: int = 1
+    _seed: int = 1
 
     def channel_of(self, receiver_id: bytes) -> ObservedChannel | None:
         """The channel of a receiver, added if its request was missed; None for one too many."""
         channel = self.channels.get(receiver_id)
         if channel is None:
-            channel = self._table.add(receiver_id, self.ends)
+            channel = self.table.add(receiver_id, self.ends)
             if channel is not None:
                 self.channels[receiver_id] = channel
                 self.opened.append(channel)
@@ -135,7 +132,7 @@ class ObservedConnection:
             if channel.exhausted.since_ns >= 0 or channel.starved.since_ns >= 0:
                 channel.grant(at_ns)
         note(
-            self._probe_record,
+            self.probe_record,
             at_ns,
             index,
             _RECEIVED,
@@ -215,7 +212,7 @@ class ObservedConnection:
         if size == SEGMENT_SIZE_BYTES:
             reason = _FULL
         # `note` would cost 0.3 µs more for each buffer
-        self._probe_record(
+        self.probe_record(
             at_ns, index, _SENT, _BUFFER_RESPONSE, header[DATA_TYPE],
             _NONE if header[IS_COMPRESSED] else reason, number, size, records,
             _UNKNOWN, _UNKNOWN, backlog, before, after, _UNKNOWN, _UNKNOWN, _UNKNOWN,
@@ -225,8 +222,8 @@ class ObservedConnection:
         """Note the times in a buffer, unless its records are not certain; choose at random how many
         buffers of the stream are passed over, of a connection with many."""
         found = times.found()
-        if found is not None and records >= 0 and self._note_times is not None:
-            self._note_times(found)
+        if found is not None and records >= 0 and self.note_times is not None:
+            self.note_times(found)
         if times.passes:
             times.begin(times.passes - 1)
             return
@@ -269,7 +266,7 @@ class ObservedConnection:
                 channel.end_subpartition(at_ns)
             if isinstance(event, SubtaskConnectionDescriptor):
                 channel.recover_from((event.input_subtask_index, event.output_subtask_index))
-            elif data_type != DataType.PRIORITIZED_EVENT_BUFFER and self._counts_records:
+            elif data_type != DataType.PRIORITIZED_EVENT_BUFFER and self.counts_records:
                 if isinstance(event, EndOfOutputChannelStateEvent):
                     channel.recover_from(None)
                 if channel.recovered is None:  # the next data begins with a record
@@ -294,7 +291,7 @@ class ObservedConnection:
     ) -> None:
         """Record a message as one row."""
         index = -1 if channel is None else channel.index
-        note(self._probe_record, at_ns, index, point, kind, **columns)
+        note(self.probe_record, at_ns, index, point, kind, **columns)
 
     def add_note(self, what: str, into: list[str] | None = None) -> None:
         notes = self.notes if into is None else into
@@ -314,11 +311,11 @@ class ObservedConnection:
 
     def counter_of(self, channel: ObservedChannel | None, header: Header) -> RecordCounter | None:
         """The record counter for a message; None if its records are not counted."""
-        if channel is None or not self._counts_records or header[DATA_TYPE] not in IS_BUFFER:
+        if channel is None or not self.counts_records or header[DATA_TYPE] not in IS_BUFFER:
             return None
         self._expect(channel, header[SEQUENCE_NUMBER])
         counter = channel.counter_of(header[SUBPARTITION])
-        if self._note_times is not None and counter.times is None:
+        if self.note_times is not None and counter.times is None:
             counter.times = RecordTimes()
         if header[IS_COMPRESSED]:
             counter.lose()

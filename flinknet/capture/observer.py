@@ -274,11 +274,7 @@ class ConnectionObserver:
         note_times: NoteTimes | None = None,
     ) -> None:
         self._connection = ObservedConnection(
-            probe,
-            channels,
-            ends,
-            counts_records=counts_records,
-            note_times=note_times,
+            probe.record, channels, ends, counts_records, note_times
         )
         self._server = FrameStream(
             Direction.PRODUCER_TO_CONSUMER,

@@ -31,7 +31,6 @@ class TraceFile:
     path: Path
     first_ns: int | None = None
     last_ns: int | None = None
-    events: int = 0
     size_bytes: int = 0
     is_kept: bool = False
 
@@ -51,7 +50,6 @@ class TraceFiles:
     lacking: TraceError | None = None  # why nothing can be written: all events are dropped
     files: list[TraceFile] = field(default_factory=list)  # the last one is being written
     has_changed: bool = True  # files were added or removed since the caller reset this
-    dropped_events: int = 0
     _dropped_before: int = 0  # events dropped by complete files
     _number: int = 0
 
@@ -89,11 +87,9 @@ class TraceFiles:
         file = self.files[-1]
         file.first_ns = first_ns if file.first_ns is None else min(file.first_ns, first_ns)
         file.last_ns = last_ns if file.last_ns is None else max(file.last_ns, last_ns)
-        file.events += len(rows)
         file.size_bytes = self._writer.size_bytes
 
     def close(self, *, dropped_events: int = 0) -> None:
-        self.dropped_events = dropped_events
         if self.lacking is not None:
             raise self.lacking
         self._writer.close(dropped_events=dropped_events - self._dropped_before)

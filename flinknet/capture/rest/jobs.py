@@ -43,7 +43,7 @@ def read_job(answers: RestAnswers, job_id: str) -> RunningJob:
     """A job, without the places of its subtasks."""
     path = f"/jobs/{job_id}"
     found = answers.get(path)
-    with _refusing(answers, path):
+    with refusing(answers, path):
         nodes = {str(each["id"]): each for each in found["plan"]["nodes"]}
         vertices = tuple(_vertex(each, nodes) for each in found["vertices"])
         return RunningJob(
@@ -108,7 +108,7 @@ def read_task_managers(
     path = "/taskmanagers"
     found = []
     for each in _objects(answers, path, "taskmanagers"):
-        with _refusing(answers, path):
+        with refusing(answers, path):
             task_manager = RunningTaskManager(
                 id=path_segment(each["id"]),
                 host=_host_of(str(each.get("path", ""))),
@@ -133,7 +133,7 @@ def read_settings(answers: RestAnswers) -> dict[str, str]:
     """The cluster's configuration, without keys left at their defaults."""
     path = "/jobmanager/config"
     found = answers.get(path)
-    with _refusing(answers, path):
+    with refusing(answers, path):
         return {str(each["key"]): str(each["value"]) for each in found}
 
 
@@ -210,7 +210,7 @@ def _in_order(vertices: Sequence[RunningVertex]) -> tuple[RunningVertex, ...]:
 def _objects(answers: RestAnswers, path: str, name: str) -> list[Answer]:
     found = answers.get(path)
     listed = found.get(name) if isinstance(found, dict) else None
-    with _refusing(answers, path):
+    with refusing(answers, path):
         if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
             raise KeyError(name)
     return listed
@@ -238,7 +238,7 @@ def _whole(value: Any) -> int | None:
 
 
 @contextmanager
-def _refusing(answers: RestAnswers, path: str) -> Iterator[None]:
+def refusing(answers: RestAnswers, path: str) -> Iterator[None]:
     """Refuse an answer whose form is not Flink's."""
     try:
         yield

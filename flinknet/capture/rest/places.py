@@ -32,9 +32,10 @@ FLUSHES_COMPARED: Final = 12
 TIMES_BETTER: Final = 2.0
 """Factor by which the number of buffers must fit an edge better than any other to be certain."""
 
-TIMES_MORE, ALIKE = 1.2, 1.1
-"""Factor by which producers of one TaskManager must differ in records to be certain, and the one
-within which Flink's counters and the channels must agree on it."""
+APART_S, APART_MIN, APART_MAX = 20.0, 0.02, 0.2
+"""Share by which producers of one TaskManager must differ in records to be certain: this time, in
+which Flink's counters and the channels may count different records, divided by the time compared,
+within these limits. Both must agree on it by half of that."""
 
 RECORDS_MIN: Final = 1_000
 """Fewest records of a producer that are compared."""
@@ -89,7 +90,7 @@ class Places:
     _together: Counter[tuple[int, int]] = field(default_factory=Counter)
     _looks: Counter[tuple[int, int]] = field(default_factory=Counter)
     _last_ns: dict[int, int] = field(default_factory=dict)
-    _passed_before: dict[int, int] = field(default_factory=dict)
+    _before: dict[int, tuple[int, int]] = field(default_factory=dict)  # records, instant
     _sent_before: dict[Subtask, float] = field(default_factory=dict)
 
     def look(self, channels: Iterable[ObservedChannel]) -> None:
@@ -131,7 +132,7 @@ class Places:
             for each in own:
                 assert each.subpartitions is not None
                 at.setdefault(each.subpartitions[0], []).append(each)
-                self._passed_before.setdefault(each.index, each.records)
+                self._before.setdefault(each.index, (each.records, each.last_ns or 0))
         for subtask, count in sent.items():
             self._sent_before.setdefault(subtask, count)
         for ends, of_subpartition in groups.items():
@@ -230,7 +231,7 @@ class Places:
 
         def passed(*group: ObservedChannel) -> tuple[int, int]:
             count = sum(each.records for each in group)
-            return count - sum(self._passed_before[each.index] for each in group), count
+            return count - sum(self._before[each.index][0] for each in group), count
 
         edges: dict[bytes, dict[ResultPartitionID, list[ObservedChannel]]] = {}
         for each in channels:
@@ -247,17 +248,21 @@ class Places:
                     each.partition_id = partition
                     by_subpartition.setdefault(each.subpartitions, []).append(passed(each)[0])
             counted = [sent_by(each)[0] for each in partitions]
-            if all(_are_apart(own, counted) for own in by_subpartition.values()):
-                certain |= {each.index for group in groups for each in group}
+            own = [each for group in groups for each in group]
+            least_ns = min((each.last_ns or 0) - self._before[each.index][1] for each in own)
+            apart = min(max(APART_S * 1e9 / max(least_ns, 1), APART_MIN), APART_MAX)
+            if all(_are_apart(each, counted, apart) for each in by_subpartition.values()):
+                certain |= {each.index for each in own}
         return certain
 
 
-def _are_apart(passed: Sequence[float], sent: Sequence[float]) -> bool:
+def _are_apart(passed: Sequence[float], sent: Sequence[float], apart: float) -> bool:
     """Whether the records of channels grow by the same large steps as those of their producers."""
     if len(passed) != len(sent) or min(*passed, *sent) < RECORDS_MIN:
         return False
     steps = [(sent[at] / sent[at - 1], passed[at] / passed[at - 1]) for at in range(1, len(sent))]
-    return all(min(pair) >= TIMES_MORE and max(pair) <= ALIKE * min(pair) for pair in steps)
+    alike = 1 + apart / 2
+    return all(min(pair) >= 1 + apart and max(pair) <= alike * min(pair) for pair in steps)
 
 
 def _sent(channel: ObservedChannel) -> int:

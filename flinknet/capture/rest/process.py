@@ -40,6 +40,8 @@ them by then."""
 
 TIMEOUT_S = 5.0
 
+_PIPE_BYTES: Final = 1 << 16
+
 _COUNTED = ("job", "vertex", "subtask", "numBuffersInRemote", "numRecordsOut")
 _COUNTS = set(_COUNTED)
 
@@ -48,27 +50,30 @@ def main() -> None:
     """Look once a second until standard input ends, and once more at the end."""
     ignore_end_signals()
     end_with_parent(grace_s=1)
-    orders = _Orders()
-    order = json.loads(orders.first())
+    orders = open(0, "rb", buffering=0)  # noqa: SIM115 - for as long as the process
+    order = json.loads(orders.readline())
     answers = answers_at(from_plain(RestPlace, order["rest"]), timeout_s=TIMEOUT_S)
     epoch_ns: int = order["epoch_ns"]
+    has_ended = False
 
     def now_ns() -> int:
         return monotonic_ns() - epoch_ns
 
     def wait_until(at_ns: int) -> None:
         """Wait until an instant or the end of the orders; each keeps the metrics around it."""
-        while orders.wait(max(at_ns - now_ns(), 0) / 1e9):
-            log.keep_around(now_ns())
-            if orders.have_ended:
-                return
+        nonlocal has_ended
+        while not has_ended and select.select([orders], [], [], max(at_ns - now_ns(), 0) / 1e9)[0]:
+            if orders.read(_PIPE_BYTES):
+                log.keep_around(now_ns())
+            else:
+                has_ended = True
 
     sampler, settings = Sampler(answers, now_ns), ReportedSettings(answers)
     log = MetricsLog(Path(order["directory"]), keep_ns=order["keep_ns"])
     jobs: tuple[RunningJob, ...] = ()
     error: str | None = ""
     next_ns = now_ns()
-    while not orders.have_ended:
+    while not has_ended:
         wait_until(next_ns - FETCHED_WITHIN_NS)
         sampler.ask_for_new()
         wait_until(next_ns)
@@ -102,33 +107,6 @@ def _with_addresses(manager: RunningTaskManager) -> RunningTaskManager:
     return manager
 
 
-class _Orders:
-    """Lines of standard input, read as they come."""
-
-    def __init__(self) -> None:
-        self._input = open(0, "rb", buffering=0)  # noqa: SIM115 - for as long as the process
-        self._unread = b""
-        self.have_ended = False
-
-    def first(self) -> bytes:
-        while b"\n" not in self._unread and not self.have_ended:
-            self._read()
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait for a line or the end of input. Returns: whether there was a line."""
-        if select.select([self._input], [], [], timeout_s)[0]:
-            self._read()
-        lines, self._unread = self._unread.count(b"\n"), self._unread.rpartition(b"\n")[2]
-        return bool(lines)
-
-    def _read(self) -> None:
-        data = self._input.read(1 << 16)
-        self._unread += data or b""
-        self.have_ended = not data
-
-
 def _say(message: dict[str, Any]) -> None:
     try:
         print(json.dumps(message), flush=True)
@@ -142,8 +120,6 @@ if __name__ == "__main__":
 
 ENDS_WITHIN_S: Final = 15.0
 """Limit for the process to end its requests and its last look, in seconds."""
-
-_PIPE_BYTES: Final = 1 << 16
 
 
 class RestWatch:

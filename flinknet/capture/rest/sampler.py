@@ -17,7 +17,7 @@ from typing import Any
 from flinknet.errors import RemoteTransportError
 from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
 
-from .answers import NOT_AS_FLINK, RestAnswers
+from .answers import RestAnswers
 from .jobs import (
     ENDED,
     hex_id,
@@ -26,6 +26,7 @@ from .jobs import (
     placed,
     read_job,
     read_task_managers,
+    refusing,
     vertex_details,
 )
 
@@ -116,13 +117,8 @@ class Sampler:
     def look(self) -> list[Line]:
         """Lines for all changes since the last look. Raises: RemoteTransportError without an
         answer, or if the answer's form is not Flink's."""
-        try:
+        with refusing(self._answers, ": metrics"):
             return self._look()
-        except NOT_AS_FLINK as error:
-            raise RemoteTransportError(
-                f"--rest: {self._answers.name}: metrics are not described as Flink does"
-                f" ({type(error).__name__}: {error})"
-            ) from None
 
     def _look(self) -> list[Line]:
         lines: list[Line] = []

@@ -10,9 +10,8 @@ import socket
 import ssl
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from flinknet.errors import TlsError
 from flinknet.runtime.tls import reason_of
@@ -110,8 +109,7 @@ class TlsEnd:
 End = PlainEnd | TlsEnd
 
 
-@dataclass(frozen=True, slots=True)
-class TlsContexts:
+class TlsContexts(NamedTuple):
     """The tap's TLS contexts for its two sides, with one certificate as in Flink's internal TLS."""
 
     server: ssl.SSLContext
@@ -129,16 +127,16 @@ def create_contexts(
 
     Raises: ConfigError naming the file that cannot be used.
     """
-    contexts = []
-    for purpose in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT):
-        context = ssl.SSLContext(purpose)
+    contexts = TlsContexts(
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
+    for context in contexts:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
         load_certificate(context, certificate, key, password, prefix="--tls")
         load_authority(context, authority, prefix="--tls")
-        contexts.append(context)
-    return TlsContexts(*contexts)
+    return contexts
 
 
 Address = tuple[str, int]

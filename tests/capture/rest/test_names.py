@@ -322,11 +322,17 @@ def test_channels_of_one_producer_are_those_whose_buffers_leave_together() -> No
 
 
 @pytest.mark.parametrize(
-    ("counted", "is_certain"),
-    [((12_000, 30_000), True), ((12_000, 50_000), False), ((0, 0), False)],
+    ("seconds", "passed", "counted", "is_certain"),
+    [
+        (30, (15_000, 14_000, 6_000, 6_100), (12_000, 30_000), True),
+        (30, (15_000, 14_000, 6_000, 6_100), (12_000, 50_000), False),
+        (30, (15_000, 14_000, 6_000, 6_100), (0, 0), False),
+        (30, (15_000, 15_050, 14_000, 14_020), (28_020, 30_050), False),
+        (900, (15_000, 15_050, 14_000, 14_020), (28_020, 30_050), True),
+    ],
 )
 def test_producers_of_unequal_rates_are_certain_where_counters_agree(
-    counted: tuple[int, int], is_certain: bool
+    seconds: int, passed: tuple[int, ...], counted: tuple[int, int], is_certain: bool
 ) -> None:
     plan = chain(("x", "x"), ("y", "y"), ("y",))
     table = channels_of((X_TO_Y, [(at % 2, 100 + at) for at in range(4)]))
@@ -335,8 +341,9 @@ def test_producers_of_unequal_rates_are_certain_where_counters_agree(
     # what had passed before the capture does not count
     places.place(table.channels, [plan], [X, Y], {}, dict(zip(producers, (90_000, 0), strict=True)))
     assert len(places.uncertain) == 4
-    for each, more in zip(table.channels, (15_000, 14_000, 6_000, 6_100), strict=True):
+    for each, more in zip(table.channels, passed, strict=True):
         each.records += more
+        each.last_ns = seconds * 1_000 * MS
     sent = {
         key: before + more
         for key, before, more in zip(producers, (90_000, 0), counted, strict=True)
