@@ -13,7 +13,7 @@ from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX,
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.options.what_if import Setting
-from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
+from flinknet.simulator.cost_model import TYPICAL_COSTS
 from flinknet.storage import path_of
 from flinknet.trace import Run, RunManifest, TraceReader
 from flinknet.trace.event_block import same_message
@@ -21,7 +21,7 @@ from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import RunPlace, open_recordings
 
-from .fit.costs import RATE_IS_FITTED, Saturation, at_recorded_rate, fit_costs, fit_saturation
+from .fit.costs import RATE_IS_FITTED, at_recorded_rate, fit_costs, fit_saturation
 from .fit.delays import fit_delays
 from .fit.flusher import flush_overhead_ns
 from .fit.wakeups import TOO_FEW, fit_wakeups, gaps_of, may_poll, places
@@ -241,26 +241,6 @@ def _announced_bytes(run: Run, before_ns: int) -> int | None:
     return int(np.median([size for _, size in sizes.values()])) if sizes else None
 
 
-def _preemptions(
-    saturation: Saturation, manifest: RunManifest, fitted_ns: int, window_ns: int
-) -> tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]]:
-    """Preemptions of the process of each producer and each consumer: a sample if they were found in
-    more than the window, repeated if in less, and for longer than the window, as a slower setting
-    needs longer."""
-    found = dict(saturation.preemptions)
-    if fitted_ns > window_ns > 0:
-        found = {name: each.condensed(fitted_ns / window_ns) for name, each in found.items()}
-        fitted_ns = window_ns
-    times = 1 + PREEMPTIONS_FOR_WINDOWS * window_ns // max(fitted_ns, 1)
-    found = {process: each.repeated(times, fitted_ns) for process, each in found.items()}
-    producers = {each.producer: each.producer_process for each in manifest.channels}
-    consumers = {each.consumer: each.consumer_process for each in manifest.channels}
-    return (
-        tuple(found[producers[each]] for each in sorted(producers)),
-        tuple(found[consumers[each]] for each in sorted(consumers)),
-    )
-
-
 def _with_delays(
     exchange: RecordedExchange, rows: ExchangeRows, manifest: RunManifest
 ) -> RecordedExchange:
@@ -294,16 +274,29 @@ def _saturated(
     exchange: RecordedExchange, window: Window, manifest: RunManifest, *, is_alone: bool
 ) -> RecordedExchange:
     """The exchange of a run at the highest rate, with its preemptions, and at its rate unless slow
-    consumers give that."""
+    consumers give that. Of preemptions there is a sample if they were found in more than the
+    window; they are repeated if in less, and for longer than the window, as a slower setting needs
+    longer."""
     from .what_if import simulate
 
-    fitted_ns = window.rows_to_ns - exchange.measured_from_ns
+    fitted_ns, window_ns = window.rows_to_ns - exchange.measured_from_ns, exchange.duration_ns
     found = fit_saturation(window.rows, manifest, exchange.measured_from_ns, window.rows_to_ns)
+    kept = dict(found.preemptions)
+    if fitted_ns > window_ns > 0:
+        kept = {name: each.condensed(fitted_ns / window_ns) for name, each in kept.items()}
+        fitted_ns = window_ns
+    times = 1 + PREEMPTIONS_FOR_WINDOWS * window_ns // max(fitted_ns, 1)
+    kept = {process: each.repeated(times, fitted_ns) for process, each in kept.items()}
+    producers = {each.producer: each.producer_process for each in manifest.channels}
+    consumers = {each.consumer: each.consumer_process for each in manifest.channels}
     exchange = replace(
         exchange,
         costs=replace(exchange.costs, transit_ns=max(found.transit_ns, 0.0)),
         notes=(*exchange.notes, *found.notes),
-        preemptions=_preemptions(found, manifest, fitted_ns, exchange.duration_ns),
+        preemptions=(
+            tuple(kept[producers[each]] for each in sorted(producers)),
+            tuple(kept[consumers[each]] for each in sorted(consumers)),
+        ),
     )
     if found.slow_consumers or not is_alone:
         return exchange

@@ -125,8 +125,15 @@ def run_fast(edge: KernelEdge, *, may_wait: bool = True) -> FastOutcome | None:
 def run_joined(edges: Sequence[KernelEdge]) -> list[FastOutcome] | None:
     """Run exchanges to their end, the first of which sources write. Returns: None where the kernel
     does not know one of them, or cannot compute their result."""
-    if hold_each_other_up(each.exchange for each in edges) or not all(map(_may_be_joined, edges)):
+    if hold_each_other_up(each.exchange for each in edges):
         return None
+    for each in edges:
+        is_checkpointed = each.network.checkpoint_interval_ns is not None
+        has_others = each.before is not None and len(each.passages) < len(each.producers)
+        if is_checkpointed and has_others:
+            return None  # who begins their barriers is unknown
+        if each.why_not_covered is not None or each.exchange.is_max_rate:
+            return None
     ended, found = _run(edges)
     pairs = zip(edges, found, strict=True)
     if ended != DONE or any(own.records != each.exchange.records for each, own in pairs):
@@ -134,14 +141,6 @@ def run_joined(edges: Sequence[KernelEdge]) -> list[FastOutcome] | None:
     for own in found:  # departures may have been put off
         own.last_ns = max(int(each.max()) for each in own.departures_ns.values())
     return found
-
-
-def _may_be_joined(edge: KernelEdge) -> bool:
-    """Whether the kernel can run an exchange with others."""
-    has_checkpoints = edge.network.checkpoint_interval_ns is not None
-    if edge.before is not None and has_checkpoints and len(edge.passages) < len(edge.producers):
-        return False  # who begins the barriers of the others is unknown
-    return edge.why_not_covered is None and not edge.exchange.is_max_rate
 
 
 def _run(edges: Sequence[KernelEdge]) -> tuple[int, list[FastOutcome]]:

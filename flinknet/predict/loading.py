@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from flinknet.trace.job_names import ONLY_EDGE, Edge, edges_in_flow
-from flinknet.trace.manifest import RunManifest
 from flinknet.trace.recordings import RunPlace, open_recordings
 
 from . import local_channels
@@ -131,25 +130,13 @@ def load_job(place: RunPlace, from_ns: int, to_ns: int, indexes: Sequence[int]) 
     manifest = manifest_of(place)
     known = {each.index: each for each in edges_in_flow(manifest)}
     edges = [known[each] for each in indexes]
-    load = _load_captured if manifest.is_from_between else _load_own
-    return load(place, from_ns, to_ns, edges, _whys(manifest, edges))
-
-
-def _whys(manifest: RunManifest, edges: Sequence[Edge]) -> list[str | None]:
-    """Reason why the edge before each one is unknown; None if it is known."""
-    jobs, indexes = ({getattr(each, name) for each in edges} for name in ("job", "index"))
+    jobs, targets = {each.job for each in edges}, {each.target for each in edges}
     left = {
-        each.target
-        for each in edges_in_flow(manifest)
-        if each.job in jobs and each.index not in indexes
+        each.target for each in known.values() if each.job in jobs and each.index not in indexes
     }
-    return [each.why_unknown or (NOT_RECORDED if each.source in left else None) for each in edges]
-
-
-def _load_own(
-    place: RunPlace, from_ns: int, to_ns: int, edges: Sequence[Edge], whys: Sequence[str | None]
-) -> RecordedJob:
-    targets = {each.target for each in edges}
+    whys = [each.why_unknown or (NOT_RECORDED if each.source in left else None) for each in edges]
+    if manifest.is_from_between:
+        return _load_captured(place, from_ns, to_ns, edges, whys)
     found = [load_exchange(place, from_ns, to_ns, edge=each.index) for each in edges]
     job_edges = [
         JobEdge(
