@@ -66,7 +66,7 @@ notebook: errors storage units config results
 
 BUDGETS = {
     "replay": (13_567, 51),
-    "predict": (11_581, 43),
+    "predict": (11_560, 43),
     "core": (12_656, 57),
     "runtime": (13_571, 51),
     "report": (9_523, 33),
