@@ -27,7 +27,7 @@ from flinknet.results.trades import Range, Trade, change_of, ratio_of
 from .page_parts import clauses_of
 from .plain_text import sparkline
 from .trade_words import USUAL_NS, length_words, load_words, trade_sentence
-from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers
+from .warning_lines import alike, doubts_of_runs, merged_text
 
 TRADES_SHOWN = 6
 """Settings that are each compared with the base; of more, those that are best in something."""
@@ -136,20 +136,12 @@ def limit_clauses(settings: Sequence[Configuration]) -> list[str]:
         if place < len(own)
     ]
     found = []
-    for same in _alike(clauses):
+    for same in alike(clauses):
         names = ", ".join(name for name, _ in same)
         where = f" ({names})" if len(same) < len(settings) else ""
         text = merged_text([text for _, text in same])
         found.append(f"{text.rstrip('.')}{where}{'.' if text.endswith('.') else ';'}")
     return found
-
-
-def _alike(texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    """Texts with their names, those together that differ in their numbers alone."""
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for name, text in texts:
-        groups.setdefault(same_but_for_numbers(text), []).append((name, text))
-    return list(groups.values())
 
 
 def trade_lines(settings: Sequence[Configuration], *, is_short: bool = False) -> list[str]:

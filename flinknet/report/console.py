@@ -112,7 +112,9 @@ def print_page(console: Console, page: page_parts.Page, *, has_details: bool = F
 
 def print_view(console: Console, view: page_parts.View, *, has_details: bool = False) -> None:
     """Print the answer, the parts that decide, and all others if they are asked for."""
-    print_headline(console, view.headline)
+    for line in page_parts.headline(view.headline, min(console.width, page_parts.WIDTH)):
+        name, text = line[: page_parts.NAME_WIDTH], line[page_parts.NAME_WIDTH :]
+        console.print(Text.assemble((name, "bold"), text), soft_wrap=True)
     shown = (*view.parts, *(view.details if has_details else ()))
     if view.headline and any(isinstance(x, _DRAWN) for each in shown for x in _within(each)):
         console.print()
@@ -168,13 +170,6 @@ class LivePanel:
         )
         print_view(drawn, view, has_details=True)
         self._live.update(Text.from_ansi(file.getvalue()))
-
-
-def print_headline(console: Console, sentences: Iterable[page_parts.Sentence]) -> None:
-    """Print the lines of an answer, with their names emphasised."""
-    for line in page_parts.headline(sentences, min(console.width, page_parts.WIDTH)):
-        name, text = line[: page_parts.NAME_WIDTH], line[page_parts.NAME_WIDTH :]
-        console.print(Text.assemble((name, "bold"), text), soft_wrap=True)
 
 
 def print_parts(console: Console, parts: Iterable[page_parts.Part | page_parts.Section]) -> None:
@@ -269,22 +264,13 @@ def _parts_of(table: page_parts.Table, limit: int) -> list[RichTable]:
         count = 1
         while count < len(columns) and fits([*names, *columns[: count + 1]]):
             count += 1
-        count = _whole_groups([table.heads[place].group for place in columns], count)
+        groups = [table.heads[place].group for place in columns]
+        whole_at = [n for n in range(1, len(groups)) if not groups[n] or groups[n] != groups[n - 1]]
+        # no group is split where that can be
+        count = max([n for n in (*whole_at, len(groups)) if n <= count], default=count)
         parts.append(_rich_table(table, [*names, *columns[:count]], is_continued=bool(parts)))
         columns = columns[count:]
     return parts
-
-
-def _whole_groups(groups: Sequence[str], count: int) -> int:
-    """The largest number of columns up to `count` that leaves no group split; `count` if none."""
-    return next(
-        (
-            each
-            for each in range(count, 0, -1)
-            if each == len(groups) or not groups[each] or groups[each] != groups[each - 1]
-        ),
-        count,
-    )
 
 
 def _rich_table(

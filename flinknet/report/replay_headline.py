@@ -29,7 +29,7 @@ from .trade_words import (
     trades,
     what_varies,
 )
-from .warning_lines import merged_text, same_but_for_numbers
+from .warning_lines import alike, merged_text
 
 PART_USED = "part used"
 """Beginning of the remark on the part of a trace that counts, which the first line states."""
@@ -85,14 +85,13 @@ def _recorded(job: results.JobAnswer) -> list[str]:
         f"buffer timeout {timeout_text(trace.config)}",
     ]
     briefs = [_brief(each) for each in recording_lines(trace)]
-    alike: dict[str, list[tuple[str, str]]] = {}
-    for each in job.answers:
-        for doubt in advice.doubts_of(each):
-            if not doubt.startswith((results.TAKEN_ALONE, PART_USED)):
-                brief = _brief(doubt)
-                own = (each.trace.edge or "", brief)
-                alike.setdefault(same_but_for_numbers(brief), []).append(own)
-    for same in alike.values():
+    own = [
+        (each.trace.edge or "", _brief(doubt))
+        for each in job.answers
+        for doubt in advice.doubts_of(each)
+        if not doubt.startswith((results.TAKEN_ALONE, PART_USED))
+    ]
+    for same in alike(own):
         edges = [*dict.fromkeys(edge for edge, _ in same)]
         where = "" if len(edges) == len(job.answers) else f"{', '.join(edges)}: "
         briefs.append(where + merged_text([brief for _, brief in same]))

@@ -120,26 +120,18 @@ def notes_of(points: Sequence[TradeOffPoint]) -> list[str]:
 
 
 def _where(rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Sequence[str]) -> str:
-    names = _that_matter(rows, of, varied)
+    names = list(varied)  # those needed to distinguish the settings among `of` from the others
+    for name in reversed(varied):
+        fewer = [each for each in names if each != name]
+        known = [tuple(row[each] for each in fewer) for row in rows]
+        inside = {known[index] for index in of}
+        if all(index in of or cell not in inside for index, cell in enumerate(known)):
+            names = fewer
     cells = list(dict.fromkeys(tuple(rows[index][name] for name in names) for index in sorted(of)))
     if len(names) == 1:
         values = _some([value for (value,) in cells])
         return values if len(varied) == 1 else f"{names[0]} {values}"
     return _some([" ".join(map(" ".join, zip(names, cell, strict=True))) for cell in cells])
-
-
-def _that_matter(
-    rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Sequence[str]
-) -> list[str]:
-    """The names needed to distinguish the settings among `of` from the others."""
-    names = list(varied)
-    for name in reversed(varied):
-        fewer = [each for each in names if each != name]
-        cells = [tuple(row[each] for each in fewer) for row in rows]
-        inside = {cells[index] for index in of}
-        if all(index in of or cell not in inside for index, cell in enumerate(cells)):
-            names = fewer
-    return names
 
 
 def _some(labels: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ scenario and the numbers show by themselves are found here. A warning is a value
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rich.console import Console
@@ -227,6 +227,14 @@ def merged_text(texts: Sequence[str]) -> str:
 def _value(number: str) -> float:
     digits, _, multiple = number.partition(" ")
     return float(digits) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[multiple]
+
+
+def alike(texts: Iterable[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Texts with their names, those together that differ in their numbers alone."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, text in texts:
+        groups.setdefault(same_but_for_numbers(text), []).append((name, text))
+    return list(groups.values())
 
 
 def same_but_for_numbers(text: str) -> str:

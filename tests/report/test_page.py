@@ -410,7 +410,9 @@ def test_an_interval_or_the_error_of_the_model_is_a_band(show: Callable[..., Chr
 
 
 @browser_test
-def test_a_table_that_scrolls_says_so(show: Callable[..., Chromium]) -> None:
+def test_a_table_that_scrolls_says_so_and_on_a_telephone_it_is_a_list(
+    show: Callable[..., Chromium],
+) -> None:
     hints = (
         "document.querySelectorAll('details').forEach((each) => { each.open = true; }),"
         " new Promise((done) => setTimeout(done, 50)).then(() =>"
@@ -418,9 +420,13 @@ def test_a_table_that_scrolls_says_so(show: Callable[..., Chromium]) -> None:
         " [each.querySelector('.scroll').scrollWidth > each.querySelector('.scroll').clientWidth,"
         "  !each.querySelector('.scrolls').hidden]))"
     )
-    narrow = show(answer(), width=390).run(hints)
+    narrow = show(answer(), width=600).run(hints)
     assert [True, True] in narrow
     assert all(scrolls == says for scrolls, says in narrow)
+    telephone = show(answer(), width=390)
+    assert not any(scrolls or says for scrolls, says in telephone.run(hints))
+    heads = "[...document.querySelectorAll('.stacked td')].map((each) => each.dataset.head)"
+    assert {"records/s", "p50", "p99"} <= set(telephone.run(heads))
     assert not any(says for _, says in show(answer()).run(hints))
 
 
