@@ -334,14 +334,10 @@ def test_the_choice_and_the_knee_are_marked_in_curves_and_table(
         ".map((each) => each.textContent)"
     )
     assert marks == ["knee", "recorded", "choice"]
-    table = text_of(browser, "#settings tbody")
-    assert [row.split("\t")[1] for row in table.split("\n")] == [
-        "◆ ← knee",
-        "← recorded",
-        "← choice",
-        "",
-    ]
-    assert table.startswith("0\t◆")
+    rows = "[...document.querySelectorAll('#settings tbody tr')]"
+    cells = browser.run(f"{rows}.map((row) => row.cells[1].textContent)")
+    assert cells == ["◆ ← knee", "← recorded", "← choice", ""]
+    assert browser.run(f"{rows}[0].cells[0].textContent") == "0"
 
 
 LABELS = (
