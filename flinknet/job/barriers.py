@@ -100,9 +100,7 @@ class OutputCheckpoints:
         self.advance(now_ns=now_ns)
 
     def abort(self, checkpoint_id: int) -> None:
-        """Abort a checkpoint: an unwritten barrier becomes a cancellation, a written one cannot
-        time out.
-        """
+        """Abort a checkpoint: cancel an unwritten barrier; a written one will not time out."""
         if checkpoint_id > self._written_id:
             self._aborted.add(checkpoint_id)
         if self._watched is not None and self._watched.checkpoint_id == checkpoint_id:

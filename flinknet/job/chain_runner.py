@@ -214,9 +214,7 @@ class ChainRunner(TaskChain):
             raise self._failure(error, is_batch, *arguments) from error
 
     def _failure(self, error: BaseException, is_batch: bool, *arguments: Any) -> TaskFailedError:
-        """The error for an exception of an operator, with the task's record and the operator's
-        value.
-        """
+        """The error for an exception of an operator, with the task's record and its value."""
         name, value, record = self._chain.config.operator_name, None, None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             found = frame.f_locals.get("self")

@@ -123,9 +123,7 @@ class JobInformation:
 
 @dataclass(frozen=True, slots=True)
 class TaskInformation:
-    """The values that all subtasks of a vertex share, with the chain's head as JSON (Flink:
-    TaskInformation).
-    """
+    """The values that all subtasks of a vertex share, with its chain's head as JSON."""
 
     vertex_id: str
     vertex_name: str
@@ -273,9 +271,7 @@ def channel_index(edge: PlannedEdge, offset: int, producer: int, consumer: int) 
 def receiver_id_of(
     index: int, reader: ExecutionAttemptID, partition_id: ResultPartitionID
 ) -> InputChannelID:
-    """The id of the channel, with this index in the job, through which an attempt reads a
-    partition.
-    """
+    """The id of the channel of this index through which an attempt reads a partition."""
     seed = b"flinknet channel %d" % index + reader.encode() + partition_id.encode()
     return InputChannelID(hashlib.sha256(seed).digest()[:16])
 

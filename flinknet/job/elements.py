@@ -33,8 +33,7 @@ from flinknet.graph.user_functions import shown
 from .basic_serializers import TypeSerializer
 
 NO_TIMESTAMP = -(2**63)
-"""Same value as in Flink's TimestampAssigner. A record at exactly this instant is written without
-a timestamp."""
+"""As in Flink's TimestampAssigner. A record at this instant is written without a timestamp."""
 
 Values = Sequence[Any] | NDArray[Any]
 """Records of one type, as a list or an array (see `serializers`)."""

@@ -61,9 +61,7 @@ def create_producer_connection(
     probe: Probe,
     channel_of: Mapping[bytes, int],
 ) -> ProducerConnection:
-    """The producer's end of a connection, with Netty's water marks or those of Flink before 1.5
-    (`tcp`).
-    """
+    """The producer's end of a connection; `tcp` has the water marks of Flink before 1.5."""
     classic = WriteWaterMarks.classic(network.segment_size_bytes)
     return ProducerConnection(
         partitions,

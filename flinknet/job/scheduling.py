@@ -45,9 +45,7 @@ USES: Mapping[tuple[ResultPartitionType, SchedulingType], str] = {
 
 
 def scheduling_of(scenario: Scenario) -> SchedulingType:
-    """The configured scheduling, or else the default of the exchange. Raises: ConfigError for a
-    combination missing from USES.
-    """
+    """The configured scheduling, or that of the exchange. Raises: ConfigError if not in USES."""
     kind, asked = partition_type_of(scenario.workload.partition_type), scenario.workload.scheduling
     if asked is None:
         at_once = kind.can_be_pipelined_consumed

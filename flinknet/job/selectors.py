@@ -22,8 +22,7 @@ from flinknet.errors import ConfigError
 from .serializers import VALUE
 
 Partition = Callable[[int, int], int]
-"""A custom partitioner: takes a 32-bit key hash and the number of channels, returns a channel
-(Flink: Partitioner)."""
+"""A custom partitioner: takes a 32-bit key hash and the channels (Flink: Partitioner)."""
 
 
 def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelector:
@@ -51,9 +50,7 @@ def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelect
 
 
 def find_custom(partitioner: str) -> Partition:
-    """The callable named by `custom:MODULE:FUNCTION`; its exceptions become ConfigErrors. Raises:
-    ConfigError if it does not exist.
-    """
+    """The callable of `custom:MODULE:FUNCTION`. Raises: ConfigError, also for its exceptions."""
     module_name, colon, function_name = partitioner.removeprefix(CUSTOM_PARTITIONER).partition(":")
     if not (module_name and colon and function_name):
         raise ConfigError(
@@ -106,9 +103,7 @@ _string_hash = lru_cache(maxsize=1 << 16)(java_string_hash)
 
 
 def java_hash(key: Any) -> int:
-    """The hash of a key, as a signed 32-bit number. Raises: TypeError for a key that cannot be
-    serialised (see ValueSerializer).
-    """
+    """The signed 32-bit hash of a key. Raises: TypeError if it cannot be serialised."""
     if isinstance(key, np.generic):
         key = key.item()
     if type(key) is str:

@@ -71,9 +71,7 @@ class RecordSource(Protocol):
         """Whether the source has ended."""
 
     def take(self, *, now_ns: int) -> tuple[Any, Any] | None:
-        """Due records, in the form the task's chain takes, and their due instants; None without
-        any.
-        """
+        """Due records, as the task's chain takes them, and their due instants."""
 
     def next_ns(self, *, now_ns: int) -> int | None:
         """When the next records may be due; None if that depends on the driver, or never."""
@@ -210,9 +208,7 @@ class ListedRecords(_Records):
 
 
 class TextRecords:
-    """Lines of a text that the driver feeds (Flink: SocketTextStreamFunction, TextLineInputFormat).
-    A line is due when it is taken.
-    """
+    """Lines of a text that the driver feeds, each due when it is taken."""
 
     def __init__(self, text: TextInput) -> None:
         self.text: TextInput | None = text
@@ -277,9 +273,7 @@ def record_source(
     has_arrays: bool = True,
     request_split: Callable[[], None] | None = None,
 ) -> RecordSource:
-    """The record source of a subtask for a program's source. With `has_arrays` the next operator
-    needs arrays, even of a few records.
-    """
+    """The record source of a subtask; the next operator may need arrays even of few records."""
     if isinstance(source, SplitSource):
         if request_split is None:
             raise ConfigError(f"{source.NAME}: there is no master that hands out splits")

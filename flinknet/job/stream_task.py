@@ -371,9 +371,7 @@ class StreamTask:
         return now_ns if inputs.has_ended_data else inputs.next_ns(self._timer_ns, now_ns)
 
     def _process(self) -> None:
-        """Process all records, in the worker, until they emit too much or take time, or are
-        recalled.
-        """
+        """Process records, in the worker, up to a limit of output or time, or until recalled."""
         chain, context = self.chain, self._context
         while self._batches:
             chain.process_portion(self._began_ns)

@@ -236,9 +236,7 @@ class TaskWorker(Protocol):
     """
 
     def begin(self, work: Callable[[], None]) -> bool:
-        """Begin a piece of work. Returns: whether it is over; if not, the task is stepped when it
-        is.
-        """
+        """Begin work. Returns: whether it is over; if not, the task is stepped when it is."""
 
     @property
     def is_over(self) -> bool:
@@ -301,9 +299,7 @@ class HandOver:
         return False
 
     def take_back(self, now_ns: int) -> bool:
-        """Take the operators back. Returns: whether the worker is done. Raises: the error of the
-        work.
-        """
+        """Take the operators back. Returns: whether the worker is done. Raises: its error."""
         worker = self.worker
         assert worker is not None
         if not worker.is_over:

@@ -68,9 +68,7 @@ class TaskInputs:
         return all(source.is_ended for source in self.sources.values())
 
     def take(self, chain: TaskChain, now_ns: int) -> bool:
-        """Pass a buffer or event, and the records that are due at the sources, to the chain.
-        Returns: whether there were any.
-        """
+        """Pass a buffer or event, and due records, to the chain. Returns: whether there was any."""
         has_taken = False
         network_input = self.network_input
         if network_input is not None:

@@ -34,9 +34,7 @@ from .task_ends import TaskOutputs
 
 
 class TaskFrame:
-    """Assembles the task of a descriptor around any chain. Call `set_outputs` first, then
-    `input_checkpoints`, then `task`.
-    """
+    """Assembles a task around any chain: `set_outputs`, then `input_checkpoints`, then `task`."""
 
     def __init__(
         self,

@@ -220,9 +220,7 @@ class TaskOperators:
         return any(getattr(each, "batched", False) for each in plain(list(operators.values())))
 
     def batched(self, operators: Mapping[str, StreamOperator]) -> frozenset[str]:
-        """Ids of operators that take batches, as do all chained after them. Sources produce
-        batches.
-        """
+        """Ids of operators that take batches, as do all chained after them and all sources."""
         return frozenset(each for each in operators if self._is_batched(each, operators, True))
 
     def _is_batched(

@@ -132,9 +132,7 @@ class TaskTimes:
             self._next_update_ns += UPDATE_INTERVAL_NS
 
     def start_window(self, *, now_ns: int) -> None:
-        """Begin the measured part, which times per second cover until it is as long as Flink's
-        window.
-        """
+        """Begin the measured part; times per second cover it until it is as long as the window."""
         self._window_from_ns = now_ns
         self._before_window = {id(gauge): gauge.accumulated_until(now_ns) for gauge in self._gauges}
 

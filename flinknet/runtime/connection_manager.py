@@ -49,9 +49,7 @@ class AcceptedConnection:
     connection: ProducerConnection
 
     def loss_error(self, reader_names: Mapping[int, str]) -> TransportError:
-        """The error for a consumer that disconnected while its channels, whose readers have these
-        names as far as known, were open.
-        """
+        """The error for a consumer, known by the names of its readers, that left open channels."""
         loss, channels = self.connection.loss, self.connection.lost_channels
         assert loss is not None
         names = {reader_names[index] for index in channels if index in reader_names}
@@ -142,9 +140,7 @@ class ConnectionManager:
         return client
 
     def number_of(self, client: object) -> tuple[int, int]:
-        """The TaskManager that a client is connected to, and the number of earlier connections to
-        it.
-        """
+        """The TaskManager of a client, and the number of earlier connections to it."""
         return self._number_of[client]
 
     def next_deadline_ns(self) -> int | None:

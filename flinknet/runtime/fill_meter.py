@@ -24,9 +24,7 @@ from .transport import TcpTransport
 
 
 def subpartition_bytes(partitions: Iterable[ResultPartition]) -> int:
-    """Bytes written and not yet passed to a connection; a shared buffer counts in each
-    subpartition.
-    """
+    """Bytes written and not yet sent; a shared buffer counts in each subpartition."""
     return sum(each.queued_bytes for partition in partitions for each in partition.subpartitions)
 
 

@@ -61,9 +61,7 @@ class MetricsLog:
             self.error = f"{self._path}: cannot be written ({error.strerror})"
 
     def keep_around(self, at_ns: int) -> None:
-        """Protect the lines from `keep_ns` before an instant to half of that after it from
-        `drop_old`.
-        """
+        """Let `drop_old` keep the lines from `keep_ns` before an instant to half of that after."""
         if self._keep_ns is None:
             return
         from_ns, to_ns = at_ns - self._keep_ns, at_ns + self._keep_ns // 2

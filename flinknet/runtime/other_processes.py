@@ -180,9 +180,7 @@ class Standstill:
         self.queued_ns: int | None = None
 
     def look(self, *, within_ns: int) -> None:
-        """Note whether the process stood still since the last look; this one was due after
-        `within_ns`.
-        """
+        """Note whether the process stood still since the last look, due after `within_ns`."""
         before, now = self._last, self._read()
         self._last = now
         if now.queued_ns is None or before.queued_ns is None or self._begun.queued_ns is None:

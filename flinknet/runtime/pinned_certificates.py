@@ -75,9 +75,7 @@ class PinnedCertificates:
 
 
 def _first_certificate(message: bytes, version: int) -> bytes:
-    """The peer's own certificate in its Certificate message (RFC 5246 7.4.2, RFC 8446 4.4.2); empty
-    if there is none.
-    """
+    """The peer's own certificate in its Certificate message (RFC 5246 7.4.2, RFC 8446 4.4.2)."""
     begin = 4  # after type and length
     if version >= ssl.TLSVersion.TLSv1_3:
         begin += 1 + message[begin] if len(message) > begin else 0

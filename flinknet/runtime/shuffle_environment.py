@@ -38,9 +38,7 @@ PIECES_MAX = 1024
 
 
 class SpillFile:
-    """Implements `core.producer.BoundedData` (Flink: FileChannelBoundedData); created with the
-    first byte.
-    """
+    """A file (Flink: FileChannelBoundedData; a BoundedData), created with its first byte."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -49,9 +47,7 @@ class SpillFile:
         self._unwritten_bytes = 0
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Append; the memory may be reused after the call. Raises: LocalTransportError if the file
-        cannot be created or written.
-        """
+        """Append; the memory may be reused. Raises: LocalTransportError if that fails."""
         self._unwritten_bytes += sum(map(len, pieces))
         if self._unwritten_bytes < WRITE_BUFFER_BYTES:
             self._unwritten += map(bytes, pieces)
@@ -184,8 +180,7 @@ FLUSH_STEP_NS = 100_000
 """Longest uninterrupted work of a flush; one of some hundred steps of a block may take longer."""
 
 FLUSH_PAUSE_NS = 5_000_000
-"""Pause between such pieces of work. Longer than the waits that make an event loop poll, so that a
-sleeping loop keeps sleeping."""
+"""Pause between such pieces of work, so long that a sleeping event loop does not poll."""
 
 
 class ShuffleEnvironment:
@@ -236,9 +231,7 @@ class ShuffleEnvironment:
         return self.connections.start()
 
     def open_trace(self, directory: Path | None) -> JobTrace:
-        """Begin to record the events of a job; without a directory they are only counted. Raises:
-        TraceError if the trace cannot be created.
-        """
+        """Begin to record, or without a directory to count, a job's events. Raises: TraceError."""
         writer: EventWriter | None = None
         if directory is not None:
             path = directory / f"{self._name}.fnt"

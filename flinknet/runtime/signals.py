@@ -104,9 +104,7 @@ def raise_dropped_termination() -> None:
 
 
 _termination: list[tuple[int, ref[Terminated]]] = []
-"""The latest signal within `terminations_unwind`, and its exception, which lives as long as it
-propagates.
-"""
+"""The latest signal within `terminations_unwind`, and its exception, alive while it propagates."""
 
 
 def _terminate(number: int, _: FrameType | None) -> None:

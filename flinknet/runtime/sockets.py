@@ -109,9 +109,7 @@ def connect_error(code: int) -> TransportError:
 
 
 def loss_of(error: OSError) -> TransportError:
-    """The error for a lost connection, for "connection to … {text}" (Flink:
-    CreditBasedPartitionRequestClientHandler.exceptionCaught).
-    """
+    """The error for a lost connection, for "connection to … {text}" (Flink: exceptionCaught)."""
     text = _GONE.get(error.errno or 0)
     if text is not None:
         return RemoteTransportError(text)

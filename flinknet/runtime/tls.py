@@ -86,9 +86,7 @@ class Tls:
 
 
 def create_tls(network: NetworkConfig) -> Tls:
-    """Create TLS from the settings. Raises: ConfigError naming a key that is missing or has an
-    unusable value.
-    """
+    """Create TLS from the settings. Raises: ConfigError naming a missing or unusable key."""
     _check_required(network)
     if network.ssl_provider.upper() not in _PROVIDERS:
         raise ConfigError(
@@ -389,9 +387,7 @@ def _read_stores(network: NetworkConfig) -> tuple[bytes, str]:
 
 
 def _load_key(context: ssl.SSLContext, network: NetworkConfig, key: bytes) -> None:
-    """Load the key, which OpenSSL reads only from a file: a private one, encrypted, removed at
-    once.
-    """
+    """Load the key, which OpenSSL reads only from a file: private, encrypted, removed at once."""
     descriptor, path = tempfile.mkstemp(suffix=".pem", dir=temporary_base())
     try:
         with open(descriptor, "wb") as file:

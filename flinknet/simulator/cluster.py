@@ -204,9 +204,7 @@ class Cluster:
         return self.scheduler.now_ns
 
     def step(self) -> bool:
-        """Run the next action; an error of the stack cancels the job, as in Flink. Returns: False
-        if there was none.
-        """
+        """Run the next action; errors cancel the job, as in Flink. Returns: False without any."""
         try:
             has_stepped = self.scheduler.step()
         except SimulationError:

@@ -67,9 +67,7 @@ class SimulatedJob:
         probe: Probe,
         respond: CheckpointResponder,
     ) -> SteppedTask:
-        """Create the task of a subtask between its partitions and gates; `respond` takes its
-        answers about checkpoints.
-        """
+        """Create the task of a subtask; `respond` takes its answers about checkpoints."""
         raise NotImplementedError
 
 

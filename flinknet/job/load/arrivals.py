@@ -230,9 +230,7 @@ class RecordedSizes:
 
 
 class RecordedSelector(ChannelSelector):
-    """Routes each record to its recorded or planned subpartition, or all records to one or to all
-    (`only`).
-    """
+    """Routes each record to its recorded or planned subpartition, or all to `only`."""
 
     def __init__(self, subpartitions: NDArray[np.int32] | None, only: int = 0) -> None:
         self._subpartitions = subpartitions

@@ -82,9 +82,7 @@ class RecordBatcher:
         now_ns: int,
         sizes: IntArray | None = None,
     ) -> SerializedRecords:
-        """Serialise records with the next numbers of their channel, in memory that its next batch
-        reuses.
-        """
+        """Serialise records with the next numbers of their channel, whose memory is reused."""
         number = self.numbers[channel]
         self.numbers[channel] = number + count
         epoch_ns = self._epoch_ns

@@ -42,9 +42,7 @@ _TAG_RECORD_WITHOUT_TIMESTAMP = 1
 
 
 BATCH_BYTES = 128 * 1024
-"""Most bytes serialised in one step at a given rate: a source that falls behind catches up in steps
-of four segments.
-"""
+"""Most bytes serialised in one step at a given rate: a late source makes four segments a step."""
 
 
 class RecordFactory:
@@ -191,9 +189,7 @@ def _serialize_few(
 
 
 class RecordForwarder:
-    """Copies runs of records and renumbers the copies, by channel of the partition or for
-    BROADCAST.
-    """
+    """Copies runs of records and renumbers the copies, by channel or for BROADCAST."""
 
     def __init__(self, channels: Iterable[int], *, epoch_ns: int) -> None:
         self.numbers = dict.fromkeys(channels, 0)
@@ -208,9 +204,7 @@ class RecordForwarder:
         channel: int,
         picked: slice | NDArray[np.intp],
     ) -> tuple[memoryview, IntArray]:
-        """Copy the picked ones of `count` adjacent records that begin at `offset`. Returns: their
-        bytes and intended instants.
-        """
+        """Copy picked ones of adjacent records. Returns: their bytes and intended instants."""
         rows = np.ndarray((count, record_bytes), np.uint8, memory, offset)
         copied = np.array(rows[picked], order="C", copy=True)
         records = len(copied)

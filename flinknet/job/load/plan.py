@@ -66,9 +66,7 @@ _PARTITIONERS = {
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """A scenario and the descriptors of its tasks (sources, relays, sinks), with its channels by
-    index.
-    """
+    """A scenario and its tasks (sources, relays, sinks), with their channels by index."""
 
     scenario: Scenario
     plan: PhysicalPlan
@@ -132,9 +130,7 @@ class LoadPlan:
         return buffers_by_task_manager(needs, count, self.scenario.network.segments)
 
     def check_memory(self) -> None:
-        """Check that all buffers fit, before anything is started. Raises: ConfigError with the
-        numbers and a remedy.
-        """
+        """Raises: ConfigError, with the numbers and a remedy, if the buffers do not fit."""
         why = shortage(self.buffers(), self.scenario.network.segment_size_bytes)
         if why is not None:
             raise ConfigError(why)

@@ -106,9 +106,7 @@ class RunInput(NetworkInput[LatencySink]):
         return event
 
     def note_taken(self, now_ns: int) -> None:
-        """Write the trace rows of buffers that were read as one run and are now processed, with an
-        equal share of the time each.
-        """
+        """Write the trace rows of a processed run of buffers, with equal shares of its time."""
         if self._unnoted is None:
             return
         begun_ns, channel, data_type, sequence_number, size, carried = self._unnoted

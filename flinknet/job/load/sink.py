@@ -338,9 +338,7 @@ STAMPED_MIN_BYTES = OVERHEAD_BYTES + SMALLEST_VALUE_BYTES
 
 
 MEASURED, STAMPED, COUNTED = "measured", "stamped", "counted"
-"""What a sink expects: records of our own load; records in flinknet's form from another program;
-anything.
-"""
+"""What a sink expects: our own records, records in our form from elsewhere, or anything."""
 
 
 class ForeignSink(LatencySink):

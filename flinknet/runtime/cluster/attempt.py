@@ -257,9 +257,7 @@ class Attempt:
 def failure_of(
     attempt_id: ExecutionAttemptID, error: BaseException, task_name: str = ""
 ) -> TaskStateChanged:
-    """The report of a failure, which does not repeat the name of the running task (empty: it could
-    not start).
-    """
+    """The report of a failure, without the name of the task if it was running."""
     return TaskStateChanged(
         attempt_id,
         ExecutionState.FAILED,

@@ -104,9 +104,7 @@ class Attempts:
         return min((each for each in due if each is not None), default=None)
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Do what is due, and report what has changed. Early calls do no harm. Raises: the first
-        error that prevents waiting tasks from starting.
-        """
+        """Do what is due, and report changes. Raises: the first error of a waiting task."""
         self.producers.handle_deadline(now_ns=now_ns)
         if self._requests_ns is not None and now_ns >= self._requests_ns:
             self._repeat_requests(now_ns)
@@ -260,9 +258,7 @@ class Attempts:
                 self._environment.partitions.release(partition)
 
     def release(self, cause: str) -> None:
-        """End every attempt, started or not, and its kept partitions, before the process ends; wait
-        briefly for running functions to return.
-        """
+        """End every attempt and kept partition; wait briefly for running functions."""
         for running in self.running:
             running.release(cause)
         for each in self.prepared:

@@ -144,9 +144,7 @@ class JobClient:
         return self._end(messages.CancelJob(self._job_id), waits, is_own=is_own)
 
     def stop(self, waits: Callable[[str], None] | None = None) -> messages.JobEnded:
-        """Stop the sources of the job and wait for its end; see `cancel`. Raises: TransportError;
-        ConfigError for a job that cannot be stopped.
-        """
+        """Stop the job's sources; see `cancel`. Raises: ConfigError, too, if that is impossible."""
         try:
             return self._end(messages.StopJob(self._job_id), waits)
         except RefusedError as error:

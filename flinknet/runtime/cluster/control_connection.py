@@ -136,9 +136,7 @@ class ControlConnection:
         return bool(self._unsent)
 
     def send(self, message: Any) -> None:
-        """Queue a message, behind the proofs of the secret; none is sent after the connection's
-        end.
-        """
+        """Queue a message, behind the proofs of the secret, unless the connection has ended."""
         if self._role is not None and self.welcome is None:
             self._held.append(message)
         else:
@@ -170,9 +168,7 @@ class ControlConnection:
             self.transport.close()
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Process bytes from the peer. Raises: RemoteProtocolError if they are not a valid message,
-        which ends the connection.
-        """
+        """Process bytes from the peer. Raises: RemoteProtocolError for an invalid message."""
         self.heard_ns = now_ns
         self._unread += data
         try:

@@ -56,9 +56,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The first message on every connection: prove that you know the secret; the nonce is used
-    once.
-    """
+    """The first message on a connection: prove that you know the secret. A nonce serves once."""
 
     version: int
     release: str
@@ -201,9 +199,7 @@ class RegisterTaskManager:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerFailed:
-    """TaskManager: it cannot continue. `error` is the text of the FlinknetError named `kind`, or a
-    traceback (without a `kind`).
-    """
+    """TaskManager: it cannot continue, for the error of this kind, or with a traceback."""
 
     index: int
     pid: int
@@ -313,9 +309,7 @@ class TaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class OutputConsumable:
-    """TaskManager: a partition of a running attempt, `output` among its own, has its first output
-    (Flink: scheduleOrUpdateConsumers).
-    """
+    """TaskManager: one of an attempt's partitions has output (Flink: scheduleOrUpdateConsumers)."""
 
     attempt_id: ExecutionAttemptID
     output: int
@@ -323,9 +317,7 @@ class OutputConsumable:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePartitions:
-    """JobManager: these input edges of an attempt have become readable (Flink:
-    TaskExecutorGateway.updatePartitions).
-    """
+    """JobManager: these input edges have become readable (Flink: updatePartitions)."""
 
     attempt_id: ExecutionAttemptID
     edges: tuple[int, ...]

@@ -82,9 +82,7 @@ class Contact:
 
     @classmethod
     def load(cls, run_dir: Path) -> Contact | None:
-        """Load the contact in a run directory; None if no JobManager runs there. Raises:
-        ConfigError if the file cannot be read.
-        """
+        """The contact in a run directory, if a JobManager runs there. Raises: ConfigError."""
         path = run_dir / CONTACT_NAME
         try:
             found = from_plain(cls, json.loads(path.read_text(encoding="utf-8")))
@@ -104,9 +102,7 @@ def save_manifest(
     task_managers: Iterable[TaskManagerProcess],
     clocks: Sequence[ClockOfHost] = (),
 ) -> None:
-    """Write the manifest of a job that has been deployed; repeat when more is known. Raises:
-    TraceError.
-    """
+    """Write the manifest of a deployed job, again when more is known. Raises: TraceError."""
     config = master.graph.job.config
     from_ns, to_ns = measurements.measured_part
     manifest_of(

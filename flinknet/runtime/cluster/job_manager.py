@@ -63,9 +63,7 @@ class JobLead:
         self._informed: set[tuple[int, int | None]] = set()
 
     def without_known(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
-        """The descriptor as it is sent: without information that its TaskManager has from earlier
-        tasks.
-        """
+        """The descriptor without the information that its TaskManager has from earlier tasks."""
         known = self._informed
         job, vertex = (task.task_manager, None), (task.task_manager, task.vertex)
         sent = replace(
@@ -152,9 +150,7 @@ class JobManager:
     """
 
     def __init__(self, spec: ClusterSpec) -> None:
-        """Raises: FlinknetError without loopback, without a directory for temporary files, or
-        without one of its workers.
-        """
+        """Raises: FlinknetError without loopback, temporary files, or one of its workers."""
         temporary_base()  # TaskManagers spill long records there
         self._loop, common = EventLoop(may_spin=False), spec.task_manager
         self.workers: Workers | None = None
@@ -261,9 +257,7 @@ class JobManager:
         return self.workers.fetch(job, directory)
 
     def write_files(self, folder: str, files: Mapping[str, Path]) -> None:
-        """Copy files, by their path in a folder, to its workers, while heartbeats go on. Raises:
-        TransportError, OSError.
-        """
+        """Copy files to its workers, while heartbeats go on. Raises: TransportError, OSError."""
         assert self.workers is not None
         for _ in self.workers.write_files(folder, files):
             self.lost += self.task_managers.advance(now_ns=monotonic_ns())

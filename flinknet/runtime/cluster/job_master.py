@@ -230,9 +230,7 @@ class JobMaster:
         self._restart_if_due(now_ns)
 
     def shortage(self) -> str:
-        """The slots needed and offered, and how long the job waits for them, in words; empty unless
-        it waits for slots.
-        """
+        """The slots needed and offered, in words, and how long the job waits for them, if so."""
         if self._waits_for_slots_since_ns is None or self._is_starting:
             return ""
         if self._pool.offered >= self._pool.needed:
@@ -254,9 +252,7 @@ class JobMaster:
 
     @property
     def _slots_wait_ns(self) -> int:
-        """How long to wait for slots: slot.request.timeout, counted from when all TaskManagers have
-        started or should have.
-        """
+        """slot.request.timeout, counted from when all TaskManagers should have started."""
         timeout_ns = self._config.slot_request_timeout_ns
         return max(timeout_ns, START_WAIT_NS) if self._is_starting else timeout_ns
 

@@ -269,8 +269,7 @@ class Measurements(Collected):
         }
 
     def _shares(self, attempt_id: ExecutionAttemptID) -> Shares:
-        """Shares of an attempt in the measured part, or in its whole life if it ended before that
-        or soon after."""
+        """Shares of an attempt in the measured part, or in its whole life if it ended by then."""
         metrics = self.metrics_of(attempt_id)
         if metrics is None:
             return _UNKNOWN

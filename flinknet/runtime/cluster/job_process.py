@@ -59,9 +59,7 @@ class DumpRound:
             each.send(messages.DescribeTasks())
 
     def answer(self, graph: ExecutionGraphID) -> tuple[TaskManagerDump, ...] | None:
-        """The job's part of all dumps, as ids of attempts begin with the id of their job; None
-        while an answer is missing.
-        """
+        """The job's part of all dumps; None while an answer is missing."""
         if any(each.is_alive and each.index not in self.answers for each in self._asked):
             return None
         job = str(graph)

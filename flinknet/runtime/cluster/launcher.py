@@ -162,9 +162,7 @@ class _Bench(JobLead):
         )
 
     def begin(self, stack: ExitStack, workers: WorkersSpec | None) -> None:
-        """Start the TaskManagers. No process outlives the stack: at its exit all receive the
-        command to end, and those that do not end are killed.
-        """
+        """Start the TaskManagers, which end with the stack, at the latest by being killed."""
         if self._collected.metrics_log is not None:
             assert self._trace_dir is not None
             stack.callback(self._leave, RunDirectory(self._trace_dir))
@@ -404,9 +402,7 @@ def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:
 
 
 def _checkpoints_of(plan: LoadPlan, start: messages.Start) -> CheckpointCoordinator | None:
-    """The checkpoint coordinator of a run; None without checkpoints and, as in Flink, in batch
-    jobs.
-    """
+    """The checkpoint coordinator of a run; None without checkpoints, and in batch jobs."""
     network = plan.scenario.network
     if network.checkpoint_interval_ns is None or plan.scenario.workload.is_blocking:
         return None

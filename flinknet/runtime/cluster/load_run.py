@@ -24,8 +24,7 @@ from .reports import ConsumerChannelReport, Metrics, ProducerChannelReport, Repo
 
 
 class _Times(NamedTuple):
-    """Readings of several clocks, or their differences: monotonic clock, CPU time of this process,
-    time its loop waited, and time it slept; all in ns."""
+    """Monotonic clock, CPU time, and the loop's waiting and sleeping time, or differences (ns)."""
 
     clock_ns: int
     cpu_ns: int

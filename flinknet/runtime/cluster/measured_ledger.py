@@ -16,8 +16,7 @@ from flinknet.trace.job_names import edges_of_load
 from .reports import Metrics, Report
 
 OVERTIME_SHARE = 0.2
-"""Share of its time from which a job that goes on after its sources have ended is not limited by
-them."""
+"""Share of a job's time, after its sources have ended, from which they do not limit it."""
 
 
 def verdict_on_job(

@@ -290,9 +290,7 @@ class Placement:
         self._number_of: dict[int, int] = {}
 
     def plan(self, task_managers: int) -> PhysicalPlan:
-        """The current placement of all tasks, which must all have slots, on so many TaskManagers or
-        more.
-        """
+        """The placement of all tasks, which all have slots, on at least so many TaskManagers."""
         if self._fixed is not None:
             return self._fixed.plan
         count = max([task_managers, *(each + 1 for each in self.pool.task_managers)])

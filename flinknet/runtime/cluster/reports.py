@@ -70,9 +70,7 @@ class UsedConnection:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """TaskManager: statistics of the tasks of one job, several times a second, less often with many
-    channels.
-    """
+    """TaskManager: statistics of the tasks of one job, less often with many channels."""
 
     at_ns: int
     tasks: tuple[TaskCounts, ...] = ()
@@ -124,9 +122,7 @@ class ProducerChannelReport:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """Size of the partitions of a blocking exchange: the payload of all their buffers, before and
-    after compression.
-    """
+    """Size of the partitions of a blocking exchange, before and after compression."""
 
     edge: int
     data_bytes: int

@@ -37,9 +37,7 @@ NO_CHECKPOINTS = results.RunWarning(
 
 
 def check_records(reports: Sequence[Report]) -> None:
-    """Check that every record arrived once and in order on its channel. Raises: RunFailedError with
-    the counts of those that did not.
-    """
+    """Raises: RunFailedError with the counts of records that did not arrive once and in order."""
     sent = {
         each.channel: each.sent_records for report in reports for each in report.producer_channels
     }

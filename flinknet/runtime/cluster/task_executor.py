@@ -44,9 +44,7 @@ from .hosted_job import HostedJob
 from .reports import Report
 
 STATISTICS_PAUSE = 20
-"""Pause after sampling statistics, in multiples of the time it took: at most a twentieth of the
-time, however many channels there are.
-"""
+"""Pause after sampling statistics, in multiples of its time: at most a twentieth of the time."""
 
 
 class TaskExecutor:
@@ -110,9 +108,7 @@ class TaskExecutor:
         self._loop.pump()
 
     def fail(self, error: FlinknetError) -> None:
-        """Fail all partitions before the process ends: as `release`, but producers are not informed
-        that the attempts need no more data.
-        """
+        """Fail all partitions, as `release` does, but send nothing to the producers."""
         self.attempts.fail_partitions(str(error))
         self._loop.pump()
 
@@ -388,8 +384,8 @@ def run_task_manager(spec: TaskManagerProcessSpec) -> None:
 
 
 def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None:
-    """Report to the JobManager why this process ends, over a connection of its own, and wait until
-    it was read.
+    """Report to the JobManager why this process ends, over a connection of its own, as there may be
+    none yet. Waits until the message was read.
     """
     connection = ControlConnection(spec.token, role="task manager")
     connection.send(messages.TaskManagerFailed(spec.index, os.getpid(), error, kind))
