@@ -135,8 +135,8 @@ def _full_speed(
     load = replace(workload, rate_per_s=RATE_MAX, duration_ns=quick_ns, arrivals="constant")
     scenario = replace(plan.scenario, workload=load, seed=seed)
     measured = executor.run(scenario, out_dir=None, trace=False, on_progress=_ignore).measured
-    taken = measured.records * 1e9 / max(measured.duration_ns, 1)
-    max_per_s = taken / workload.producers / workload.copies
+    taken_per_s = measured.throughput_records_per_s or 0.0
+    max_per_s = taken_per_s / workload.producers / workload.copies
     if not max_per_s:
         raise RunFailedError("no record was measured at full speed; run for longer (--duration)")
     if max_per_s < floor_per_s:

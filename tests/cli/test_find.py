@@ -46,14 +46,20 @@ class Server:
         producers = scenario.workload.producers
         capacity = CAPACITY_PER_S * (scenario.network.segment_size_bytes / (32 * 1024)) ** 0.3
         rate = scenario.workload.rate_per_s or 2 * capacity
-        records = int(min(rate, capacity) * producers * 3)
+        taken_per_s = min(rate, capacity) * producers
         is_over = rate > capacity
         p99_ns = 8.0 * NS_PER_MS
         warnings = [RunWarning(RATE_NOT_REACHED, "it was not")] if rate > 1.1 * capacity else []
         if self._is_disturbed and len(self.scenarios) % 3 == 0:
             warnings, is_over = [RunWarning(DISTURBED, "others ran")], True
         latency = replace(result.measured.latency_ns, p99=p99_ns * (10 if is_over else 1))
-        measured = replace(result.measured, records=records, latency_ns=latency)
+        measured = replace(
+            result.measured,
+            records=int(taken_per_s * 3),
+            duration_ns=4 * 10**9,  # with the time for the queue
+            throughput_records_per_s=taken_per_s,
+            latency_ns=latency,
+        )
         return replace(result, measured=measured, warnings=tuple(warnings))
 
 
@@ -75,6 +81,7 @@ def test_bench_finds_the_capacity(tmp_path: Path, is_disturbed: bool) -> None:
     assert own["low_per_s"] <= CAPACITY_PER_S * 1.005
     assert own["high_per_s"] >= CAPACITY_PER_S * 0.995
     assert own["is_decided"]
+    assert own["max_per_s"] == CAPACITY_PER_S
     assert (own["disturbed_runs"] > 0) is is_disturbed
     assert len({each.seed for each in server.scenarios}) > len(server.scenarios) // 3
     assert "is the highest rate that keeps p99<=20ms" in found.output

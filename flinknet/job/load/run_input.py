@@ -43,6 +43,9 @@ class RunInput(NetworkInput[LatencySink]):
             read nothing but the end of recovery, without which the producers would send nothing.
         takes_runs: whether to take all waiting buffers that are adjacent in memory at once, while
             there is no delay.
+
+    Attributes:
+        catches_up: a buffer that waited begins when the one before was done, however late the loop.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class RunInput(NetworkInput[LatencySink]):
         self._may_take_runs = takes_runs
         self._is_recovering = True  # until data comes or every channel has recovered
         self._unnoted: _ReadRun | None = None
+        self.catches_up = False
+        self._free_ns: int | None = None  # since when the task was free for a buffer that waited
         self._follow_delay(delay_ns_per_record)
 
     @property
@@ -78,9 +83,8 @@ class RunInput(NetworkInput[LatencySink]):
         self.is_paused = False
 
     def poll(self, now_ns: int) -> Polled | None:
-        if self.is_paused and not self._is_recovering:
-            return None
-        return self.gate.poll(now_ns)
+        is_stopped = self.is_paused and not self._is_recovering
+        return None if is_stopped else self.gate.poll(now_ns)
 
     def take_buffer(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
@@ -92,7 +96,10 @@ class RunInput(NetworkInput[LatencySink]):
             if run:
                 self._take_run(channel, run, sequence_number, now_ns)
                 return ()
-        done_ns, runs = self._take_records(channel, buffer, sequence_number, now_ns)
+        begin_ns = now_ns if self._free_ns is None else self._free_ns
+        done_ns, runs = self._take_records(channel, buffer, sequence_number, begin_ns)
+        is_behind = self.catches_up and done_ns > begin_ns and self.gate.is_available
+        self._free_ns = done_ns if is_behind else None
         if self._measure is None:
             return runs
         return (done_ns,) if done_ns > now_ns else ()
@@ -101,6 +108,7 @@ class RunInput(NetworkInput[LatencySink]):
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> Event:
         event = super().take_event(channel, buffer, sequence_number, now_ns)
+        self._free_ns = None
         if self._is_recovering and self.checkpoints.is_recovered:
             self._is_recovering = False
         return event
@@ -134,6 +142,7 @@ class RunInput(NetworkInput[LatencySink]):
 
     def _follow_delay(self, delay_ns_per_record: int) -> None:
         self.is_paused = delay_ns_per_record == PAUSED_NS
+        self._free_ns = None
         self._takes_runs = self._may_take_runs and delay_ns_per_record <= 0
         if self._measure is not None:
             self._measure.record_ns = max(delay_ns_per_record, 1)

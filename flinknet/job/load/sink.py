@@ -336,7 +336,6 @@ _RECORD_TAGS = (0, 1)
 
 STAMPED_MIN_BYTES = OVERHEAD_BYTES + SMALLEST_VALUE_BYTES
 
-
 MEASURED, STAMPED, COUNTED = "measured", "stamped", "counted"
 """What a sink expects: our own records, records in our form from elsewhere, or anything."""
 
@@ -374,12 +373,6 @@ class CountingSink(ForeignSink):
         self.records += records
         self.first_record_ns = self.last_record_ns = -1
         return now_ns + self._delay_ns * records
-
-    def set_delay(self, delay_ns_per_record: int) -> None:
-        self._delay_ns = delay_ns_per_record
-
-    def settle(self) -> None:
-        """Do nothing: nothing is kept."""
 
 
 class StampedSink(ForeignSink):

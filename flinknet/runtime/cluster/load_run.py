@@ -88,6 +88,8 @@ class LoadRun:
 
     def add(self, running: Attempt) -> None:
         self._tasks[running.task.name] = running
+        if not running.task.is_source and not running.task.outputs.each:
+            run_input_of(running.task).catches_up = True
         self._meter.add(
             running.partitions,
             running.task.gates,

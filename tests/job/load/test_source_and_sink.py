@@ -314,6 +314,33 @@ def test_each_record_keeps_a_slow_sink_busy_and_its_buffer_taken() -> None:
     check_all_arrived(pair)
 
 
+@pytest.mark.parametrize("catches_up", [False, True])
+def test_a_late_loop_takes_no_time_from_a_slow_sink_with_buffers(catches_up: bool) -> None:
+    pair = TaskPair(
+        ForwardSelector(),
+        network=NetworkConfig(segment_size_bytes=1000, buffer_timeout_ns=0),
+        arrivals=instants(*[0] * 60),
+        delay_ns=1_000,
+    )
+    run_input_of(pair.sink).catches_up = catches_up
+    for _ in range(3):
+        pair.source.step(now_ns=0)
+        pair.step()
+        pair.sink.step(now_ns=0)
+        pair.step()
+    first_ns = pair.sink.step(now_ns=0)
+    assert first_ns is not None
+    late_ns = first_ns + 500
+    second_ns = pair.sink.step(now_ns=late_ns)
+    assert second_ns is not None
+    assert (second_ns - (first_ns if catches_up else late_ns)) % 1_000 == 0
+    pair.now_ns = second_ns
+    pair.run()
+    latest_ns = pair.sinks[0].latency.summary().max
+    assert latest_ns == 60_000 + (0 if catches_up else 500)
+    check_all_arrived(pair)
+
+
 def test_an_event_that_concerns_nobody_is_passed_over() -> None:
     pair = TaskPair(ForwardSelector(), records=0)
     pair.partition.broadcast_event(CancelCheckpointMarker(3))
