@@ -392,6 +392,7 @@ class Scenario:
     link: Link | None = None  # None: plain sockets
     heartbeat_interval_ns: int = 10_000_000_000
     heartbeat_timeout_ns: int = 50_000_000_000  # a silent TaskManager or worker is lost
+    flink_release: str | None = None  # of the Flink whose file has the settings; None: no file
 
     def to_dict(self) -> dict[str, Any]:
         """The scenario as JSON-ready plain data; passwords are replaced by HIDDEN."""

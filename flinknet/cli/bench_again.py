@@ -160,8 +160,9 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 reports.write(page)
             try:
                 _print_result(document, out, values)
-            except (Exception, SystemExit):  # rich exits at a closed pipe
-                _drop_stdout()
+            except (Exception, SystemExit):  # rich exits at a closed pipe; the last flush must not
+                with suppress(OSError), open(os.devnull, "wb") as null_device:
+                    os.dup2(null_device.fileno(), sys.stdout.fileno())
         raise
     reports.write(page)
     _print_result(document, out, values)
@@ -244,12 +245,6 @@ def _print_result(document: dict[str, Any], out: Path | None, values: Mapping[st
             )
 
 
-def _drop_stdout() -> None:
-    """Redirect stdout, whose reader is gone, so that the last flush does not fail again."""
-    with suppress(OSError), open(os.devnull, "wb") as null_device:
-        os.dup2(null_device.fileno(), sys.stdout.fileno())
-
-
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[Plan]:
     """The settings to run, the recorded one first.
 
@@ -267,7 +262,8 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[Plan]:
     if flink.BUFFER_TIMEOUT in settings.network:
         base.pop(flink.BUFFER_TIMEOUT_ENABLED, None)
     flow_control = settings.workload.get("flow-control", recorded.flow_control)
-    kept, known = flink.network_config(base)
+    release = settings.release or recorded.flink_release
+    kept, known = flink.network_config(base, release)
     then = kept, recorded.flow_control, recorded.link
     links: Sequence[Link | None] = (recorded.link,)
     if "link" in settings.workload:
@@ -296,7 +292,7 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[Plan]:
 
     attempts = []
     for link, texts in product(links, flink.expand(settings.network)):
-        network, warnings = flink.network_config(flink.merge(base, texts), settings.release)
+        network, warnings = flink.network_config(flink.merge(base, texts), release)
         now = network, flow_control, link
         attempts.append(attempt(now, texts, (*settings.warnings, *warnings)))
     has_control = values["control"] and not kept.is_tls

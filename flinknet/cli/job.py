@@ -322,7 +322,9 @@ def call_again(run: RecordedRun, before: Mapping[str, Any], values: Mapping[str,
 
     Raises: ConfigError if it cannot be repeated, or would be another job now.
     """
-    job = run.manifest.scenario["job"]
+    from flinknet.graph.job_config import RELEASE
+
+    job, release = run.manifest.scenario["job"], run.manifest.scenario.get("flink_release")
     if not before.get("task_managers"):
         raise ConfigError(f"{run.path}: it has no result, so how it ran is unknown")
     managers = before["task_managers"]
@@ -338,7 +340,7 @@ def call_again(run: RecordedRun, before: Mapping[str, Any], values: Mapping[str,
             "duration": values["duration"] or format_duration_ns(run.duration_ns),
             "seed": run.manifest.seed,
         },
-        {**run.manifest.flink_keys},
+        {**run.manifest.flink_keys, **({RELEASE: release} if release else {})},
     )
     named = [(each["name"], each["parallelism"]) for each in job["vertices"]]
     if sorted(call.vertices) != sorted(named):

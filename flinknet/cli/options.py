@@ -321,6 +321,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
     scenario = Scenario(
         *(network, workload, task_managers, seed, flow_control, placement, link),
         *flink.heartbeats_of(settings.network),
+        settings.release,
     )
     load_plan_of(scenario).check_memory()
     return scenario, (*settings.warnings, *warnings, *doubts)

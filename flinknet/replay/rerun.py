@@ -97,6 +97,7 @@ def scenario_of(run: RecordedRun) -> Scenario:
         flow_control=setting.flow_control,
         placement=manifest.scenario.get("placement", Scenario().placement),
         link=link_of(manifest.scenario.get("link")),
+        flink_release=manifest.scenario.get("flink_release"),
     )
 
 

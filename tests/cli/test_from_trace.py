@@ -190,6 +190,21 @@ def test_a_key_that_flink_2_ignores_is_said_first(recorded: Path, flinknet: Flin
     assert [each["code"] for each in row["warnings"]] == ["fixed-in-flink-2"]
 
 
+@pytest.mark.parametrize(("release", "codes"), [("1.20", []), (None, ["fixed-in-flink-2"])])
+def test_the_rules_of_the_recorded_release_hold_again(
+    recorded: Path, flinknet: Flinknet, run: Any, release: str | None, codes: list[str]
+) -> None:
+    def by_release(manifest: Any) -> None:
+        manifest["scenario"]["network"]["exclusive_buffers"] = 4
+        manifest["scenario"]["flink_release"] = release
+
+    edit_manifest(recorded, by_release)
+    result = flinknet("bench", "again", str(recorded), "--no-trace", "--json", "-")
+    (row,) = json.loads(result.stdout)["runs"]
+    assert [each["code"] for each in row["warnings"]] == codes
+    assert [each.flink_release for each in run.scenarios] == [release]
+
+
 def test_a_page_has_what_was_predicted_next_to_what_was_measured(
     recorded: Path, flinknet: Flinknet, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from flinknet.config import Scenario
 from flinknet.errors import ConfigError, FlinknetError
+from flinknet.graph.job_config import RELEASE
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.results import EdgeMeasured, PriorAttempt, RunWarning, VertexMeasured, few_flushes
@@ -111,6 +112,7 @@ def save_manifest(
             "flow_control": config.flow_control,
             "seed": submission.seed,
             "workload": {},
+            "flink_release": submission.settings.get(RELEASE),
             "job": _job_document(submission, master, measurements.plan),
         },
         config.network,
