@@ -22,6 +22,14 @@ from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
 
 
+FAR_NS = 500_000
+"""Way from which loops sleep between messages: they poll while they wait for less on average
+(SHORT_WAIT_NS of `runtime.event_loop`)."""
+
+WAKE_NS = 33_000.0
+"""Typical wake-up of a loop: typical transit without the sending of a buffer of 32 KiB."""
+
+
 def cluster_of(
     scenario: Scenario,
     costs: CostModel = TYPICAL_COSTS,
@@ -40,6 +48,8 @@ def cluster_of(
         back_ns = costs.transit_ns if costs.back_ns is None else costs.back_ns
         way_ns = emulated.rtt_ns / 2
         costs = replace(costs, transit_ns=costs.transit_ns + way_ns, back_ns=back_ns + way_ns)
+        if way_ns >= FAR_NS:
+            costs = replace(costs, wake_ns=WAKE_NS)
     return Cluster.of_load(
         load,
         plan_sources(load, start_ns=START_NS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from flinknet.config import Scenario
 from flinknet.core.consumer import SingleInputGate
@@ -77,6 +78,8 @@ class Cluster:
         self.error: FlinknetError | None = None
         self._start_ns = job.start_ns
         self.task_managers = tuple(hosts.task_managers)
+        for task_manager in self.task_managers:
+            task_manager.wake_ns = int(job.costs.wake_ns)
         for index, each in preemptions.items():
             self.task_managers[index].set_preemptions(each, start_ns=job.start_ns)
         self._probes = tuple(probes) or tuple(NullProbe() for _ in self.task_managers)
@@ -142,25 +145,13 @@ class Cluster:
         places: tuple[Sequence[int], Sequence[int]],
         channels: Mapping[int, tuple[int, int, int]],
         plans: Sequence[SourcePlan],
-        costs: CostModel = TYPICAL_COSTS,
-        *,
-        start_ns: int = START_NS,
-        probes: Sequence[Probe] = (),
-        link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
-        flush_overhead_ns: int = 0,
-        preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
+        costs: CostModel,
+        **options: Any,
     ) -> Cluster:
-        """The cluster of one exchange with given channels (see `listed_load_plan`)."""
-        return Cluster.of_load(
-            listed_load_plan(scenario, places, channels),
-            plans,
-            costs,
-            start_ns=start_ns,
-            probes=probes,
-            link=link,
-            flush_overhead_ns=flush_overhead_ns,
-            preemptions=preemptions,
-        )
+        """The cluster of one exchange with given channels (see `listed_load_plan`), with the
+        options of `of_load`."""
+        load = listed_load_plan(scenario, places, channels)
+        return Cluster.of_load(load, plans, costs, **options)
 
     @property
     def partitions(self) -> list[ResultPartition]:

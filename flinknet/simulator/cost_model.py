@@ -23,6 +23,9 @@ class CostModel:
         consume_ns_per_record: time of each consumer's task for one record, by index of the
             consumer.
         back_ns: transit time of credit to the producer; None: that of buffers.
+        wake_ns: time until a sleeping loop takes a message. Above 0, loops answer messages before
+            their tasks step, as the runtime's do: credit for a backlog and that for its records
+            are two AddCredits; at 0 one, as in the compiled model.
     """
 
     send_ns_per_message: float
@@ -32,6 +35,7 @@ class CostModel:
     emit_ns_per_record: float
     consume_ns_per_record: tuple[float, ...]
     back_ns: float | None = None
+    wake_ns: float = 0.0
 
 
 TYPICAL_COSTS = CostModel(

@@ -72,6 +72,9 @@ class Scheduler:
             self._cancelled.remove(heapq.heappop(self._heap)[1])
 
 
+SPIN_NS = 200_000
+"""Time for which a loop polls before it sleeps (SPIN_NS of `runtime.event_loop`)."""
+
 BUSY_NS_MAX = 200_000
 """Longest work of a sink on a buffer, in ns, during which the loop does nothing else."""
 
@@ -109,6 +112,7 @@ class SimulatedTaskManager:
         tasks: tasks in the order of their steps in a turn: writers before their local readers.
         idle_ns: total idle time until the last turn began.
         clock: clock of its host, for connections and tasks; None for virtual time.
+        wake_ns: see CostModel.
     """
 
     def __init__(self, name: str, scheduler: Scheduler, memory: NetworkBufferPool) -> None:
@@ -124,6 +128,7 @@ class SimulatedTaskManager:
         self._preemptions: list[tuple[int, int]] = []
         self.clock: HostClock | None = None
         self.lost_wakeups: LostWakeups | None = None
+        self.wake_ns = 0
 
     @property
     def now_ns(self) -> int:
@@ -160,7 +165,12 @@ class SimulatedTaskManager:
         if now_ns < self._free_since_ns:
             self.wake(self._free_since_ns)  # woken during a turn
             return
-        self.idle_ns += now_ns - self._free_since_ns
+        idle_ns = now_ns - self._free_since_ns
+        self.idle_ns += idle_ns
+        if self.wake_ns and idle_ns > SPIN_NS:
+            host_ns = self.now_ns
+            if any((end.next_arrival_ns or NEVER_NS) <= host_ns for end in self.ends):
+                now_ns += self.wake_ns
         if self.clock is not None:
             now_ns = self.clock.host_ns(now_ns)
         while self._preemptions and self._preemptions[-1][0] <= now_ns:
@@ -173,6 +183,8 @@ class SimulatedTaskManager:
                     now_ns = end.receive(now_ns=now_ns)
                 except FlinknetError as error:
                     self._fail(end, error)
+                if self.wake_ns:
+                    now_ns = end.pump(now_ns=now_ns)
         next_ns = NEVER_NS
         for each in self.tasks:
             if each.is_cancelled:

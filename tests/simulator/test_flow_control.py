@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from flinknet.config import CREDIT, TCP, NetworkConfig, Scenario, SlowConsumer
+from bench.link_credit import ROUND_TRIPS, simulated_per_s
+from flinknet.config import CREDIT, TCP, Link, NetworkConfig, Scenario, SlowConsumer
 from flinknet.core.buffers import LocalBufferPool
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.consumer import RemoteInputChannel
@@ -418,3 +419,34 @@ def test_a_burst_over_a_slow_link_is_faster_with_more_buffers(
 def sizes_of(pool: LocalBufferPool) -> tuple[int, int]:
     """Required and largest size of a pool."""
     return pool.required_buffers, pool.max_buffers
+
+
+@pytest.mark.parametrize(
+    ("rtt_ms", "exclusive", "floating", "measured_per_s"),
+    [
+        *((10, 10, 1, 314e3), (10, 2, 8, 223e3), (10, 2, 64, 176e3)),
+        *((50, 10, 1, 65e3), (50, 2, 8, 46e3), (50, 2, 64, 33e3)),
+    ],
+)
+def test_rates_over_long_links_are_within_a_tenth_of_those_over_sockets(
+    rtt_ms: int, exclusive: int, floating: int, measured_per_s: float
+) -> None:
+    """Measured by `bench/link_credit.py`; see docs/links.md."""
+    network = NetworkConfig(exclusive_buffers=exclusive, floating_buffers=floating)
+    far = replace(one_on_one(CREDIT), network=network, link=Link(rtt_ms * MS))
+    records = max(20_000, int(measured_per_s * ROUND_TRIPS * rtt_ms / 1000))
+    assert simulated_per_s(far, records) == pytest.approx(measured_per_s, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rtt_ns", "before"), [(10 * MS, TracePoint.RECEIVED), (0, TracePoint.CONSUMED)]
+)
+def test_loops_that_sleep_announce_credit_for_a_backlog_before_they_read_its_records(
+    rtt_ns: int, before: TracePoint
+) -> None:
+    consumer = Rows()
+    far = replace(scenario(10 * MS, records=100_000), link=Link(rtt_ns))
+    finished(cluster_of(far, probes=[Rows(), consumer]))
+    kinds = [each.kind for each in consumer.rows]
+    granted = [at for at, kind in enumerate(kinds) if kind == MessageKind.ADD_CREDIT]
+    assert consumer.rows[granted[0] - 1].point == before
