@@ -29,6 +29,18 @@ from tests.runtime.runs import MS, scenario_of
 SECRET = "a secret for tests, long enough"
 SILENCE_NS, END_TRIES = 10_000 * MS, 300
 
+COMMANDS = {
+    "job": (
+        *("job", "run", str(Path(__file__).parents[1] / "bench" / "jobs" / "shuffle.py")),
+        *("--task-managers", "2", "--slots", "2", "--duration", "60s"),
+    ),
+    "compare": (
+        *("compare-configs", "base", "buffer-timeout=20ms", "--rate", "2k/s"),
+        *("--duration", "60s", "--runs", "2", "--trace"),
+    ),
+}
+"""Commands that lose a worker."""
+
 
 class WorkerHost:
     """A worker.
@@ -105,35 +117,43 @@ def lose(
     strike: Callable[[], None],
     mend: Callable[[], None],
     at_ns: int,
-    run: Path,
+    out: Path,
+    command: Sequence[str] = (),
 ) -> None:
     """Strike one of two workers at an instant of a run: one line names it, every TaskManager ends,
     and what was recorded on both hosts verifies as far as it goes.
 
     Args:
         mend: called when everything has ended.
+        command: words of a command that runs in a process of its own; none: a bench in this one.
     """
     seen: dict[WorkerHost, list[psutil.Process]] = {}
 
+    def hit() -> None:
+        seen.update((each, each.task_managers) for each in workers)
+        strike()
+
     def watch(progress: Progress) -> None:
         if not seen and progress.phase != "starting" and progress.elapsed_ns >= at_ns:
-            seen.update((each, each.task_managers) for each in workers)
-            strike()
+            hit()
 
-    with pytest.raises(RunFailedError) as ended:
-        run_scenario(
-            replace(
-                scenario(60_000),
-                heartbeat_interval_ns=SILENCE_NS // 5,
-                heartbeat_timeout_ns=SILENCE_NS,
-            ),
-            out_dir=run,
-            trace=True,
-            on_progress=watch,
-            workers=spec_of(*workers),
-        )
-    line = str(ended.value)
-    assert re.match(f"worker {victim.name} (is lost|has not answered)", line), line
+    if command:
+        line = _end_of(command, workers, hit, at_ns, out)
+    else:
+        with pytest.raises(RunFailedError) as ended:
+            run_scenario(
+                replace(
+                    scenario(60_000),
+                    heartbeat_interval_ns=SILENCE_NS // 5,
+                    heartbeat_timeout_ns=SILENCE_NS,
+                ),
+                out_dir=out,
+                trace=True,
+                on_progress=watch,
+                workers=spec_of(*workers),
+            )
+        line = str(ended.value)
+    assert re.search(f"worker {victim.name} (is lost|has not answered for 10 s)", line), line
     assert "\n" not in line
     every = [process for each in workers for process in seen[each]]
     assert len(every) == 2
@@ -143,13 +163,50 @@ def lose(
     mend()
     assert not every
     other = f"tm-{int(victim is workers[0])}"
-    assert [each.stem for each in run.glob("*.fnt")] == [other]
+    (fetched,) = out.rglob("*.fnt")
+    run = fetched.parent
+    assert fetched.stem == other
     found = victim.log.parent.glob("flinknet-worker-*/*/*/*.fnt")
-    (kept,) = (each for each in found if each.stem != other)  # that was fetched and goes away
+    (kept,) = (each for each in found if each.stem != other)  # that was fetched and is removed
     shutil.copy(kept, run)
     findings = verify_run(*open_with_faults(run)).findings
     assert not [x.text for x in findings if not any(each in x.text for each in CUT)]
     shutil.rmtree(kept.parents[1])
+
+
+def _end_of(
+    command: Sequence[str],
+    workers: Sequence[WorkerHost],
+    hit: Callable[[], None],
+    at_ns: int,
+    out: Path,
+) -> str:
+    """Run a command on workers, and hit it some time after its first run has begun.
+
+    Returns: the last line that it prints.
+    """
+    seconds = SILENCE_NS // 10**9
+    ended = subprocess.Popen(
+        (
+            *(sys.executable, "-m", "flinknet", *command, "--out", str(out)),
+            *("--workers", ",".join(each.name for each in workers)),
+            *("--secret-file", str(workers[0].log.parent / "secret")),
+            *("-D", f"heartbeat.interval={seconds // 5}s", "-D", f"heartbeat.timeout={seconds}s"),
+        ),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not list(out.rglob("manifest.json")):
+        assert ended.poll() is None, ended.communicate()
+        with suppress(subprocess.TimeoutExpired):
+            ended.wait(0.05)
+    with suppress(subprocess.TimeoutExpired):
+        ended.wait(at_ns / 1e9)
+    hit()
+    _, printed = ended.communicate(timeout=60)
+    assert ended.returncode
+    return printed.strip().splitlines()[-1]
 
 
 Start = Callable[..., WorkerHost]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -17,10 +18,11 @@ from flinknet.units import format_address, human_bytes, human_count, human_durat
 from .commands import install_line, is_light
 from .files import STDOUT, put_json, target_of
 from .option_tables import options
+from .options import collect
 from .worker import workers_of
 
 PYTHON_MIN = (3, 11)
-PAYLOAD_BYTES = 64 << 20
+PAYLOAD_MIN_BYTES, PAYLOAD_BYTES = 256 << 10, 64 << 20
 SILENCE_MAX_NS = 60_000_000_000
 
 
@@ -32,9 +34,13 @@ SILENCE_MAX_NS = 60_000_000_000
         Also start Spark and run a small job (seconds). The first time, this also makes an archive
         in the cache directory with which Spark starts faster (a minute, 170 MB).
     --workers --secret-file
+    -D (define) KEY=VALUE ...
+        Flink's keys for mutual TLS with workers. May be repeated.
+    --flink-conf FILE
+        Take these keys from a config.yaml.
     """
 )
-def doctor(json: str | None, start_spark: bool, **values: str | None) -> None:
+def doctor(json: str | None, start_spark: bool, **values: Any) -> None:
     """Check Python, Java, Spark, loopback, clock, cores and memory.
 
     With --workers, check also these: versions, round trip, bandwidth, MTU and clock of each, and by
@@ -54,22 +60,31 @@ def doctor(json: str | None, start_spark: bool, **values: str | None) -> None:
         sys.exit(1)
 
 
-def check_workers(values: Mapping[str, str | None]) -> list[Check]:
+def check_workers(values: Mapping[str, Any]) -> list[Check]:
     """Each worker of the options, and a run on them."""
+    from flinknet import options as flink
     from flinknet.config import Scenario, WorkloadConfig
     from flinknet.runtime.cluster.launcher import run_scenario
     from flinknet.runtime.cluster.workers import Worker
     from flinknet.runtime.event_loop import EventLoop
 
-    spec = workers_of(values)
+    network, _ = flink.network_config(collect(values).network)
+    spec = workers_of(values, network, is_tried=False)
     if spec is None:
         return []
+    tls = None
+    if network.ssl_internal_enabled:
+        from flinknet.runtime.tls import create_tls
+
+        tls = create_tls(network)
     checks, loop = [], EventLoop(may_spin=False)
     for address in spec.addresses:
         name = f"worker {format_address(*address)}"
         try:
-            worker = Worker(loop, address, spec.secret, None, SILENCE_MAX_NS)
-            rate = human_bytes(worker.bytes_per_s(PAYLOAD_BYTES))
+            worker = Worker(loop, address, spec.secret, tls, SILENCE_MAX_NS)
+            rate = worker.bytes_per_s(PAYLOAD_MIN_BYTES)
+            if rate > PAYLOAD_MIN_BYTES:
+                rate = worker.bytes_per_s(min(PAYLOAD_BYTES, int(rate)))  # a second at most
         except FlinknetError as error:
             checks.append(Check(name, MISSING, str(error)))
             continue
@@ -78,7 +93,7 @@ def check_workers(values: Mapping[str, str | None]) -> list[Check]:
         if worker.has_own_clock:
             ahead, error_text = line.offset_ns / 1e9, human_duration(line.error_ns)
             clock = f"clock ahead by {ahead:.6f} s ± {error_text}"
-        found = f"round trip {trip}, {rate}/s, MTU {worker.mtu_bytes or '?'}, {clock}"
+        found = f"round trip {trip}, {human_bytes(rate)}/s, MTU {worker.mtu_bytes or '?'}, {clock}"
         checks.append(
             Check(name, OK, f"flinknet {worker.facts['environment']['flinknet']}, {found}")
         )
@@ -86,7 +101,7 @@ def check_workers(values: Mapping[str, str | None]) -> list[Check]:
     loop.close()
     if any(each.status == MISSING for each in checks):
         return checks
-    scenario = Scenario(workload=WorkloadConfig(records=1000, duration_ns=None))
+    scenario = Scenario(network, workload=WorkloadConfig(records=1000, duration_ns=None))
     advice = "let the ports between the hosts through: docs/hosts.md"
     try:
         run_scenario(scenario, out_dir=None, trace=False, workers=spec)

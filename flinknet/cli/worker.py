@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import flinknet
 from flinknet import options as flink
 from flinknet.errors import ConfigError
+from flinknet.units import format_address
 
 from .option_tables import options
 from .options import collect
@@ -26,12 +28,13 @@ DEFAULT_PORT = 6130
 
 
 def workers_of(
-    values: Mapping[str, Any], network: NetworkConfig | None = None
+    values: Mapping[str, Any], network: NetworkConfig, *, is_tried: bool = True
 ) -> WorkersSpec | None:
     """The workers that the options name; None without --workers.
 
     Args:
-        network: TLS settings; with them, each worker is connected to.
+        network: TLS settings.
+        is_tried: connect to each worker.
 
     Raises: ConfigError for an option that is wrong or lacks another; TransportError if a worker
         cannot be used.
@@ -50,9 +53,9 @@ def workers_of(
         if end is not None and end not in names:
             raise ConfigError(f"{name}: {end} is not one of --workers ({', '.join(names)})")
     places = [None if end is None else names.index(end) for end in ends]
-    is_tls = network is not None and network.ssl_internal_enabled
-    spec = WorkersSpec(addresses, secret_of(values["secret_file"], is_tls=is_tls), *places)
-    if network is not None:
+    secret = secret_of(values["secret_file"], is_tls=network.ssl_internal_enabled)
+    spec = WorkersSpec(addresses, secret, *places)
+    if is_tried:
         from flinknet.runtime.cluster.workers import check_reachable
 
         check_reachable(spec, network)
@@ -115,7 +118,7 @@ def worker(**values: Any) -> None:
     taskmanager.data.port names, and connect to the launcher. Without TLS, nothing is encrypted.
     Ctrl-C ends the worker and its TaskManagers.
     """
-    from flinknet.runtime.cluster.worker_process import WorkerProcess, greeting
+    from flinknet.runtime.cluster.worker_process import WorkerProcess
     from flinknet.runtime.signals import interrupts_noted
 
     bound = address(values["bind"], "--bind", default_port=DEFAULT_PORT)
@@ -123,5 +126,6 @@ def worker(**values: Any) -> None:
     secret = secret_of(values["secret_file"], is_tls=network.ssl_internal_enabled)
     with interrupts_noted() as noted:
         process = WorkerProcess(bound, secret, network, takes_code=not values["no_code"])
-        click.echo(greeting(process, bound[0]), err=True)
+        where = format_address(bound[0], process.port)
+        click.echo(f"flinknet {flinknet.__version__} worker on {where}", err=True)
         process.run(noted)

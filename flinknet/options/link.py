@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -26,7 +25,6 @@ SEPARATOR = ";"
 
 _BITS = {"bit": 1, "kbit": 1_000, "mbit": 1_000_000, "gbit": 1_000_000_000}
 _BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?bit)(?:/s|ps)?", re.ASCII | re.IGNORECASE)
-_QUEUE_MIN_BYTES = 2048
 _RTT_MAX_NS = 60_000_000_000
 
 
@@ -55,24 +53,16 @@ def _time(text: str, name: str) -> int:
 
 def _queue(text: str, name: str) -> int:
     size_bytes = parse_size_bytes(text, name)
-    if size_bytes < _QUEUE_MIN_BYTES:
-        least = format_size_bytes(_QUEUE_MIN_BYTES)
-        raise ConfigError(f"{name}: {text!r} is too small; use {least} or more")
+    if size_bytes < 2048:
+        raise ConfigError(f"{name}: {text!r} is too small; use 2kb or more")
     return size_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    field: str
-    parse: Callable[[str, str], Any]
-    show: Callable[[Any], str]
-
-
-PARAMETERS: Mapping[str, _Parameter] = {
-    "rtt": _Parameter("rtt_ns", _time, format_duration_ns),
-    "bandwidth": _Parameter("bandwidth_bytes_per_s", _bandwidth, _show_bandwidth),
-    "jitter": _Parameter("jitter_ns", _time, format_duration_ns),
-    "queue": _Parameter("queue_bytes", _queue, format_size_bytes),
+PARAMETERS: Mapping[str, tuple[str, Callable[[str, str], Any], Callable[[Any], str]]] = {
+    "rtt": ("rtt_ns", _time, format_duration_ns),
+    "bandwidth": ("bandwidth_bytes_per_s", _bandwidth, _show_bandwidth),
+    "jitter": ("jitter_ns", _time, format_duration_ns),
+    "queue": ("queue_bytes", _queue, format_size_bytes),
 }
 """Parameters of a link by name: field of `Link`, parser, and text."""
 
@@ -125,27 +115,21 @@ def _links(text: str, name: str) -> list[Link | None]:
                 f"{name}: {text!r} is not a link; write {NO_LINK}, rtt=2ms or"
                 " rtt=2ms,bandwidth=1gbit,jitter=0.2ms,queue=256kb"
             )
-        parse = PARAMETERS[parameter].parse
+        _, parse, _ = PARAMETERS[parameter]
         values.setdefault(parameter, []).append(
             parse(value if equals else part, f"{name} {parameter}")
         )
-    fields = [PARAMETERS[each].field for each in values]
+    fields = [PARAMETERS[each][0] for each in values]
     found: list[Link | None] = [None] * min(plain, 1)
-    if values:
-        found += [
-            _checked(Link(**dict(zip(fields, each, strict=True))), name)
-            for each in itertools.product(*values.values())
-        ]
+    for each in itertools.product(*values.values()) if values else ():
+        link = Link(**dict(zip(fields, each, strict=True)))
+        if 2 * link.jitter_ns > link.rtt_ns:
+            raise ConfigError(
+                f"{name}: a jitter of {format_duration_ns(link.jitter_ns)} is more than half of the"
+                f" round trip of {format_duration_ns(link.rtt_ns)}, the delay of a direction"
+            )
+        found.append(link)
     return found
-
-
-def _checked(link: Link, name: str) -> Link:
-    if 2 * link.jitter_ns > link.rtt_ns:
-        raise ConfigError(
-            f"{name}: a jitter of {format_duration_ns(link.jitter_ns)} is more than half of the"
-            f" round trip of {format_duration_ns(link.rtt_ns)}, which is the delay of a direction"
-        )
-    return link
 
 
 def show_link(link: Link | None, among: Sequence[Link | None] = ()) -> str:
@@ -158,18 +142,17 @@ def show_link(link: Link | None, among: Sequence[Link | None] = ()) -> str:
         return f"link={NO_LINK}" if among else NO_LINK
     default, others = Link(), [each for each in among if each is not None]
     parts = []
-    for name, each in PARAMETERS.items():
-        value = getattr(link, each.field)
-        is_shown = value != getattr(default, each.field) or name == "rtt"
+    for name, (field, _, show) in PARAMETERS.items():
+        value = getattr(link, field)
+        is_shown = value != getattr(default, field) or name == "rtt"
         if others:
-            is_shown = len({getattr(other, each.field) for other in others}) > 1
+            is_shown = len({getattr(other, field) for other in others}) > 1
         if is_shown:
-            text = each.show(value) if value or name != "bandwidth" else "unlimited"
+            text = show(value) if value or name != "bandwidth" else "unlimited"
             parts.append(f"{name}={text}")
     return ("," if not among else " ").join(parts) or show_link(link)
 
 
 def link_of(plain: Mapping[str, Any] | None) -> Link | None:
     """The link in the scenario of a manifest; None if the run had plain sockets."""
-    fields = [each.field for each in PARAMETERS.values()]
-    return None if plain is None else Link(**{each: plain[each] for each in fields})
+    return None if plain is None else Link(**{x: plain[x] for x, _, _ in PARAMETERS.values()})

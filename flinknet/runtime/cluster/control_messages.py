@@ -22,13 +22,13 @@ from flinknet.results import ClusterStatus, JobDump, JobStatus, TaskManagerDump
 from .reports import Report as Report
 from .reports import Statistics as Statistics
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 
 LAUNCHER = "launcher"
 """Role of a connection to a worker that may start TaskManagers."""
 
-PART_BYTES = 2 << 20
-"""The most bytes of a file in one message."""
+PART_BYTES = 512 << 10
+"""The most bytes of a file in one message; heartbeats go on between two parts."""
 
 FILE_NAME = re.compile(r"tm-\d{1,6}\.(fnt|log|out)", re.ASCII)
 """Names of the files that TaskManagers leave on a worker."""
@@ -484,7 +484,7 @@ class WriteFailed:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFiles:
-    """Launcher: remove the cached files and modules of a program that will not run."""
+    """Launcher: remove the files of a job, which were fetched, or its cached files and modules."""
 
     folder: str
 

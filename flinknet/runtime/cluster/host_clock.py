@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from flinknet.results import RunResult, clock_warnings
 
@@ -48,11 +49,12 @@ class ClockLine:
         return self.offset_ns + (at_ns - self.at_ns) * self.drift
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(NamedTuple):
+    """The offset of the clock by a round trip; the shortest is the smallest."""
+
+    round_trip_ns: int
     at_ns: int
     offset_ns: int
-    round_trip_ns: int
 
     @property
     def error_ns(self) -> int:
@@ -68,11 +70,9 @@ class HostClock:
 
     def add(self, sent_ns: int, at_ns: int, received_ns: int) -> None:
         """Add a round trip: sent and received by this clock, answered at `at_ns` by the other."""
-        sample = _Sample(at_ns, at_ns - (sent_ns + received_ns) // 2, received_ns - sent_ns)
+        sample = _Sample(received_ns - sent_ns, at_ns, at_ns - (sent_ns + received_ns) // 2)
         window = sent_ns // WINDOW_NS
-        known = self._best.get(window)
-        if known is None or sample.round_trip_ns < known.round_trip_ns:
-            self._best[window] = sample
+        self._best[window] = min(sample, self._best.get(window, sample))
         if len(self._best) > WINDOWS_MAX:
             for each in list(self._best)[1:-1:2]:
                 del self._best[each]
@@ -80,7 +80,7 @@ class HostClock:
     @property
     def round_trip_ns(self) -> int:
         """The shortest round trip."""
-        return min(each.round_trip_ns for each in self._best.values())
+        return min(self._best.values()).round_trip_ns
 
     def line(self) -> ClockLine:
         """The line through the shortest round trips of the first and of the last quarter."""
@@ -88,11 +88,11 @@ class HostClock:
         begin_ns, end_ns = samples[0].at_ns, samples[-1].at_ns
         span_ns = end_ns - begin_ns
         if span_ns < SPAN_MIN_NS:
-            best = min(samples, key=_round_trip)
+            best = min(samples)
             error_ns = best.error_ns + round(span_ns * DRIFT_UNKNOWN)
             return ClockLine(best.at_ns, best.offset_ns, 0.0, error_ns)
-        first = min((x for x in samples if x.at_ns <= begin_ns + span_ns // 4), key=_round_trip)
-        last = min((x for x in samples if x.at_ns >= end_ns - span_ns // 4), key=_round_trip)
+        first = min(x for x in samples if x.at_ns <= begin_ns + span_ns // 4)
+        last = min(x for x in samples if x.at_ns >= end_ns - span_ns // 4)
         apart_ns = last.at_ns - first.at_ns
         line = ClockLine(
             first.at_ns, first.offset_ns, (last.offset_ns - first.offset_ns) / apart_ns, 0
@@ -113,8 +113,7 @@ class HostClock:
         samples = list(self._best.values())
         span_ns = samples[-1].at_ns - samples[0].at_ns
         if not line.drift or 2 * line.error_ns > DRIFT_ERROR_MAX * span_ns:
-            recent = [x for x in samples if x.at_ns >= samples[-1].at_ns - SPAN_MIN_NS]
-            best = min(recent, key=_round_trip)
+            best = min(x for x in samples if x.at_ns >= samples[-1].at_ns - SPAN_MIN_NS)
             line = ClockLine(best.at_ns, best.offset_ns, 0.0, best.error_ns)
         self._corrections.append(
             ClockLine(samples[-1].at_ns, round(line.offset_at(samples[-1].at_ns)), line.drift, 0)
@@ -133,10 +132,6 @@ class HostClock:
                 if end_ns >= from_ns and correction.at_ns <= to_ns:
                     worst = max(worst, abs(correction.offset_at(at_ns) - line.offset_at(at_ns)))
         return line.error_ns + round(worst)
-
-
-def _round_trip(sample: _Sample) -> int:
-    return sample.round_trip_ns
 
 
 @dataclass(frozen=True, slots=True)

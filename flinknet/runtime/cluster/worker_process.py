@@ -18,11 +18,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-import flinknet
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.plain_values import from_plain
-from flinknet.units import format_address
 from flinknet.whole_files import temporary_base
 
 from ..clock import UNCHANGED, VARIABLE, clock_name, monotonic_ns
@@ -51,20 +49,13 @@ PEERS_LOGGED = 1000
 ARRIVALS_NAME = re.compile(messages.ARRIVALS + r"/[a-z]{1,20}-\d{1,6}\.npy", re.ASCII)
 """Paths of the files of recorded arrivals."""
 
+JOB_NAME = re.compile("(spill-)?[0-9a-f]{32}")
+"""Folders of a job: of its traces, and of its program's files and blocking results."""
+
 CODE_NAME = re.compile(
     rf"spill-[0-9a-f]{{32}}/({messages.CACHED}|{messages.MODULES})(/(?!\.\.?(/|$))[^/\0]+)+"
 )
 """Paths of the cached files and modules of a program."""
-
-
-def facts_of_host(directory: str = "") -> dict[str, Any]:
-    """The facts of this host that the other end of a connection needs."""
-    return {
-        "host_id": host_id(),
-        "cores": available_cores(),
-        "directory": directory,
-        "environment": environment(),
-    }
 
 
 class _Session:
@@ -75,7 +66,6 @@ class _Session:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.silence_max_ns = SILENCE_MAX_NS
         self.kill_ns: int | None = None
-        self.is_fetched = False
 
 
 class WorkerProcess:
@@ -119,7 +109,12 @@ class WorkerProcess:
                 secret,
                 address=address,
                 tls=tls,
-                facts=facts_of_host(str(self.directory)),
+                facts={
+                    "host_id": host_id(),
+                    "cores": available_cores(),
+                    "directory": str(self.directory),
+                    "environment": environment(),
+                },
             )
             if ip_address(self._server.host).is_unspecified:
                 self._server.close()
@@ -178,8 +173,12 @@ class WorkerProcess:
             if connection.fault is not None:
                 log(f"launcher {connection.peer}: {connection.fault}")
             self._lose(connection, session, now_ns)
-        else:
-            self._log_stranger(connection)
+            return
+        host = connection.peer.rpartition(":")[0]
+        if host not in self._strangers and len(self._strangers) < PEERS_LOGGED:
+            self._strangers.add(host)  # each host is logged once
+            why = connection.fault or f"the connection {connection.loss}"
+            log(f"refused {connection.peer}: {why}; further refusals of {host} are not logged")
 
     def _serve(self, connection: ControlConnection, now_ns: int) -> None:
         """Handle what a launcher has sent, or has not sent for too long."""
@@ -192,18 +191,15 @@ class WorkerProcess:
             self._receive(connection, session, connection.received.popleft())
         if session is None:
             return
-        self._report_exits(connection, session)
+        for index, process in list(session.processes.items()):
+            code = process.poll()
+            if code is not None:
+                del session.processes[index]
+                reason = _last_line(session.directory / f"tm-{index}.log") if code > 0 else ""
+                connection.send(messages.TaskManagerExited(index, process.pid, code, reason))
         silence_ns = session.silence_max_ns
         if now_ns - connection.heard_ns > silence_ns:
             connection.give_up(f"it has said nothing for {silence_ns / 1e9:g} s")
-
-    def _log_stranger(self, connection: ControlConnection) -> None:
-        """Log who was refused, once for each host."""
-        host = connection.peer.rpartition(":")[0]
-        if host not in self._strangers and len(self._strangers) < PEERS_LOGGED:
-            self._strangers.add(host)
-            why = connection.fault or f"the connection {connection.loss}"
-            log(f"refused {connection.peer}: {why}; further refusals of {host} are not logged")
 
     def _begin(self, connection: ControlConnection) -> _Session | None:
         """Begin the session of a launcher. Returns: None for one that is refused."""
@@ -233,7 +229,7 @@ class WorkerProcess:
                 except OSError as error:
                     connection.send(messages.WriteFailed(str(error)))
         elif isinstance(message, messages.RemoveFiles):
-            if may_write(f"{message.folder}/{messages.CACHED}/any", takes_code=self._takes_code):
+            if JOB_NAME.fullmatch(message.folder):
                 shutil.rmtree(session.directory / message.folder, ignore_errors=True)
         elif isinstance(message, messages.EndTaskManager):
             process = session.processes.get(message.index)
@@ -243,9 +239,6 @@ class WorkerProcess:
             connection.send(messages.Files(sizes_in(session.directory / str(message.job))))
         elif isinstance(message, messages.ReadFile):
             connection.send(part_of(session.directory / str(message.job), message))
-        elif isinstance(message, messages.Disconnect):
-            session.is_fetched = True
-            connection.close()
         else:
             connection.send(messages.Refused("no message for a worker"))
             connection.close()
@@ -297,14 +290,6 @@ class WorkerProcess:
             takes_code=self._takes_code,
         )
 
-    def _report_exits(self, connection: ControlConnection, session: _Session) -> None:
-        for index, process in list(session.processes.items()):
-            code = process.poll()
-            if code is not None:
-                del session.processes[index]
-                reason = _last_line(session.directory / f"tm-{index}.log") if code > 0 else ""
-                connection.send(messages.TaskManagerExited(index, process.pid, code, reason))
-
     def _lose(self, connection: ControlConnection, session: _Session, now_ns: int) -> None:
         """End the TaskManagers of a launcher that is gone: those that do not end by themselves are
         killed.
@@ -329,7 +314,7 @@ class WorkerProcess:
 
     def _leave(self, session: _Session) -> None:
         """Remove the files of a session, unless they hold something that was not fetched."""
-        kept = not session.is_fetched and any(session.directory.glob("*/*.fnt"))
+        kept = any(session.directory.glob("*/*.fnt"))
         for each in session.directory.glob("spill-*"):
             shutil.rmtree(each, ignore_errors=True)
         if kept:
@@ -380,7 +365,3 @@ def _last_line(path: Path) -> str:
         lines = path.read_bytes()[-4096:].decode(errors="replace").splitlines()
         return lines[-1][:500] if lines else ""
     return ""
-
-
-def greeting(worker: WorkerProcess, host: str) -> str:
-    return f"flinknet {flinknet.__version__} worker on {format_address(host, worker.port)}"

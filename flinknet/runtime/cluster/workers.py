@@ -22,6 +22,7 @@ from ..clock import monotonic_ns
 from ..event_loop import EventLoop
 from ..host import host_id
 from ..signals import raise_dropped_termination
+from ..sockets import unacknowledged_bytes
 from ..tls import Tls, create_tls
 from . import control_messages as messages
 from .cluster_process import RemoteProcess, TaskManagerProcessSpec, WorkersSpec, log
@@ -50,7 +51,7 @@ HEARTBEAT_MAX_NS = 1_000_000_000
 QUIET_NS = 5_000_000_000
 """A worker that has said nothing for so long is named; it may come back."""
 
-PARTS_AHEAD = 4
+PARTS_AHEAD = 16
 """Parts of a file that are asked for before the first has come."""
 
 
@@ -62,11 +63,10 @@ class Worker:
 
     Attributes:
         name: its address, as it was given.
-        facts: see `worker_process.facts_of_host`.
+        facts: those of its host (`WorkerProcess`).
         local_host: address of this host, as the worker reaches it.
         has_own_clock: its clock is not this one's.
         mtu_bytes: largest packet on the way to it; None if the system does not say.
-        is_fetched: whether its files have been copied; never after a fault (`has_fault`).
         is_quiet: it has said nothing for QUIET_NS.
         next_adjustment_ns: when its TaskManagers are sent the next correction of their clock.
         loss: why it is lost; None if it is not.
@@ -107,7 +107,6 @@ class Worker:
         )
         self.processes: dict[int, RemoteProcess] = {}
         self.clock = HostClock()
-        self.is_fetched = self.has_fault = False
         self.has_own_clock = True
         self._sent_ns: dict[int, int] = {}
         self._number = 0
@@ -125,19 +124,25 @@ class Worker:
 
     def await_answer(self, is_there: Callable[[], bool], what: str) -> None:
         """Let messages come in until the condition holds. Raises: TransportError if the worker is
-        lost or does not answer in time.
+        lost, or if nothing arrives there or here for too long.
         """
-        until_ns = monotonic_ns() + ANSWER_WAIT_NS
-        while not is_there():
+        until_ns, moved_bytes, transport = 0, -1, self._transport
+        while True:
+            self.read()
+            if is_there():
+                return
             if self.loss is not None:
                 raise TransportError(self.loss)
             now_ns = monotonic_ns()
             raise_dropped_termination()
+            arrived_bytes = transport.sent_bytes - unacknowledged_bytes(transport.sock)
+            if transport.received_bytes + arrived_bytes > moved_bytes:
+                moved_bytes = transport.received_bytes + arrived_bytes
+                until_ns = now_ns + ANSWER_WAIT_NS
             if now_ns > until_ns:
                 seconds = ANSWER_WAIT_NS // 1_000_000_000
                 raise TransportError(f"worker {self.name} {what} within {seconds} s")
             self._loop.run_once(until_ns=min(until_ns, now_ns + PROBE_INTERVAL_NS))
-            self.read()
 
     def measure_clock(self) -> None:
         """Measure the offset of its clock by round trips. Raises: TransportError if it is lost."""
@@ -179,7 +184,8 @@ class Worker:
             else:
                 self._answers.append(message)
         if connection.loss is not None:
-            self._lose(f"worker {self.name} is lost: the connection {_why(connection)}")
+            why = f"was closed: {connection.fault}" if connection.fault else connection.loss
+            self._lose(f"worker {self.name} is lost: the connection {why}")
 
     def advance(self, now_ns: int) -> messages.AdjustClock | None:
         """Send what is due. Returns: how its TaskManagers are to read their clocks from now on;
@@ -212,7 +218,7 @@ class Worker:
         return min(self._next_probe_ns, self._connection.heard_ns + self._timeout_ns)
 
     def fetch(self, job: ExecutionGraphID, directory: Path) -> None:
-        """Copy the files of a job from the worker. Raises: TransportError, OSError."""
+        """Move the files of a job from the worker. Raises: TransportError, OSError."""
         (listed,) = self._ask([messages.ListFiles(job)])
         for name, size in listed.sizes.items():
             if not FILE_NAME.fullmatch(name):
@@ -223,6 +229,7 @@ class Worker:
                     some = offsets[at : at + PARTS_AHEAD]
                     for part in self._ask([messages.ReadFile(job, name, each) for each in some]):
                         file.write(part.data)
+        self.remove_files(str(job))
 
     def write_file(self, name: str, data: bytes) -> None:
         """Append to a file, and wait until it is written. Raises: TransportError."""
@@ -237,9 +244,6 @@ class Worker:
         self._connection.send(messages.RemoveFiles(folder))
 
     def disconnect(self) -> None:
-        """End the connection; the worker removes what was fetched."""
-        if self.is_fetched:
-            self._connection.send(messages.Disconnect())
         self._connection.close()
         self._transport.pump()
 
@@ -296,10 +300,6 @@ class Worker:
             for each in self.processes.values():
                 if each.returncode is None:
                     each.worker_loss = reason
-
-
-def _why(connection: ControlConnection) -> str:
-    return f"was closed: {connection.fault}" if connection.fault else str(connection.loss)
 
 
 class Workers:
@@ -380,7 +380,7 @@ class Workers:
         return found
 
     def fetch(self, job: ExecutionGraphID, directory: Path) -> list[str]:
-        """Copy the files of a job from all workers, which then need not keep them.
+        """Move the files of a job from all workers.
 
         Returns: why some could not be copied.
         """
@@ -390,9 +390,7 @@ class Workers:
                 continue
             try:
                 worker.fetch(job, directory)
-                worker.is_fetched = not worker.has_fault
             except (FlinknetError, OSError) as error:
-                worker.has_fault, worker.is_fetched = True, False
                 faults.append(str(error))
         return faults
 

@@ -30,7 +30,7 @@ from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.link_process import LinkEmulator
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
-from tests.worker_hosts import SECRET, WorkerHost, lose
+from tests.worker_hosts import COMMANDS, SECRET, WorkerHost, lose
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("two hosts with two TaskManagers each")]
 
@@ -305,8 +305,9 @@ def test_an_emulated_link_is_as_long_as_one_of_tc_netem(hosts: Hosts) -> None:
 def test_a_worker_that_is_killed_stopped_or_cut_off_is_named_and_leaves_no_process(
     hosts: Hosts, tmp_path: Path, seed: int
 ) -> None:
-    """FLINKNET_LOSSES=50 for a campaign."""
+    """FLINKNET_LOSSES=50 for a campaign of bench, job run and compare-configs."""
     drawn, how = random.Random(seed), ("kill", "stop", "cut")[seed % 3]
+    command = ((), *COMMANDS.values())[seed // 3 % 3]
     at = 1 if how == "cut" else drawn.randrange(2)
     victim, cable = hosts.workers[at], ("-n", hosts.names[1], "link", "set", hosts.links[1])
 
@@ -323,7 +324,7 @@ def test_a_worker_that_is_killed_stopped_or_cut_off_is_named_and_leaves_no_proce
     try:
         with hosts.inside():
             at_ns = drawn.randrange(2_000_000_000)
-            lose(hosts.workers, victim, strike, mend, at_ns, tmp_path / "run")
+            lose(hosts.workers, victim, strike, mend, at_ns, tmp_path / "run", command)
     finally:
         ip(*cable, "up")
         if how == "kill":

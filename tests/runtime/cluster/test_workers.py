@@ -4,10 +4,12 @@ killed or stopped."""
 from __future__ import annotations
 
 import random
+import selectors
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from flinknet.runtime.cluster import worker_process
 from flinknet.runtime.cluster.client import JobClient, new_token, run_job, start_session
 from flinknet.runtime.cluster.cluster_process import (
     JobManagerSpec,
+    RemoteProcess,
     TaskManagerProcessSpec,
     WorkersSpec,
 )
@@ -47,7 +50,7 @@ from flinknet.runtime.event_loop import EventLoop
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.runtime.runs import MS
-from tests.worker_hosts import SECRET, Start, WorkerHost, lose, scenario, spec_of
+from tests.worker_hosts import COMMANDS, SECRET, Start, WorkerHost, lose, scenario, spec_of
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes of several hosts")]
 
@@ -459,6 +462,65 @@ def test_files_are_written_on_the_workers_that_are_left_or_the_reason_is_known(
 
 
 @pytest.mark.quick
+def test_files_of_a_job_are_moved_from_a_worker(
+    served: WorkerProcess, loop: EventLoop, tmp_path: Path
+) -> None:
+    spec = WorkersSpec((("127.0.0.1", served.port),), SECRET)
+    workers = Workers(loop, spec, NetworkConfig(), 50_000 * MS)
+    workers.each[0].processes[0] = RemoteProcess("", lambda *_: None, lambda: None)
+    (session,) = served.directory.iterdir()
+    ended, running = (ExecutionGraphID(bytes([each]) * 16) for each in (1, 2))
+    for each in ended, running:
+        (session / str(each)).mkdir()
+        (session / str(each) / "tm-0.fnt").write_bytes(bytes(PART_BYTES + 1))
+    assert workers.fetch(ended, tmp_path) == []
+    workers.each[0].measure_clock()
+    assert (tmp_path / "tm-0.fnt").stat().st_size == PART_BYTES + 1
+    assert [each.name for each in session.iterdir()] == [str(running)]
+    workers.close()
+
+
+def test_a_slow_connection_takes_files_and_one_that_stands_still_is_refused(
+    served: WorkerProcess, loop: EventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_ns, gate = 500 * MS, threading.Event()
+    gate.set()
+    monkeypatch.setattr("flinknet.runtime.cluster.workers.ANSWER_WAIT_NS", wait_ns)
+    with socket.create_server(("127.0.0.1", 0)) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
+        carrier = threading.Thread(target=carry_slowly, args=(slow, served.port, gate))
+        carrier.start()
+        worker = Worker(loop, slow.getsockname(), SECRET, None, 50_000 * MS)
+        began_ns = monotonic_ns()
+        worker.write_file(f"spill-{'0' * 32}/cached/word", bytes(PART_BYTES))
+        assert monotonic_ns() - began_ns > 2 * wait_ns
+        gate.clear()
+        with pytest.raises(TransportError, match="has not taken a file within"):
+            worker.write_file(f"spill-{'0' * 32}/cached/word", bytes(PART_BYTES))
+        gate.set()
+        loop.close()
+        carrier.join()
+
+
+def carry_slowly(server: socket.socket, port: int, gate: threading.Event) -> None:
+    """Pass on what a client sends, at most 512 KiB/s and nothing while the gate is closed; and all
+    answers."""
+    client, _ = server.accept()
+    with client, socket.create_connection(("127.0.0.1", port)) as other, suppress(OSError):
+        selector, pause = selectors.DefaultSelector(), threading.Event()
+        for one, to in (client, other), (other, client):
+            selector.register(one, selectors.EVENT_READ, to)
+        while True:
+            for key, _ in selector.select():
+                gate.wait()
+                data = key.fileobj.recv(16 << 10)  # type: ignore[union-attr]
+                if not data:
+                    return
+                key.data.sendall(data)
+                pause.wait(len(data) / (512 << 10))
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("host", ["0", "0.0.0.0", "0::0"])
 def test_a_worker_does_not_listen_on_all_addresses(host: str) -> None:
     with pytest.raises(FlinknetError, match=r"--bind: name one address|cannot listen"):
@@ -483,9 +545,11 @@ def test_a_run_that_its_workers_cannot_do_leaves_nothing(
     assert [each.name for each in tmp_path.iterdir()] == ["secret"]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("seed", "command"), [(0, "bench"), (1, "bench"), (2, "job"), (4, "compare")]
+)
 def test_a_worker_that_is_killed_or_stopped_is_named_and_leaves_no_process(
-    start: Start, pair: tuple[WorkerHost, WorkerHost], tmp_path: Path, seed: int
+    start: Start, pair: tuple[WorkerHost, WorkerHost], tmp_path: Path, seed: int, command: str
 ) -> None:
     drawn, hosts = random.Random(seed), list(pair)
     at, number = drawn.randrange(2), (signal.SIGKILL, signal.SIGSTOP)[seed % 2]
@@ -499,4 +563,5 @@ def test_a_worker_that_is_killed_or_stopped_is_named_and_leaves_no_process(
         lambda: victim.send_signal(signal.SIGCONT),
         drawn.randrange(1_000 * MS),
         tmp_path / "run",
+        COMMANDS.get(command, ()),
     )
