@@ -21,7 +21,6 @@ from flinknet.simulator.faults import NO_FAULTS, Faults
 from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
 
-
 FAR_NS = 500_000
 """Way from which loops sleep between messages: they poll while they wait for less on average
 (SHORT_WAIT_NS of `runtime.event_loop`)."""
