@@ -13,19 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flinknet import config
 from flinknet import options as flink
-from flinknet.config import (
-    BLOCKING,
-    BUFFER_TIMEOUT_NEVER_NS,
-    FLOW_CONTROLS,
-    PARTITION_TYPES,
-    PARTITIONERS,
-    PIPELINED_BOUNDED,
-    SCHEDULINGS,
-    NetworkConfig,
-    Scenario,
-    WorkloadConfig,
-)
 from flinknet.errors import ConfigError
 from flinknet.options.keys import (
     BATCH_SHUFFLE_COMPRESSION,
@@ -55,7 +44,10 @@ _BLOCKING_KEYS = {
 """Keys that act only in blocking exchanges, with their settings. Other exchanges get the defaults,
 so that configurations that differ only in these keys are equal."""
 
-_TYPES = {"ALL_EXCHANGES_BLOCKING": BLOCKING, "ALL_EXCHANGES_PIPELINED": PIPELINED_BOUNDED}
+_TYPES = {
+    "ALL_EXCHANGES_BLOCKING": config.BLOCKING,
+    "ALL_EXCHANGES_PIPELINED": config.PIPELINED_BOUNDED,
+}
 
 
 def partition_type_of(network: Mapping[str, str]) -> str:
@@ -65,7 +57,7 @@ def partition_type_of(network: Mapping[str, str]) -> str:
     Raises: ConfigError for hybrid exchanges, which flinknet lacks.
     """
     if network.get(RUNTIME_MODE, "STREAMING").upper() == "STREAMING":
-        return PIPELINED_BOUNDED
+        return config.PIPELINED_BOUNDED
     mode = network.get(BATCH_SHUFFLE_MODE, "ALL_EXCHANGES_BLOCKING").upper()
     if mode not in _TYPES:
         raise ConfigError(
@@ -76,11 +68,11 @@ def partition_type_of(network: Mapping[str, str]) -> str:
 
 
 def with_exchange(
-    network: NetworkConfig,
-    workload: WorkloadConfig,
+    network: config.NetworkConfig,
+    workload: config.WorkloadConfig,
     settings: Mapping[str, str],
     given: Mapping[str, str],
-) -> tuple[NetworkConfig, WorkloadConfig, tuple[RunWarning, ...]]:
+) -> tuple[config.NetworkConfig, config.WorkloadConfig, tuple[RunWarning, ...]]:
     """The configuration adapted to its exchange type, and warnings.
 
     Args:
@@ -92,7 +84,7 @@ def with_exchange(
     if "partition-type" not in given:
         workload = replace(workload, partition_type=partition_type_of(settings))
     if not workload.is_blocking:
-        usual = {name: getattr(NetworkConfig(), name) for name in _BLOCKING_KEYS.values()}
+        usual = {name: getattr(config.NetworkConfig(), name) for name in _BLOCKING_KEYS.values()}
         keys = (*_BLOCKING_KEYS, BATCH_SHUFFLE_COMPRESSION)
         ignored = ", ".join(key for key in keys if key in settings)
         text = (
@@ -105,7 +97,10 @@ def with_exchange(
         each.delay_ns_per_record < 0 for each in workload.slow_consumers
     ):
         raise ConfigError("--slow-consumer: pausing one means nothing when all start at the end")
-    if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS and flink.BUFFER_TIMEOUT in settings:
+    if (
+        network.buffer_timeout_ns != config.BUFFER_TIMEOUT_NEVER_NS
+        and flink.BUFFER_TIMEOUT in settings
+    ):
         raise ConfigError(
             f"{flink.BUFFER_TIMEOUT}: a blocking exchange has no buffer timeout, for nothing is"
             " read before its end; leave it out"
@@ -115,7 +110,7 @@ def with_exchange(
     from flinknet.core.wire.compression import CompressionCodec, check_codec
 
     check_codec(CompressionCodec(network.compression_codec))
-    network = replace(network, buffer_timeout_ns=BUFFER_TIMEOUT_NEVER_NS)
+    network = replace(network, buffer_timeout_ns=config.BUFFER_TIMEOUT_NEVER_NS)
     if "warmup" not in given:
         workload = replace(workload, warmup_ns=0)
     if workload.records is None and workload.duration_ns is None:
@@ -142,13 +137,13 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         ("relays", "relays", value_parsers.number),
         ("relay-delay", "relay_delay_ns_per_record", value_parsers.each_of(value_parsers.duration)),
         ("relay-parallelism", "relay_parallelism", value_parsers.each_of(value_parsers.count)),
-        ("flow-control", "flow_control", value_parsers.choice(*FLOW_CONTROLS)),
+        ("flow-control", "flow_control", value_parsers.choice(*config.FLOW_CONTROLS)),
         ("link", "link", parse_link),
         ("partitioner", "partitioner", value_parsers.partitioner),
         ("keys", "keys", value_parsers.count),
         ("key-skew", "key_skew", value_parsers.exponent),
-        ("partition-type", "partition_type", value_parsers.choice(*PARTITION_TYPES)),
-        ("scheduling", "scheduling", value_parsers.choice(*SCHEDULINGS)),
+        ("partition-type", "partition_type", value_parsers.choice(*config.PARTITION_TYPES)),
+        ("scheduling", "scheduling", value_parsers.choice(*config.SCHEDULINGS)),
         ("arrivals", "arrivals", value_parsers.arrivals),
         ("slow-consumer", "slow_consumers", value_parsers.slow_consumers),
         ("records", "records", value_parsers.count),
@@ -294,7 +289,7 @@ def _with_unit(option: str, text: str, where: str) -> str:
     return text
 
 
-def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarning, ...]]:
+def scenario_of(settings: Settings, seed: int) -> tuple[config.Scenario, tuple[RunWarning, ...]]:
     """The scenario of settings without comma lists, and warnings about it.
 
     Raises: ConfigError for an invalid value or an invalid combination.
@@ -303,7 +298,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
 
     network, warnings = flink.network_config(settings.network, settings.release)
     fields = workload_values(settings.workload)
-    placement = fields.pop("placement", Scenario().placement)
+    placement = fields.pop("placement", config.Scenario().placement)
     stages = 2 + fields.get("relays", 0)
     task_managers = fields.pop("task-managers", stages if placement == "split" else 2)
     link = fields.pop("link", None)
@@ -311,14 +306,16 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
         raise ConfigError("--link: there is one TaskManager, so no channel crosses a link")
     flow_control = fields.pop("flow-control", None) or flink.flow_control_of(settings.network)
 
-    workload = WorkloadConfig(**{WORKLOAD_OPTIONS[name].field: fields[name] for name in fields})
+    workload = config.WorkloadConfig(
+        **{WORKLOAD_OPTIONS[name].field: fields[name] for name in fields}
+    )
     network, workload, doubts = with_exchange(
         network, workload, settings.network, settings.workload
     )
     if workload.records is None and workload.duration_ns is None:
         workload = replace(workload, duration_ns=DEFAULT_DURATION_NS)
     _check(workload, settings.workload)
-    scenario = Scenario(
+    scenario = config.Scenario(
         *(network, workload, task_managers, seed, flow_control, placement, link),
         *flink.heartbeats_of(settings.network),
         settings.release,
@@ -327,10 +324,10 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
     return scenario, (*settings.warnings, *warnings, *doubts)
 
 
-def _check(workload: WorkloadConfig, given: Mapping[str, str]) -> None:
+def _check(workload: config.WorkloadConfig, given: Mapping[str, str]) -> None:
     if workload.records is not None and workload.duration_ns is not None:
         raise ConfigError("--records and --duration both say where a run ends; give one of them")
-    if workload.partitioner in PARTITIONERS and workload.partitioner != "hash":
+    if workload.partitioner in config.PARTITIONERS and workload.partitioner != "hash":
         for option in ("keys", "key-skew"):
             if option in given:
                 raise ConfigError(

@@ -10,18 +10,7 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import format_size_bytes
 
-from .keys import (
-    BUFFER_TIMEOUT,
-    BUFFER_TIMEOUT_ENABLED,
-    FLINK_2,
-    MIN_SEGMENT_SIZE,
-    STARTING_SEGMENT_SIZE,
-    current_keys,
-    find_option,
-    is_of_network,
-    nearest_key,
-    options,
-)
+from . import keys
 from .memory import shadowed_sizes
 from .values import flink_text, parse_value
 
@@ -52,22 +41,24 @@ def network_settings(
     known = {
         key: text
         for key, text in read.items()
-        if key in current_keys() and not find_option(key).is_of_the_past
+        if key in keys.current_keys() and not keys.find_option(key).is_of_the_past
     }
-    strange = [key for key in read if key not in known and is_of_network(key)]
+    strange = [key for key in read if key not in known and keys.is_of_network(key)]
     gone = [
-        key for key in known if release is not None and not find_option(key).is_in(release, key)
+        key
+        for key in known
+        if release is not None and not keys.find_option(key).is_in(release, key)
     ]
     layer = canonical({key: text for key, text in known.items() if key not in gone})
-    layer = {key: text for key, text in layer.items() if text or options()[key].kind != "S"}
+    layer = {key: text for key, text in layer.items() if text or keys.options()[key].kind != "S"}
     unread = shadowed_sizes(layer)
     unreadable, doubts = [], []
     for key, text in layer.items():
-        option = options()[key]
+        option = keys.options()[key]
         is_refused = release is not None and option.is_read_in(release)
         try:
             if key not in unread:
-                layer[key], doubt = flink_text(option, text, release or FLINK_2)
+                layer[key], doubt = flink_text(option, text, release or keys.FLINK_2)
                 doubts += [] if doubt is None else [RunWarning("value-rounded", doubt)]
                 is_refused = is_refused and not option.are_limits_own
                 parse_value(option, layer[key])
@@ -76,14 +67,14 @@ def network_settings(
                 raise
             unreadable.append(key)
     layer = {key: text for key, text in layer.items() if key not in unreadable}
-    if release == FLINK_2:
+    if release == keys.FLINK_2:
         _check_starting_size(layer)
-    near = {key: nearest_key(key, 0.85) for key in strange}
+    near = {key: keys.nearest_key(key, 0.85) for key in strange}
     unknown = [
         f"{key} (did you mean {each}?)" if each not in (None, key) else key
         for key, each in near.items()
     ]
-    replaced = {key: find_option(key).replacement for key in gone}
+    replaced = {key: keys.find_option(key).replacement for key in gone}
     past = [f"{key} (in its place: {each})" if each else key for key, each in replaced.items()]
     warnings = (
         *left_out("ignored, Flink has no such key", unknown),
@@ -106,13 +97,13 @@ def _check_starting_size(layer: Mapping[str, str]) -> None:
     """
     smallest, starting = (
         int(parse_value(option, layer.get(option.key, str(option.default))))
-        for option in map(find_option, (MIN_SEGMENT_SIZE, STARTING_SEGMENT_SIZE))
+        for option in map(keys.find_option, (keys.MIN_SEGMENT_SIZE, keys.STARTING_SEGMENT_SIZE))
     )
     if starting < smallest:
         raise ConfigError(
-            f"{STARTING_SEGMENT_SIZE}: {format_size_bytes(starting)} is less than"
-            f" {MIN_SEGMENT_SIZE} ({format_size_bytes(smallest)}), so Flink 2.x does not start;"
-            " raise it or lower the other"
+            f"{keys.STARTING_SEGMENT_SIZE}: {format_size_bytes(starting)} is less than"
+            f" {keys.MIN_SEGMENT_SIZE} ({format_size_bytes(smallest)}), so Flink 2.x does not"
+            " start; raise it or lower the other"
         )
 
 
@@ -128,7 +119,7 @@ def canonical(settings: Mapping[str, str]) -> dict[str, str]:
     """One layer under current keys; the current spelling wins over an older one, as in Flink."""
     layer: dict[str, str] = {}
     for key, value in settings.items():
-        option = find_option(key)
+        option = keys.find_option(key)
         if option.key not in settings or option.key == key:
             layer[option.key] = value
     return layer
@@ -138,7 +129,7 @@ def deprecated_keys(settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
     """Warnings about the deprecated keys of one layer, with their replacements."""
     warnings = []
     for key in settings:
-        option = find_option(key)
+        option = keys.find_option(key)
         if key in option.older_keys:
             text = f"{key}: this key is deprecated; use {option.key}"
             line = f"{key} is deprecated: use {option.key}"
@@ -159,8 +150,8 @@ def merge(*layers: Mapping[str, str]) -> dict[str, str]:
     merged: dict[str, str] = {}
     for layer in layers:
         current = canonical(layer)
-        if BUFFER_TIMEOUT in current and BUFFER_TIMEOUT_ENABLED not in current:
-            merged.pop(BUFFER_TIMEOUT_ENABLED, None)
+        if keys.BUFFER_TIMEOUT in current and keys.BUFFER_TIMEOUT_ENABLED not in current:
+            merged.pop(keys.BUFFER_TIMEOUT_ENABLED, None)
         merged |= current
     return merged
 
@@ -174,14 +165,16 @@ def check_agreement(defined: Mapping[str, str], named: Mapping[str, tuple[str, s
     Raises: ConfigError for the first option that contradicts a definition.
     """
     layer = canonical(defined)
-    spelled = {find_option(key).key: key for key in defined}
-    enabled = layer.get(BUFFER_TIMEOUT_ENABLED, "true").lower().split(",")  # a sweep has several
+    spelled = {keys.find_option(key).key: key for key in defined}
+    enabled = (
+        layer.get(keys.BUFFER_TIMEOUT_ENABLED, "true").lower().split(",")
+    )  # a sweep has several
     is_disabled = "false" in (each.strip() for each in enabled)
     for option, (key, text) in named.items():
         if key in layer and _values(key, layer[key]) != _values(key, text):
             definition = f"-D {spelled[key]}={layer[key]}"
-        elif key == BUFFER_TIMEOUT and is_disabled and _values(key, text) != _NEVER:
-            definition = f"-D {BUFFER_TIMEOUT_ENABLED}={layer[BUFFER_TIMEOUT_ENABLED]}"
+        elif key == keys.BUFFER_TIMEOUT and is_disabled and _values(key, text) != _NEVER:
+            definition = f"-D {keys.BUFFER_TIMEOUT_ENABLED}={layer[keys.BUFFER_TIMEOUT_ENABLED]}"
         else:
             continue
         raise ConfigError(
@@ -191,7 +184,7 @@ def check_agreement(defined: Mapping[str, str], named: Mapping[str, tuple[str, s
 
 def _values(key: str, text: str) -> set[object]:
     """The parsed values of a comma-separated list, so that 1s equals 1000ms."""
-    option = find_option(key)
+    option = keys.find_option(key)
     return {parse_value(option, part.strip()) for part in text.split(",")}
 
 
@@ -204,7 +197,7 @@ def expand(settings: Mapping[str, str]) -> list[dict[str, str]]:
     """One setting for each combination of the values in lists; the last key varies fastest."""
     values = []
     for key, text in settings.items():
-        parts = text.split(",") if find_option(key).can_be_swept else [text]
+        parts = text.split(",") if keys.find_option(key).can_be_swept else [text]
         alternatives = list(dict.fromkeys(part.strip() for part in parts))
         if not all(alternatives):
             raise ConfigError(f"{key}: {text!r} has an empty value; write one or more: a,b,c")
@@ -214,4 +207,4 @@ def expand(settings: Mapping[str, str]) -> list[dict[str, str]]:
 
 def swept_keys(settings: Mapping[str, str]) -> list[str]:
     """The keys that a sweep varies."""
-    return [k for k, text in settings.items() if find_option(k).can_be_swept and "," in text]
+    return [k for k, text in settings.items() if keys.find_option(k).can_be_swept and "," in text]

@@ -21,33 +21,11 @@ from decimal import Decimal
 from flinknet.errors import ConfigError
 from flinknet.units import format_size_bytes
 
-from .keys import (
-    FLINK_SIZE,
-    FRAMEWORK_HEAP,
-    FRAMEWORK_OFF_HEAP,
-    HEAP_MB,
-    HEAP_SIZE,
-    MANAGED_FRACTION,
-    MANAGED_SIZE,
-    MEMORY_SIZES,
-    METASPACE,
-    NETWORK_FRACTION,
-    NETWORK_MAX,
-    NETWORK_MIN,
-    NUMBER_OF_BUFFERS,
-    OVERHEAD_FRACTION,
-    OVERHEAD_MAX,
-    OVERHEAD_MIN,
-    PROCESS_SIZE,
-    SEGMENT_SIZE,
-    TASK_HEAP,
-    TASK_OFF_HEAP,
-    options,
-)
+from . import keys
 from .values import parse_value
 
-_PARTS_OF_A_TOTAL = frozenset(MEMORY_SIZES) - {NETWORK_MAX}
-_OF_NETWORK = (NETWORK_FRACTION, NETWORK_MIN, NETWORK_MAX)
+_PARTS_OF_A_TOTAL = frozenset(keys.MEMORY_SIZES) - {keys.NETWORK_MAX}
+_OF_NETWORK = (keys.NETWORK_FRACTION, keys.NETWORK_MIN, keys.NETWORK_MAX)
 
 _MB = 1 << 20
 _TOTAL_MAX_MB = 1 << 22
@@ -64,8 +42,8 @@ class Derived:
 
 def is_total_given(settings: Mapping[str, str]) -> bool:
     """Whether settings contain the total that network memory is a part of."""
-    is_fine_grained = TASK_HEAP in settings and MANAGED_SIZE in settings
-    totals = (FLINK_SIZE, PROCESS_SIZE, HEAP_SIZE, HEAP_MB)
+    is_fine_grained = keys.TASK_HEAP in settings and keys.MANAGED_SIZE in settings
+    totals = (keys.FLINK_SIZE, keys.PROCESS_SIZE, keys.HEAP_SIZE, keys.HEAP_MB)
     return is_fine_grained or any(key in settings for key in totals)
 
 
@@ -73,8 +51,8 @@ def check_total(settings: Mapping[str, str]) -> None:
     """Raises: ConfigError for settings without a total size, with which Flink does not start."""
     if not is_total_given(settings):
         raise ConfigError(
-            f"has no total size of memory, so Flink does not start; set {PROCESS_SIZE} or"
-            f" {FLINK_SIZE}, there or with -D"
+            f"has no total size of memory, so Flink does not start; set {keys.PROCESS_SIZE} or"
+            f" {keys.FLINK_SIZE}, there or with -D"
         )
 
 
@@ -88,8 +66,8 @@ def inert_sizes(settings: Mapping[str, str]) -> frozenset[str]:
 def shadowed_sizes(settings: Mapping[str, str]) -> dict[str, str]:
     """The keys that Flink does not read, each with the key that it reads instead."""
     shadows = {
-        **{MANAGED_FRACTION: (MANAGED_SIZE,), NUMBER_OF_BUFFERS: _OF_NETWORK},
-        **{HEAP_SIZE: (FLINK_SIZE,), HEAP_MB: (FLINK_SIZE, HEAP_SIZE)},
+        **{keys.MANAGED_FRACTION: (keys.MANAGED_SIZE,), keys.NUMBER_OF_BUFFERS: _OF_NETWORK},
+        **{keys.HEAP_SIZE: (keys.FLINK_SIZE,), keys.HEAP_MB: (keys.FLINK_SIZE, keys.HEAP_SIZE)},
     }
     return {
         key: next(other for other in others if other in settings)
@@ -124,7 +102,7 @@ def _remedy(settings: Mapping[str, str], error: _TooSmallError) -> str:
     """The smallest total that would do, found by trying, and the part that can be lowered."""
 
     def is_enough(total_mb: int) -> bool:
-        size = total_mb if error.total == HEAP_MB else f"{total_mb} mb"
+        size = total_mb if error.total == keys.HEAP_MB else f"{total_mb} mb"
         try:
             _derived({**settings, error.total: str(size)})
         except ConfigError:
@@ -134,7 +112,7 @@ def _remedy(settings: Mapping[str, str], error: _TooSmallError) -> str:
     advice = []
     enough_mb = 1 + bisect_left(range(1, _TOTAL_MAX_MB), True, key=is_enough)
     if enough_mb < _TOTAL_MAX_MB:
-        unit = "" if error.total == HEAP_MB else "m"
+        unit = "" if error.total == keys.HEAP_MB else "m"
         advice.append(f"set {error.total} to {enough_mb}{unit}")
     if error.culprit is not None:
         advice.append(f"lower {error.culprit}")
@@ -144,28 +122,28 @@ def _remedy(settings: Mapping[str, str], error: _TooSmallError) -> str:
 def _derived(settings: Mapping[str, str]) -> dict[str, Derived]:
     sizes = _Sizes(settings)
     settings = sizes.settings
-    _check_range(sizes, NETWORK_MIN, NETWORK_MAX)
+    _check_range(sizes, keys.NETWORK_MIN, keys.NETWORK_MAX)
     if not is_total_given(settings):
-        return {NETWORK_MIN: _legacy_network(sizes)} if sizes.is_legacy_network else {}
-    _check_range(sizes, OVERHEAD_MIN, OVERHEAD_MAX)
+        return {keys.NETWORK_MIN: _legacy_network(sizes)} if sizes.is_legacy_network else {}
+    _check_range(sizes, keys.OVERHEAD_MIN, keys.OVERHEAD_MAX)
     derived: dict[str, Derived] = {}
     if sizes.heap_key is not None:
-        derived[FLINK_SIZE] = Derived(sizes.of(FLINK_SIZE), sizes.text(FLINK_SIZE))
-    if FLINK_SIZE in settings:
-        flink_bytes: int | None = sizes.of(FLINK_SIZE)
-    elif TASK_HEAP in settings and MANAGED_SIZE in settings:
+        derived[keys.FLINK_SIZE] = Derived(sizes.of(keys.FLINK_SIZE), sizes.text(keys.FLINK_SIZE))
+    if keys.FLINK_SIZE in settings:
+        flink_bytes: int | None = sizes.of(keys.FLINK_SIZE)
+    elif keys.TASK_HEAP in settings and keys.MANAGED_SIZE in settings:
         flink_bytes = None
     else:
-        derived[FLINK_SIZE] = _flink_size(sizes)
-        flink_bytes = derived[FLINK_SIZE].size_bytes
+        derived[keys.FLINK_SIZE] = _flink_size(sizes)
+        flink_bytes = derived[keys.FLINK_SIZE].size_bytes
     if flink_bytes is None:
-        derived[NETWORK_MIN] = _inverse_network(sizes)
-        flink_bytes = _fixed_bytes(sizes) + derived[NETWORK_MIN].size_bytes
+        derived[keys.NETWORK_MIN] = _inverse_network(sizes)
+        flink_bytes = _fixed_bytes(sizes) + derived[keys.NETWORK_MIN].size_bytes
         is_process_total = False
     else:
-        is_process_total = FLINK_SIZE not in settings
+        is_process_total = keys.FLINK_SIZE not in settings
         derived |= _parts_of(sizes, settings, flink_bytes)
-    if PROCESS_SIZE in settings and not is_process_total:
+    if keys.PROCESS_SIZE in settings and not is_process_total:
         _check_overhead(sizes, flink_bytes)
     return derived
 
@@ -181,16 +159,18 @@ class _Sizes:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = settings
         self.heap_key: str | None = None
-        if FLINK_SIZE not in settings and (HEAP_SIZE in settings or HEAP_MB in settings):
-            self.heap_key = HEAP_SIZE if HEAP_SIZE in settings else HEAP_MB
-            unit = "" if self.heap_key == HEAP_SIZE else " mb"
-            self.settings = {**settings, FLINK_SIZE: settings[self.heap_key] + unit}
+        if keys.FLINK_SIZE not in settings and (
+            keys.HEAP_SIZE in settings or keys.HEAP_MB in settings
+        ):
+            self.heap_key = keys.HEAP_SIZE if keys.HEAP_SIZE in settings else keys.HEAP_MB
+            unit = "" if self.heap_key == keys.HEAP_SIZE else " mb"
+            self.settings = {**settings, keys.FLINK_SIZE: settings[self.heap_key] + unit}
 
     @property
     def is_legacy_network(self) -> bool:
         """Whether the number of buffers sets network memory, as in Flink 1.x."""
         given = self.settings
-        return NUMBER_OF_BUFFERS in given and not any(key in given for key in _OF_NETWORK)
+        return keys.NUMBER_OF_BUFFERS in given and not any(key in given for key in _OF_NETWORK)
 
     def of(self, key: str) -> int:
         """A size in bytes."""
@@ -209,76 +189,79 @@ class _Sizes:
 
     def name(self, key: str) -> str:
         """A key as the settings have it."""
-        return self.heap_key if key == FLINK_SIZE and self.heap_key is not None else key
+        return self.heap_key if key == keys.FLINK_SIZE and self.heap_key is not None else key
 
-    def text(self, *keys: str) -> str:
+    def text(self, *names: str) -> str:
         """Keys with their sizes, for a message."""
-        return ", ".join(f"{self.name(key)} ({_size(self.of(key))})" for key in keys)
+        return ", ".join(f"{self.name(key)} ({_size(self.of(key))})" for key in names)
 
     def _value(self, key: str) -> float:
-        option = options()[key]
+        option = keys.options()[key]
         value: float = parse_value(option, self.settings.get(key, option.default or ""))
         return value
 
 
 def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> dict[str, Derived]:
-    total = f"{sizes.name(FLINK_SIZE)} ({format_size_bytes(flink_bytes)})"
+    total = f"{sizes.name(keys.FLINK_SIZE)} ({format_size_bytes(flink_bytes)})"
     derived: dict[str, Derived] = {}
-    parts = {key: sizes.of(key) for key in (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP)}
-    if MANAGED_SIZE in settings:
-        parts[MANAGED_SIZE] = sizes.of(MANAGED_SIZE)
+    parts = {
+        key: sizes.of(key)
+        for key in (keys.FRAMEWORK_HEAP, keys.FRAMEWORK_OFF_HEAP, keys.TASK_OFF_HEAP)
+    }
+    if keys.MANAGED_SIZE in settings:
+        parts[keys.MANAGED_SIZE] = sizes.of(keys.MANAGED_SIZE)
     else:
-        managed_bytes = _share(flink_bytes, sizes.fraction(MANAGED_FRACTION))
-        parts[MANAGED_FRACTION] = managed_bytes
-        derived[MANAGED_SIZE] = Derived(
-            managed_bytes, f"{sizes.fraction_text(MANAGED_FRACTION)} of {total}"
+        managed_bytes = _share(flink_bytes, sizes.fraction(keys.MANAGED_FRACTION))
+        parts[keys.MANAGED_FRACTION] = managed_bytes
+        derived[keys.MANAGED_SIZE] = Derived(
+            managed_bytes, f"{sizes.fraction_text(keys.MANAGED_FRACTION)} of {total}"
         )
-    if TASK_HEAP in settings:
-        parts[TASK_HEAP] = sizes.of(TASK_HEAP)
+    if keys.TASK_HEAP in settings:
+        parts[keys.TASK_HEAP] = sizes.of(keys.TASK_HEAP)
         _check_sum(sizes, flink_bytes, parts)
         network = Derived(flink_bytes - sum(parts.values()), f"what other parts leave of {total}")
         _check_left(sizes, network.size_bytes)
-        return derived | {NETWORK_MIN: network}
+        return derived | {keys.NETWORK_MIN: network}
     if sizes.is_legacy_network:
         network = _legacy_network(sizes)
-        parts[NUMBER_OF_BUFFERS] = network.size_bytes
+        parts[keys.NUMBER_OF_BUFFERS] = network.size_bytes
     else:
-        share_bytes = _share(flink_bytes, sizes.fraction(NETWORK_FRACTION))
-        how = f"{sizes.fraction_text(NETWORK_FRACTION)} of {total}"
+        share_bytes = _share(flink_bytes, sizes.fraction(keys.NETWORK_FRACTION))
+        how = f"{sizes.fraction_text(keys.NETWORK_FRACTION)} of {total}"
         network = _clamped_network(sizes, share_bytes, how)
         is_least = network.size_bytes > share_bytes
-        parts[NETWORK_MIN if is_least else NETWORK_FRACTION] = network.size_bytes
+        parts[keys.NETWORK_MIN if is_least else keys.NETWORK_FRACTION] = network.size_bytes
     _check_sum(sizes, flink_bytes, parts)
     heap = Derived(flink_bytes - sum(parts.values()), f"what other parts leave of {total}")
-    return derived | {NETWORK_MIN: network, TASK_HEAP: heap}
+    return derived | {keys.NETWORK_MIN: network, keys.TASK_HEAP: heap}
 
 
 def _flink_size(sizes: _Sizes) -> Derived:
-    process_bytes = sizes.of(PROCESS_SIZE)
+    process_bytes = sizes.of(keys.PROCESS_SIZE)
     overhead_bytes = _clamp(
-        _share(process_bytes, sizes.fraction(OVERHEAD_FRACTION)),
-        sizes.of(OVERHEAD_MIN),
-        sizes.of(OVERHEAD_MAX),
+        _share(process_bytes, sizes.fraction(keys.OVERHEAD_FRACTION)),
+        sizes.of(keys.OVERHEAD_MIN),
+        sizes.of(keys.OVERHEAD_MAX),
     )
-    size_bytes = process_bytes - sizes.of(METASPACE) - overhead_bytes
+    size_bytes = process_bytes - sizes.of(keys.METASPACE) - overhead_bytes
     if size_bytes < 0:
         raise _TooSmallError(
-            f"{sizes.text(PROCESS_SIZE)} does not hold {sizes.text(METASPACE)} and a JVM overhead"
-            f" of {_size(overhead_bytes)}",
-            PROCESS_SIZE,
-            METASPACE if METASPACE in sizes.settings else None,
+            f"{sizes.text(keys.PROCESS_SIZE)} does not hold {sizes.text(keys.METASPACE)} and a JVM"
+            f" overhead of {_size(overhead_bytes)}",
+            keys.PROCESS_SIZE,
+            keys.METASPACE if keys.METASPACE in sizes.settings else None,
         )
     how = (
-        f"{sizes.text(PROCESS_SIZE)} less {sizes.text(METASPACE)} and"
+        f"{sizes.text(keys.PROCESS_SIZE)} less {sizes.text(keys.METASPACE)} and"
         f" {format_size_bytes(overhead_bytes)} of JVM overhead"
     )
     return Derived(size_bytes, how)
 
 
 def _legacy_network(sizes: _Sizes) -> Derived:
-    buffers = sizes.of(NUMBER_OF_BUFFERS)
-    how = f"{NUMBER_OF_BUFFERS} ({buffers}) of {sizes.text(SEGMENT_SIZE)}"
-    return Derived(buffers * sizes.of(SEGMENT_SIZE), how)
+    buffers = sizes.of(keys.NUMBER_OF_BUFFERS)
+    how = f"{keys.NUMBER_OF_BUFFERS} ({buffers}) of {sizes.text(keys.SEGMENT_SIZE)}"
+    return Derived(buffers * sizes.of(keys.SEGMENT_SIZE), how)
 
 
 def _inverse_network(sizes: _Sizes) -> Derived:
@@ -286,23 +269,29 @@ def _inverse_network(sizes: _Sizes) -> Derived:
     if sizes.is_legacy_network:
         return _legacy_network(sizes)
     rest_bytes = _fixed_bytes(sizes)
-    fraction = sizes.fraction(NETWORK_FRACTION)
-    text = sizes.fraction_text(NETWORK_FRACTION)
+    fraction = sizes.fraction(keys.NETWORK_FRACTION)
+    text = sizes.fraction_text(keys.NETWORK_FRACTION)
     how = f"{text} of itself and {format_size_bytes(rest_bytes)} of other parts"
     return _clamped_network(sizes, _share(rest_bytes, fraction / (1 - fraction)), how)
 
 
 def _fixed_bytes(sizes: _Sizes) -> int:
     """Total Flink memory without network memory, if all other parts are given."""
-    parts = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP, TASK_HEAP, MANAGED_SIZE)
+    parts = (
+        keys.FRAMEWORK_HEAP,
+        keys.FRAMEWORK_OFF_HEAP,
+        keys.TASK_OFF_HEAP,
+        keys.TASK_HEAP,
+        keys.MANAGED_SIZE,
+    )
     return sum(sizes.of(key) for key in parts)
 
 
 def _clamped_network(sizes: _Sizes, share_bytes: int, how: str) -> Derived:
-    least_bytes, most_bytes = sizes.of(NETWORK_MIN), sizes.of(NETWORK_MAX)
+    least_bytes, most_bytes = sizes.of(keys.NETWORK_MIN), sizes.of(keys.NETWORK_MAX)
     size_bytes = _clamp(share_bytes, least_bytes, most_bytes)
     if size_bytes != share_bytes:
-        bound = NETWORK_MIN if size_bytes == least_bytes else NETWORK_MAX
+        bound = keys.NETWORK_MIN if size_bytes == least_bytes else keys.NETWORK_MAX
         how += f" is {format_size_bytes(share_bytes)}; bound by {sizes.text(bound)}"
     return Derived(size_bytes, how)
 
@@ -346,38 +335,44 @@ def _check_sum(sizes: _Sizes, flink_bytes: int, parts: Mapping[str, int]) -> Non
     ]
     if others_bytes := sum(parts[key] for key in largest if key not in settings):
         named.append(f"{_size(others_bytes)} of parts at their defaults")
-    total = sizes.text(FLINK_SIZE) if FLINK_SIZE in settings else sizes.text(PROCESS_SIZE)
-    leaves = "" if FLINK_SIZE in settings else f", which leaves {_size(flink_bytes)} to Flink"
+    total = (
+        sizes.text(keys.FLINK_SIZE)
+        if keys.FLINK_SIZE in settings
+        else sizes.text(keys.PROCESS_SIZE)
+    )
+    leaves = "" if keys.FLINK_SIZE in settings else f", which leaves {_size(flink_bytes)} to Flink"
     raise _TooSmallError(
         f"{' + '.join(named)} exceed {total}{leaves}",
-        sizes.name(FLINK_SIZE) if FLINK_SIZE in settings else PROCESS_SIZE,
+        sizes.name(keys.FLINK_SIZE) if keys.FLINK_SIZE in settings else keys.PROCESS_SIZE,
         largest[0] if largest[0] in settings else None,
     )
 
 
 def _check_left(sizes: _Sizes, network_bytes: int) -> None:
-    total = sizes.name(FLINK_SIZE) if FLINK_SIZE in sizes.settings else PROCESS_SIZE
+    total = sizes.name(keys.FLINK_SIZE) if keys.FLINK_SIZE in sizes.settings else keys.PROCESS_SIZE
     if sizes.is_legacy_network:
         buffers = _legacy_network(sizes)
         if network_bytes != buffers.size_bytes:
             raise ConfigError(
-                f"{_size(network_bytes)} are left for network memory, but {NUMBER_OF_BUFFERS} is"
-                f" {_size(buffers.size_bytes)}; leave it out, or change {total} or {TASK_HEAP}"
+                f"{_size(network_bytes)} are left for network memory, but {keys.NUMBER_OF_BUFFERS}"
+                f" is {_size(buffers.size_bytes)}; leave it out, or change {total} or"
+                f" {keys.TASK_HEAP}"
             )
-    elif not sizes.of(NETWORK_MIN) <= network_bytes <= sizes.of(NETWORK_MAX):
+    elif not sizes.of(keys.NETWORK_MIN) <= network_bytes <= sizes.of(keys.NETWORK_MAX):
         raise ConfigError(
             f"{_size(network_bytes)} are left for network memory, outside"
-            f" {sizes.text(NETWORK_MIN)} to {sizes.text(NETWORK_MAX)}; change {total} or"
-            f" {TASK_HEAP}"
+            f" {sizes.text(keys.NETWORK_MIN)} to {sizes.text(keys.NETWORK_MAX)}; change {total} or"
+            f" {keys.TASK_HEAP}"
         )
 
 
 def _check_overhead(sizes: _Sizes, flink_bytes: int) -> None:
-    overhead_bytes = sizes.of(PROCESS_SIZE) - flink_bytes - sizes.of(METASPACE)
-    if not sizes.of(OVERHEAD_MIN) <= overhead_bytes <= sizes.of(OVERHEAD_MAX):
+    overhead_bytes = sizes.of(keys.PROCESS_SIZE) - flink_bytes - sizes.of(keys.METASPACE)
+    if not sizes.of(keys.OVERHEAD_MIN) <= overhead_bytes <= sizes.of(keys.OVERHEAD_MAX):
         left = _size(overhead_bytes) if overhead_bytes >= 0 else f"-{_size(-overhead_bytes)}"
         raise ConfigError(
-            f"{sizes.text(PROCESS_SIZE)} leaves {left} of JVM overhead next to"
-            f" {_size(flink_bytes)} of Flink memory and {sizes.text(METASPACE)}, outside"
-            f" {sizes.text(OVERHEAD_MIN)} to {sizes.text(OVERHEAD_MAX)}; give one total only"
+            f"{sizes.text(keys.PROCESS_SIZE)} leaves {left} of JVM overhead next to"
+            f" {_size(flink_bytes)} of Flink memory and {sizes.text(keys.METASPACE)}, outside"
+            f" {sizes.text(keys.OVERHEAD_MIN)} to {sizes.text(keys.OVERHEAD_MAX)}; give one total"
+            " only"
         )

@@ -13,32 +13,7 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import format_duration_ns, format_size_bytes
 
-from .keys import (
-    ADAPTIVE_PARTITIONER,
-    BATCH_SHUFFLE_READ_SIZE,
-    BUFFER_TIMEOUT,
-    BUFFER_TIMEOUT_ENABLED,
-    CHECKPOINT_MODE,
-    CREDIT_MODEL,
-    DEBLOATING,
-    EXCLUSIVE_BUFFERS,
-    FLINK_1,
-    FLINK_2,
-    FLOATING_BUFFERS,
-    HEARTBEAT_INTERVAL,
-    HEARTBEAT_TIMEOUT,
-    MIN_SEGMENT_SIZE,
-    NETWORK_MAX,
-    NETWORK_MIN,
-    NUMBER_OF_BUFFERS,
-    SEGMENT_SIZE,
-    STARTING_SEGMENT_SIZE,
-    UNALIGNED,
-    Option,
-    find_option,
-    options,
-    own_defaults_of,
-)
+from . import keys
 from .memory import Derived, inert_sizes, network_memory, shadowed_sizes
 from .values import TYPE_NAMES, format_value, parse_value
 
@@ -58,13 +33,13 @@ def network_config(
 
     Raises: ConfigError for a value that Flink would reject.
     """
-    release = release or FLINK_2
-    settings = {**own_defaults_of(release), **settings}
+    release = release or keys.FLINK_2
+    settings = {**keys.own_defaults_of(release), **settings}
     numbers: dict[str, Any] = {}
     warnings: list[RunWarning] = []
     inert, shadowed = inert_sizes(settings), shadowed_sizes(settings)
     for key, text in settings.items():
-        option = find_option(key)
+        option = keys.find_option(key)
         if key in shadowed:
             text = f"{key}: ignored by Flink, which takes {shadowed[key]}"
             warnings.append(RunWarning("option-not-acted-on", text))
@@ -86,24 +61,25 @@ def network_config(
                 " holds for Flink 1.x only"
             )
             warnings.append(RunWarning("fixed-in-flink-2", text, text))
-    if settings.get(BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
+    if settings.get(keys.BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
         numbers["buffer_timeout_ns"] = BUFFER_TIMEOUT_NEVER_NS
     derived = network_memory(settings)
     if derived:
-        numbers["network_memory_bytes"] = derived[NETWORK_MIN].size_bytes
+        numbers["network_memory_bytes"] = derived[keys.NETWORK_MIN].size_bytes
     network = NetworkConfig(**numbers)
     if network.unaligned_checkpoints and network.checkpoint_mode != "EXACTLY_ONCE":
         network = replace(network, unaligned_checkpoints=False)
-        text = f"{UNALIGNED}: ignored by Flink, as {CHECKPOINT_MODE} is {network.checkpoint_mode}"
+        why = f"{keys.CHECKPOINT_MODE} is {network.checkpoint_mode}"
+        text = f"{keys.UNALIGNED}: ignored by Flink, as {why}"
         warnings.append(RunWarning("option-not-acted-on", text))
     is_below = network.starting_segment_size_bytes < network.min_segment_size_bytes
-    if is_below and STARTING_SEGMENT_SIZE not in settings:
+    if is_below and keys.STARTING_SEGMENT_SIZE not in settings:
         network = replace(network, starting_segment_size_bytes=network.segment_size_bytes)
         text = (
-            f"{MIN_SEGMENT_SIZE}: buffers begin with the largest size, as in Flink 1.x; Flink 2.x"
-            f" does not start without a {STARTING_SEGMENT_SIZE} that is no less"
+            f"{keys.MIN_SEGMENT_SIZE}: buffers begin with the largest size, as in Flink 1.x; Flink"
+            f" 2.x does not start without a {keys.STARTING_SEGMENT_SIZE} that is no less"
         )
-        if release == FLINK_2:
+        if release == keys.FLINK_2:
             warnings.append(RunWarning("fixed-in-flink-2", text, text))
     check_rules(network)
     return network, tuple(warnings)
@@ -115,19 +91,19 @@ def effective_flink_keys(network: NetworkConfig) -> dict[str, str]:
 
     A timeout of -1 has two keys, since Flink reads it from `execution.buffer-timeout.enabled`.
     """
-    keys = {}
+    found = {}
     for field in fields(NetworkConfig):
-        option = options()[field.metadata["key"]]
+        option = keys.options()[field.metadata["key"]]
         value = getattr(network, field.name)
         if value is not None and not option.is_secret:
-            keys[option.key] = format_value(option, value)
-    keys[BUFFER_TIMEOUT_ENABLED] = str(network.buffer_timeout_ns >= 0).lower()
-    return dict(sorted(keys.items()))
+            found[option.key] = format_value(option, value)
+    found[keys.BUFFER_TIMEOUT_ENABLED] = str(network.buffer_timeout_ns >= 0).lower()
+    return dict(sorted(found.items()))
 
 
 def flow_control_of(settings: Mapping[str, str]) -> str:
     """The flow control by the switch of Flink 1.5 to 1.8: `credit`, or `tcp` if it is off."""
-    return TCP if settings.get(CREDIT_MODEL, "true").lower() == "false" else CREDIT
+    return TCP if settings.get(keys.CREDIT_MODEL, "true").lower() == "false" else CREDIT
 
 
 def heartbeats_of(settings: Mapping[str, str]) -> tuple[int, int]:
@@ -137,12 +113,12 @@ def heartbeats_of(settings: Mapping[str, str]) -> tuple[int, int]:
     """
     interval_ns, timeout_ns = (
         parse_value(option, settings.get(option.key, option.default or ""))
-        for option in map(find_option, (HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT))
+        for option in map(keys.find_option, (keys.HEARTBEAT_INTERVAL, keys.HEARTBEAT_TIMEOUT))
     )
     if not 0 < interval_ns < timeout_ns:
         raise ConfigError(
-            f"{HEARTBEAT_INTERVAL}: {format_duration_ns(interval_ns)} is not above 0 and below"
-            f" {HEARTBEAT_TIMEOUT} ({format_duration_ns(timeout_ns)}); set both"
+            f"{keys.HEARTBEAT_INTERVAL}: {format_duration_ns(interval_ns)} is not above 0 and below"
+            f" {keys.HEARTBEAT_TIMEOUT} ({format_duration_ns(timeout_ns)}); set both"
         )
     return interval_ns, timeout_ns
 
@@ -156,24 +132,25 @@ def check_rules(network: NetworkConfig) -> None:
     size = network.segment_size_bytes
     if size < 4096 or size & (size - 1):
         raise ConfigError(
-            f"{SEGMENT_SIZE}: {format_size_bytes(size)} must be a power of two and at least 4096"
-            " bytes; write 4kb, 8kb, 16kb, 32kb, …"
+            f"{keys.SEGMENT_SIZE}: {format_size_bytes(size)} must be a power of two and at least"
+            " 4096 bytes; write 4kb, 8kb, 16kb, 32kb, …"
         )
     if size > 1 << 30 or network.network_memory_bytes // size >= 1 << 31:
         raise ConfigError(
-            f"{SEGMENT_SIZE}: {format_size_bytes(network.network_memory_bytes)} of network memory"
-            f" in segments of {format_size_bytes(size)} are more than Flink can count; give"
+            f"{keys.SEGMENT_SIZE}: {format_size_bytes(network.network_memory_bytes)} of network"
+            f" memory in segments of {format_size_bytes(size)} are more than Flink can count; give"
             " segments of 1gb or less, and fewer than 2147483648"
         )
     if network.network_memory_bytes < size:
         raise ConfigError(
-            f"{NETWORK_MIN}: {format_size_bytes(network.network_memory_bytes)} does not hold one"
-            f" segment of {format_size_bytes(size)}; give more memory or smaller segments"
+            f"{keys.NETWORK_MIN}: {format_size_bytes(network.network_memory_bytes)} does not hold"
+            f" one segment of {format_size_bytes(size)}; give more memory or smaller segments"
         )
     if network.batch_shuffle_read_bytes < size:
         raise ConfigError(
-            f"{BATCH_SHUFFLE_READ_SIZE}: {format_size_bytes(network.batch_shuffle_read_bytes)} does"
-            f" not hold one segment of {format_size_bytes(size)}; give more or smaller segments"
+            f"{keys.BATCH_SHUFFLE_READ_SIZE}: {format_size_bytes(network.batch_shuffle_read_bytes)}"
+            f" does not hold one segment of {format_size_bytes(size)}; give more or smaller"
+            " segments"
         )
     if network.checkpoint_interval_ns is not None and network.checkpoint_interval_ns < 10_000_000:
         raise ConfigError(
@@ -183,8 +160,8 @@ def check_rules(network: NetworkConfig) -> None:
         )
     if network.exclusive_buffers + network.floating_buffers == 0:
         raise ConfigError(
-            f"{FLOATING_BUFFERS}: with no exclusive buffers ({EXCLUSIVE_BUFFERS}=0) a gate needs at"
-            " least 1 floating buffer"
+            f"{keys.FLOATING_BUFFERS}: with no exclusive buffers ({keys.EXCLUSIVE_BUFFERS}=0) a"
+            " gate needs at least 1 floating buffer"
         )
     _check_debloating(network)
     if network.is_tls:
@@ -214,26 +191,26 @@ def _check_debloating(network: NetworkConfig) -> None:
         value_ns = getattr(network, f"debloating_{name}_ns")
         if value_ns < 1_000_000 and (name == "target" or network.debloating_enabled):
             raise ConfigError(
-                f"{DEBLOATING}.{name}: {format_duration_ns(value_ns)} is too short; give 1ms or"
-                " more"
+                f"{keys.DEBLOATING}.{name}: {format_duration_ns(value_ns)} is too short; give 1ms"
+                " or more"
             )
     sizes = {
-        MIN_SEGMENT_SIZE: network.min_segment_size_bytes,
-        STARTING_SEGMENT_SIZE: network.starting_segment_size_bytes,
-        SEGMENT_SIZE: network.segment_size_bytes,
+        keys.MIN_SEGMENT_SIZE: network.min_segment_size_bytes,
+        keys.STARTING_SEGMENT_SIZE: network.starting_segment_size_bytes,
+        keys.SEGMENT_SIZE: network.segment_size_bytes,
     }
     smallest, starting, largest = sizes.values()
     if not 0 < smallest <= starting <= largest:
         given = ", ".join(f"{key}={format_size_bytes(size)}" for key, size in sizes.items())
         raise ConfigError(
-            f"{MIN_SEGMENT_SIZE}: buffers are debloated between the smallest and the largest size,"
-            f" and begin between them; these are not in order: {given}"
+            f"{keys.MIN_SEGMENT_SIZE}: buffers are debloated between the smallest and the largest"
+            f" size, and begin between them; these are not in order: {given}"
         )
 
 
-def _not_acted_on(option: Option, value: Any) -> tuple[RunWarning, ...]:
+def _not_acted_on(option: keys.Option, value: Any) -> tuple[RunWarning, ...]:
     text = f"{option.key}: ignored by flinknet"
-    if option.key == ADAPTIVE_PARTITIONER:
+    if option.key == keys.ADAPTIVE_PARTITIONER:
         if not value:
             return ()
         text = (
@@ -284,24 +261,24 @@ def effective_keys(
     Raises: ConfigError for a value that Flink would reject.
     """
     inert, shadowed = inert_sizes(settings), shadowed_sizes(settings)
-    keys = dict(_defaults(inert, release or FLINK_2))
+    found = dict(_defaults(inert, release or keys.FLINK_2))
     derived = _derived(settings)
     for key, text in settings.items():
         if key not in derived:
-            option = options()[key]
+            option = keys.options()[key]
             value = text
             if option.is_secret:
                 value = HIDDEN
             elif key not in shadowed:
                 value = format_value(option, parse_value(option, text))
-            keys[key] = _effective(option, value, origins[key], "", inert)
+            found[key] = _effective(option, value, origins[key], "", inert)
     for key, (value, how) in derived.items():
-        keys[key] = _effective(options()[key], value, "derived", how, inert)
-    return tuple(keys.values())
+        found[key] = _effective(keys.options()[key], value, "derived", how, inert)
+    return tuple(found.values())
 
 
 def _effective(
-    option: Option, value: str, origin: str, how: str, inert: frozenset[str]
+    option: keys.Option, value: str, origin: str, how: str, inert: frozenset[str]
 ) -> EffectiveKey:
     return EffectiveKey(
         option.group,
@@ -318,15 +295,15 @@ def _effective(
 @cache
 def _defaults(inert: frozenset[str], release: str) -> Mapping[str, EffectiveKey]:
     """Every key as it is where nothing is set, in the table's order."""
-    inert |= {NUMBER_OF_BUFFERS}  # counts only where it is set
+    inert |= {keys.NUMBER_OF_BUFFERS}  # counts only where it is set
     network, _ = network_config({}, release)
     return {
         key: _effective(option, *_default(option, release, network), "", inert)
-        for key, option in options().items()
+        for key, option in keys.options().items()
     }
 
 
-def _default(option: Option, release: str, network: NetworkConfig) -> tuple[str, str]:
+def _default(option: keys.Option, release: str, network: NetworkConfig) -> tuple[str, str]:
     """A default and its origin; `network` has those of flinknet."""
     text = option.default_in(release)
     value = UNSET if text is None else format_value(option, parse_value(option, text))
@@ -335,29 +312,39 @@ def _default(option: Option, release: str, network: NetworkConfig) -> tuple[str,
         if (held := UNSET if ours is None else format_value(option, ours)) != value:
             return held, "default of flinknet"
     if not option.is_in(release, option.key):
-        release = FLINK_1 if release == FLINK_2 else FLINK_2
+        release = keys.FLINK_1 if release == keys.FLINK_2 else keys.FLINK_2
     is_fixed = not option.is_read_in(release) or option.is_of_the_past
     return value, f"{'fixed in' if is_fixed else 'default of'} {release}"
 
 
 def _derived(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     sizes = network_memory(settings)
-    if NETWORK_MIN in sizes:
-        sizes[NETWORK_MAX] = Derived(sizes[NETWORK_MIN].size_bytes, f"equal to {NETWORK_MIN}")
+    if keys.NETWORK_MIN in sizes:
+        sizes[keys.NETWORK_MAX] = Derived(
+            sizes[keys.NETWORK_MIN].size_bytes, f"equal to {keys.NETWORK_MIN}"
+        )
     derived = {
         key: (format_size_bytes(size.size_bytes, separator=" "), size.how)
         for key, size in sizes.items()
     }
-    timeout = options()[BUFFER_TIMEOUT]
-    if settings.get(BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
-        derived[BUFFER_TIMEOUT] = (format_value(timeout, -1), f"{BUFFER_TIMEOUT_ENABLED} is false")
-    elif BUFFER_TIMEOUT in settings and parse_value(timeout, settings[BUFFER_TIMEOUT]) < 0:
-        derived[BUFFER_TIMEOUT_ENABLED] = ("false", f"{BUFFER_TIMEOUT} is -1")
+    timeout = keys.options()[keys.BUFFER_TIMEOUT]
+    if settings.get(keys.BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
+        derived[keys.BUFFER_TIMEOUT] = (
+            format_value(timeout, -1),
+            f"{keys.BUFFER_TIMEOUT_ENABLED} is false",
+        )
+    elif (
+        keys.BUFFER_TIMEOUT in settings and parse_value(timeout, settings[keys.BUFFER_TIMEOUT]) < 0
+    ):
+        derived[keys.BUFFER_TIMEOUT_ENABLED] = ("false", f"{keys.BUFFER_TIMEOUT} is -1")
     network, _ = network_config(settings)
-    if settings.get(UNALIGNED, "").lower() == "true" and not network.unaligned_checkpoints:
-        derived[UNALIGNED] = ("false", f"{CHECKPOINT_MODE} is {network.checkpoint_mode}")
+    if settings.get(keys.UNALIGNED, "").lower() == "true" and not network.unaligned_checkpoints:
+        derived[keys.UNALIGNED] = ("false", f"{keys.CHECKPOINT_MODE} is {network.checkpoint_mode}")
     starting_bytes = network.starting_segment_size_bytes
-    if starting_bytes == network.segment_size_bytes and STARTING_SEGMENT_SIZE not in settings:
+    if starting_bytes == network.segment_size_bytes and keys.STARTING_SEGMENT_SIZE not in settings:
         size = format_size_bytes(starting_bytes, separator=" ")
-        derived[STARTING_SEGMENT_SIZE] = (size, f"equal to {SEGMENT_SIZE}, as in Flink 1.x")
+        derived[keys.STARTING_SEGMENT_SIZE] = (
+            size,
+            f"equal to {keys.SEGMENT_SIZE}, as in Flink 1.x",
+        )
     return derived

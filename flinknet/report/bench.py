@@ -11,7 +11,7 @@ from flinknet import results
 from flinknet.results.comparison import Configuration
 from flinknet.results.figures import CHANNEL_FIGURES, CPU, LINK_LIMIT, RUN_FIGURES, Figure, typical
 
-from . import page_parts
+from . import charts, page_parts
 from .bench_words import (
     BUFFERS,
     MARKS,
@@ -31,18 +31,6 @@ from .bench_words import (
     state_words,
     trade_lines,
     wiring_line,
-)
-from .charts import (
-    Bar,
-    BarPart,
-    Bars,
-    Color,
-    Curves,
-    OverTime,
-    Percentiles,
-    PercentileSeries,
-    Series,
-    TimeSeries,
 )
 from .live import channel_name
 from .observed_tables import TASK_PARTS, buffer_facts, checkpoint_table, share_bars
@@ -204,7 +192,7 @@ def task_shares(result: results.RunResult) -> dict[str, dict[str, float]]:
     return {name: results.shares_of(values) for name, values in metrics.items()}
 
 
-def task_bars(result: results.RunResult) -> list[Bars]:
+def task_bars(result: results.RunResult) -> list[charts.Bars]:
     """How the tasks spent their time."""
     meaning = "By Flink's metrics, over the measured part."
     return share_bars(TASK_PARTS, task_shares(result), "Share of the time", meaning)
@@ -214,15 +202,15 @@ def _sweep_charts(settings: Sequence[Configuration]) -> list[page_parts.Part]:
     labels = labels_of([each.name for each in settings])
     swept = _swept_name([each.name for each in settings])
 
-    def series(figure: Figure[results.RunResult], color: Color = "blue") -> Series:
+    def series(figure: Figure[results.RunResult], color: charts.Color = "blue") -> charts.Series:
         values = [typical(map(figure.read, each.results)) for each in settings]
-        return Series(figure.name, values, color, figure.meaning)
+        return charts.Series(figure.name, values, color, figure.meaning)
 
     latency, buffers = [series(P50), series(P99, "orange")], [series(BUFFERS, "purple")]
     return [
-        Curves("Latency", labels, latency, unit="ns", is_log=True, by=swept, y="latency"),
-        Curves("Buffers per second", labels, buffers, by=swept, y=BUFFERS.name),
-        Curves("Throughput", labels, [series(RECORDS, "green")], by=swept, y=RECORDS.name),
+        charts.Curves("Latency", labels, latency, unit="ns", is_log=True, by=swept, y="latency"),
+        charts.Curves("Buffers per second", labels, buffers, by=swept, y=BUFFERS.name),
+        charts.Curves("Throughput", labels, [series(RECORDS, "green")], by=swept, y=RECORDS.name),
     ]
 
 
@@ -232,21 +220,23 @@ def _latency_section(measured: results.Measured) -> page_parts.Section:
         latency_points, (measured.latency_ns, measured.latency_uncorrected_ns)
     )
     series = [
-        PercentileSeries("latency", points),
-        PercentileSeries("uncorrected", uncorrected, "grey"),
+        charts.PercentileSeries("latency", points),
+        charts.PercentileSeries("uncorrected", uncorrected, "grey"),
     ]
-    charts: list[page_parts.Part] = [Percentiles("Latency by percentile", series, NINES)]
+    drawn: list[page_parts.Part] = [charts.Percentiles("Latency by percentile", series, NINES)]
     counts = {each: getattr(flushes, each) for each in ("full", "timeout", "event")}
     if total := sum(counts.values()):
-        charts.append(
-            Bars(
+        drawn.append(
+            charts.Bars(
                 "Why buffers left",
                 (
-                    BarPart("full", "full", "blue", "The segment was full."),
-                    BarPart("timeout", "buffer timeout", "orange", "The flusher sent it."),
-                    BarPart("event", "event", "purple", "An event or the end pushed it out."),
+                    charts.BarPart("full", "full", "blue", "The segment was full."),
+                    charts.BarPart("timeout", "buffer timeout", "orange", "The flusher sent it."),
+                    charts.BarPart(
+                        "event", "event", "purple", "An event or the end pushed it out."
+                    ),
                 ),
-                [Bar("buffers", {name: count / total for name, count in counts.items()})],
+                [charts.Bar("buffers", {name: count / total for name, count in counts.items()})],
                 x="the buffers",
             )
         )
@@ -254,7 +244,7 @@ def _latency_section(measured: results.Measured) -> page_parts.Section:
         "From the instant at which a record was due until it was consumed; uncorrected leaves"
         " out how long it waited to be sent."
     )
-    return page_parts.Section("latency", "Latency", lead, charts)
+    return page_parts.Section("latency", "Latency", lead, drawn)
 
 
 def latency_points(latency: results.LatencySummary) -> list[tuple[float, float]]:
@@ -268,16 +258,16 @@ def debloating_section(name: str, gate: results.DebloatedGate) -> page_parts.Sec
     at_ns = [each.at_ns for each in gate.samples]
     sizes = [each.buffer_size_bytes for each in gate.samples]
     times_ns = [each.time_to_consume_ns for each in gate.samples]
-    size = TimeSeries("buffer size", at_ns, sizes)
+    size = charts.TimeSeries("buffer size", at_ns, sizes)
     series = [
-        TimeSeries("estimate", at_ns, times_ns, "orange"),
-        TimeSeries("target", at_ns, [gate.target_ns] * len(at_ns), "grey"),
+        charts.TimeSeries("estimate", at_ns, times_ns, "orange"),
+        charts.TimeSeries("target", at_ns, [gate.target_ns] * len(at_ns), "grey"),
     ]
-    charts = [
-        OverTime("Buffer size", [size], "bytes", y="bytes"),
-        OverTime("Time to consume what is in flight", series, "ns", y="time"),
+    drawn = [
+        charts.OverTime("Buffer size", [size], "bytes", y="bytes"),
+        charts.OverTime("Time to consume what is in flight", series, "ns", y="time"),
     ]
-    return page_parts.Section("", f"Buffer debloating: {name}", "", charts)
+    return page_parts.Section("", f"Buffer debloating: {name}", "", drawn)
 
 
 def _about(result: results.RunResult, environment: Mapping[str, Any]) -> list[page_parts.Part]:

@@ -10,19 +10,9 @@ from flinknet.results import EdgeAnswer, ReplayedChannel
 from flinknet.results.figures import FIGURES, named
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
-from . import observed_tables
+from . import charts, observed_tables
 from .advice import span
 from .bench import NINES, latency_points
-from .charts import (
-    Histogram,
-    OverTime,
-    Panel,
-    Percentiles,
-    PercentileSeries,
-    Series,
-    Timeline,
-    TimeSeries,
-)
 from .page_parts import Fact, Facts, Lines, Part, Section, Table, Text, pairs_of
 from .replay_headline import why_not_printed
 from .trade_words import settings_of, what_varies
@@ -50,11 +40,11 @@ FULL = (
 )
 
 _PANELS = [
-    Panel("rate", "records/s", "blue", FIGURES["throughput_records_per_s"].meaning),
-    Panel("backlog", "backlog, buffers", "orange",
+    charts.Panel("rate", "records/s", "blue", FIGURES["throughput_records_per_s"].meaning),
+    charts.Panel("backlog", "backlog, buffers", "orange",
           f"{FIGURES['backlog_mean_buffers'].meaning} Thin: the maximum of each window.",
           "backlogMax"),
-    Panel("credit", "credit, buffers", "green",
+    charts.Panel("credit", "credit, buffers", "green",
           "Buffers that the producer may still send after a message changed it, on average. Thin:"
           " the minimum of each window.", "creditMin"),
 ]  # fmt: skip
@@ -123,16 +113,16 @@ def _latency(answer: EdgeAnswer) -> Section:
     found, observed = answer.latency_distribution, answer.observed.latency_ns
     total = sum(found.records)
     marks = [("p50", observed.p50), ("p99", observed.p99)]
-    series = [PercentileSeries("observed", [(q, ns) for q, ns in found.percentiles])]
+    series = [charts.PercentileSeries("observed", [(q, ns) for q, ns in found.percentiles])]
     recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
     if recorded is not None and why_not_printed(answer.alone) is None:
         known = latency_points(recorded.latency_ns)
-        series += [PercentileSeries("predicted for the recorded setting", known, "orange")]
-    charts: list[Part] = [
-        Histogram(
+        series += [charts.PercentileSeries("predicted for the recorded setting", known, "orange")]
+    drawn: list[Part] = [
+        charts.Histogram(
             "Distribution",
             list(zip(found.low_ns, found.high_ns, strict=True)),
-            [Series("records", [each / total for each in found.records])] if total else [],
+            [charts.Series("records", [each / total for each in found.records])] if total else [],
             across="ns",
             unit="share",
             x="latency, log scale",
@@ -141,13 +131,13 @@ def _latency(answer: EdgeAnswer) -> Section:
             is_log=True,
             meaning="Share of the records in each range of latency.",
         ),
-        Percentiles("By percentile", series, NINES),
+        charts.Percentiles("By percentile", series, NINES),
     ]
     lead = (
         "From the instant at which a record was due until its consumer had read the buffer that"
         " holds its end."
     )
-    return Section("latency", "Latency", lead, charts)
+    return Section("latency", "Latency", lead, drawn)
 
 
 def _left_out(shown: int, left: int) -> str:
@@ -161,16 +151,16 @@ def _over_time(answer: EdgeAnswer) -> list[Section]:
     at_ns = [each.from_ns for each in answer.over_time]
     rates = [each.throughput_records_per_s for each in answer.over_time]
     means = [each.backlog_buffers.mean for each in answer.over_time]
-    charts: list[Part] = []
+    drawn: list[Part] = []
     if at_ns:
         rate, backlog = FIGURES["throughput_records_per_s"], FIGURES["backlog_mean_buffers"]
-        series = [TimeSeries(rate.name, at_ns, rates)]
-        charts.append(OverTime("Throughput", series, meaning=rate.meaning, y=rate.name))
-        series = [TimeSeries("mean backlog", at_ns, means, "orange")]
-        charts.append(OverTime("Backlog", series, meaning=backlog.meaning, y="buffers"))
+        series = [charts.TimeSeries(rate.name, at_ns, rates)]
+        drawn.append(charts.OverTime("Throughput", series, meaning=rate.meaning, y=rate.name))
+        series = [charts.TimeSeries("mean backlog", at_ns, means, "orange")]
+        drawn.append(charts.OverTime("Backlog", series, meaning=backlog.meaning, y="buffers"))
     details = answer.details
     if details is None or not details.channels:
-        return [Section("over-time", "Over time", "", charts)] if charts else []
+        return [Section("over-time", "Over time", "", drawn)] if charts else []
     ends = {each.channel: each for each in answer.channels}
 
     def slowness(number: int) -> float:
@@ -180,7 +170,7 @@ def _over_time(answer: EdgeAnswer) -> list[Section]:
     numbers = [each.channel for each in details.channels]
     has_rate = any(any(each.windows["records"]) for each in details.channels)
     has_regimes = any(each.regimes.get("from_ns") for each in details.channels)
-    timeline = Timeline(
+    timeline = charts.Timeline(
         [
             observed_tables.channel_name(ends[each]) if each in ends else str(each)
             for each in numbers
@@ -197,7 +187,7 @@ def _over_time(answer: EdgeAnswer) -> list[Section]:
         "The strip splits each window by where its time went." if has_regimes else "",
         _left_out(len(numbers), details.channels_left_out),
     ]
-    return [Section("over-time", "Over time", " ".join(filter(None, leads)), [*charts, timeline])]
+    return [Section("over-time", "Over time", " ".join(filter(None, leads)), [*drawn, timeline])]
 
 
 def _regimes(answer: EdgeAnswer, shown: Sequence[ReplayedChannel]) -> list[Section]:
@@ -228,13 +218,14 @@ def _fill(answer: EdgeAnswer) -> list[Section]:
         lead += f": {fill.mean:.1%} on average. Emptier buffers mean more messages for the same"
         lead += " records"
     series = [
-        Series("full", fill.full, "blue", "The segment was full."),
-        Series("by the buffer timeout", fill.timeout, "orange", "The flusher took what was there."),
-        Series("pushed by an event", fill.event, "purple",
+        charts.Series("full", fill.full, "blue", "The segment was full."),
+        charts.Series("by the buffer timeout", fill.timeout, "orange",
+                      "The flusher took what was there."),
+        charts.Series("pushed by an event", fill.event, "purple",
                "An event, or the end of the data, pushed it out."),
     ]  # fmt: skip
     ranges = [(place / fill.bins, (place + 1) / fill.bins) for place in range(fill.bins)]
-    chart = Histogram(
+    chart = charts.Histogram(
         "Fill ratio", ranges, series, "share", x="share of the segment that is filled", y="buffers"
     )
     return [Section("fill", "How full the buffers were", f"{lead}.", [chart])]
