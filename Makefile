@@ -109,15 +109,15 @@ demo: $(STAMP)
 	    echo "next:      make venv compiles the core for the highest rates, in about a minute"
 
 # The last line of the tests says how many are left to `make test-all`, and why. Types are checked while the core is
-# compiled, which keeps one processor busy. In a fresh clone one process compiles to byte code what the three workers
-# would compile three times.
+# compiled, which keeps one processor busy; meanwhile, in a fresh clone, one process compiles to byte code what the
+# three workers would compile three times.
 test: $(STAMP)
 	@$(MAKE) --no-print-directory compiled & compiled=$$!; \
 	    $(MAKE) --no-print-directory $(TESTED) && $(BIN)/ruff check . && $(BIN)/ruff format --check .; sound=$$?; \
 	    [ "$$sound" = 0 ] || { wait; exit "$$sound"; }; \
 	    $(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; \
-	    wait $$compiled; \
 	    test -d tests/__pycache__ || $(BIN)/pytest --collect-only -qq >/dev/null; \
+	    wait $$compiled; \
 	    $(BIN)/pytest -n 3 --quiet -m "($(QUICK)) and not ($(OWN_TARGETS))"; tests=$$?; \
 	    wait $$types; typed=$$?; echo "$(BIN)/mypy"; cat $(VENV)/types.txt; exit $$((tests | typed))
 
