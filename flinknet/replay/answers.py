@@ -25,18 +25,10 @@ from .advise.caveats import SET_BY_OPERATOR, caveats, warnings_of
 from .advise.judged import JudgedEdge
 from .advise.targets import Target
 from .edges import local_share, not_to_the_end, received_per_s
+from .observe import measured as observation
 from .observe.checkpoints import since_trigger
 from .observe.flink_metrics import flink_metrics
 from .observe.latency import LatencyRow, distribution, total_latency
-from .observe.measured import (
-    ObservedRun,
-    message_counts,
-    over_time,
-    regime_shares,
-    replayed_channels,
-    taken_per_s,
-    uncounted_loss,
-)
 from .observe.record_times import record_times
 from .observe.units import work_units
 from .plans import ALONE, Plan
@@ -51,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def compared_runs(
-    spark: SparkSession, observed: Sequence[ObservedRun], recorded: Sequence[Prediction]
+    spark: SparkSession, observed: Sequence[observation.ObservedRun], recorded: Sequence[Prediction]
 ) -> tuple[list[results.Measured], list[results.SimulatedPart]]:
     """Observations in the part of each run that the prediction of its recorded setting stands for,
     all of a part that windows are spread over, so that the model's error includes that of the
@@ -83,7 +75,7 @@ def compared_runs(
 
 
 def _measured_within(
-    window: RecordedRun, observed: ObservedRun, total: LatencyRow
+    window: RecordedRun, observed: observation.ObservedRun, total: LatencyRow
 ) -> results.Measured:
     records, part_ns = total.latency_ns.count, window.duration_ns
     duration_ns = max(window.to_ns, total.consumed_to_ns) - window.from_ns
@@ -91,7 +83,7 @@ def _measured_within(
         records,
         duration_ns,
         part_ns,
-        [taken_per_s(observed.rows.throughput, part_ns)],
+        [observation.taken_per_s(observed.rows.throughput, part_ns)],
         is_max_rate=is_max_rate(window.manifest),
     )
     return replace(
@@ -104,7 +96,7 @@ def _measured_within(
     )
 
 
-def _captured_within(observed: ObservedRun, duration_ns: int) -> results.Measured:
+def _captured_within(observed: observation.ObservedRun, duration_ns: int) -> results.Measured:
     """Messages up to an instant of the measured part, by the windows before it."""
     whole = [row for row in observed.rows.throughput if row.from_ns + row.width_ns <= duration_ns]
     if not whole:
@@ -200,7 +192,7 @@ def advise(
 
 
 def answer_of(
-    observed: ObservedRun,
+    observed: observation.ObservedRun,
     simulated: results.SimulatedPart,
     advised: AdvisedRun,
     judged: JudgedEdge,
@@ -210,27 +202,27 @@ def answer_of(
 ) -> results.EdgeAnswer:
     """The answer about a run; an edge behind another one that is taken alone says so."""
     flink = flink_metrics(observed.run, observed.measured)
-    messages, cpu_cost = message_counts(observed), cpu_cost_of(observed)
+    messages, cpu_cost = observation.message_counts(observed), cpu_cost_of(observed)
     points = advised.points
     if observed.run.manifest.is_from_between:
         points = since_trigger(points, observed.measured.checkpoints)
     remarks = caveats(observed, None if flink is None else flink.share)
     latency = LogLinearHistogram.from_bytes(*(each.histogram for each in observed.rows.totals))
     return results.EdgeAnswer(
-        trace=_described(observed.run, uncounted_loss(observed)),
+        trace=_described(observed.run, observation.uncounted_loss(observed)),
         observed=observed.measured,
         model_error=advised.error,
         trade_offs=priced(points, observed.measured, messages, cpu_cost, advised.recorded_share),
         advice=advised.advice,
         simulated=simulated,
         messages=messages,
-        channels=replayed_channels(observed),
+        channels=observation.replayed_channels(observed),
         latency_distribution=distribution(latency).known_within(
             observed.run.manifest.clock.error_ns
         ),
-        regimes=regime_shares(observed.rows),
+        regimes=observation.regime_shares(observed.rows),
         diagnosis=judged.diagnosis,
-        over_time=over_time(observed),
+        over_time=observation.over_time(observed),
         remarks=(*remarks, results.TAKEN_ALONE) if is_taken_alone else remarks,
         is_bottleneck=judged.is_bottleneck,
         bottleneck=judged.bottleneck,
@@ -284,7 +276,7 @@ def _described(run: RecordedRun, losses: tuple[results.TraceLoss, ...]) -> resul
 def job_answer(
     plan: Plan,
     predictions: Predictions,
-    observed: Mapping[int, ObservedRun],
+    observed: Mapping[int, observation.ObservedRun],
     targets: Sequence[Target] = (),
 ) -> results.JobAnswer:
     seen = _job_observed(plan, observed)
@@ -350,7 +342,9 @@ def _points(
     return tuple(found)
 
 
-def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> results.JobObserved:
+def _job_observed(
+    plan: Plan, observed: Mapping[int, observation.ObservedRun]
+) -> results.JobObserved:
     """Observations of the whole job: of channels that were not recorded, by Flink's counters; of
     buffers, the recorded ones."""
     sources = {each.ends.source for each in plan.edges}

@@ -15,16 +15,9 @@ from flinknet.predict.grid import Grid
 from flinknet.results import EdgeAnswer, JobAnswer, state_of
 from flinknet.units import counted
 
+from . import answers
 from .advise.judged import judged
 from .advise.targets import Target
-from .answers import (
-    AdvisedRun,
-    advise,
-    answer_of,
-    compared_runs,
-    job_answer,
-    search_further,
-)
 from .edges import EdgeTimeouts
 from .observe.details import run_details
 from .observe.observed import collect, observe
@@ -118,16 +111,16 @@ def replay_runs(
         next(row for _, row in predictions.of_run(each.run) if row.point.is_recorded)
         for each in observed
     ]
-    compared, simulated = compared_runs(spark, observed, recorded)
+    compared, simulated = answers.compared_runs(spark, observed, recorded)
     grids = grids_for([each.run for each in observed], observed, grid)
     of_run = {each.run.run: each for each in observed}
 
-    def answered(found: Predictions) -> tuple[list[AdvisedRun], list[JobAnswer]]:
+    def answered(found: Predictions) -> tuple[list[answers.AdvisedRun], list[JobAnswer]]:
         advised = [
-            advise(each.run, part, found, own, targets)
+            answers.advise(each.run, part, found, own, targets)
             for each, part, own in zip(observed, compared, grids, strict=True)
         ]
-        return advised, [job_answer(each, found, of_run, targets) for each in found.jobs]
+        return advised, [answers.job_answer(each, found, of_run, targets) for each in found.jobs]
 
     advised, jobs = answered(predictions)
     if refine:
@@ -144,7 +137,7 @@ def replay_runs(
             predictions = predicted(refined, predictions)
             advised, jobs = answered(predictions)
         while True:
-            further = search_further(predictions, jobs, targets)
+            further = answers.search_further(predictions, jobs, targets)
             more = _settings_of(further) - _settings_of(predictions.plans)
             if not more:
                 break
@@ -155,13 +148,13 @@ def replay_runs(
     if details:
         on_progress("reading details")
     found = run_details(spark, tables, observed) if details else [None] * len(runs)
-    answers = [
-        answer_of(*each, is_taken_alone=predictions.is_taken_alone(each[0].run))
+    edge_answers = [
+        answers.answer_of(*each, is_taken_alone=predictions.is_taken_alone(each[0].run))
         for each in zip(observed, simulated, advised, verdicts, found, strict=True)
     ]
     by_run = {
         each.run.run: (answer, own.recorded_share)
-        for each, answer, own in zip(observed, answers, advised, strict=True)
+        for each, answer, own in zip(observed, edge_answers, advised, strict=True)
     }
     wholes = {
         plan.run.job: priced_job(job, [by_run.get(each.run) for each in plan.edges])

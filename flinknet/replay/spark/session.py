@@ -22,31 +22,8 @@ from flinknet.errors import FlinknetError
 from flinknet.loopback import LOOPBACK_6, loopback
 from flinknet.whole_files import work_directory
 
-from .installed import (
-    ClassArchive,
-    JavaRuntime,
-    find_java,
-    launcher_home,
-    pyspark_version,
-    spark_home,
-    start_unnoticed,
-)
+from . import installed, settings
 from .jvm import cause_in, loading_jvm
-from .settings import (
-    LOG_CONFIGURATION,
-    OF_QUERIES,
-    OF_SESSIONS,
-    SHIP_CODE,
-    SHIP_ENVIRONMENT,
-    SessionOptions,
-    conf_dir,
-    for_executors,
-    is_here,
-    is_local,
-    properties_text,
-    settings_of,
-    submitted_settings,
-)
 from .worker import DAEMON, code_zip, early_daemon, environment_archive, with_environment
 from .worker import VARIABLE as EARLY_DAEMON
 
@@ -74,7 +51,7 @@ appender.nowhere.name = nowhere
 
 @contextmanager
 def spark_session(
-    options: SessionOptions | None = None, *, record: Path | None = None
+    options: settings.SessionOptions | None = None, *, record: Path | None = None
 ) -> Iterator[SparkSession]:
     """As `loading_session`, but waits for the session."""
     with loading_session(options, record=record) as session:
@@ -83,7 +60,7 @@ def spark_session(
 
 @contextmanager
 def loading_session(
-    options: SessionOptions | None = None, *, record: Path | None = None
+    options: settings.SessionOptions | None = None, *, record: Path | None = None
 ) -> Iterator[Callable[[], SparkSession]]:
     """A session that ends, with its JVM and all its files, when the block ends. A new JVM loads
     while the block prepares its work, and writes the names of the classes it loads to `record`, see
@@ -94,8 +71,8 @@ def loading_session(
     Yields: a function that waits for the session; it raises FlinknetError if Spark cannot start.
     Raises: FlinknetError if there is no Spark or no Java, ConfigError for options that cannot be.
     """
-    options = options or SessionOptions()
-    pyspark_version()
+    options = options or settings.SessionOptions()
+    installed.pyspark_version()
     if options.master is None and options.remote is None and os.environ.get("SPARK_REMOTE"):
         options = replace(options, remote=os.environ["SPARK_REMOTE"])
     options.check()
@@ -109,7 +86,7 @@ def loading_session(
 
 
 def _connected_session(
-    options: SessionOptions, work_dir: Path, stack: ExitStack
+    options: settings.SessionOptions, work_dir: Path, stack: ExitStack
 ) -> Callable[[], SparkSession]:
     """A session on a server of Spark Connect, which keeps running. The server refuses some of our
     defaults, and platforms keep settings to themselves."""
@@ -126,12 +103,12 @@ def _connected_session(
                 f" 'pyspark[connect]' ({str(error).splitlines()[0]})"
             ) from error
         stack.callback(session.stop)
-        for key, value in OF_QUERIES.items():
+        for key, value in settings.OF_QUERIES.items():
             with suppress(Exception):
                 session.conf.set(key, value)
         for key, value in options.conf.items():
             session.conf.set(key, value)
-        if options.ship == SHIP_CODE:
+        if options.ship == settings.SHIP_CODE:
             session.addArtifacts(str(code_zip(work_dir)), pyfile=True)
         return session
 
@@ -147,21 +124,21 @@ def _connected_session(
 
 
 def _own_session(
-    options: SessionOptions, work_dir: Path, stack: ExitStack, record: Path | None
+    options: settings.SessionOptions, work_dir: Path, stack: ExitStack, record: Path | None
 ) -> Callable[[], SparkSession]:
-    settings = settings_of(options, work_dir)
-    is_alone = is_local(settings["spark.master"])
-    has_daemon = is_alone and settings.setdefault(_DAEMON_MODULE, DAEMON) == DAEMON
+    values = settings.settings_of(options, work_dir)
+    is_alone = settings.is_local(values["spark.master"])
+    has_daemon = is_alone and values.setdefault(_DAEMON_MODULE, DAEMON) == DAEMON
     _, archive = java_and_archive(work_dir / "java")
-    settings[_JAVA_OPTIONS] = " ".join(
-        [settings[_JAVA_OPTIONS], *map(shlex.quote, archive.java_options(record))]
+    values[_JAVA_OPTIONS] = " ".join(
+        [values[_JAVA_OPTIONS], *map(shlex.quote, archive.java_options(record))]
     )
-    if options.ship == SHIP_ENVIRONMENT:
-        settings = with_environment(settings, environment_archive(work_dir))
+    if options.ship == settings.SHIP_ENVIRONMENT:
+        values = with_environment(values, environment_archive(work_dir))
     archive.empty_directory.mkdir(exist_ok=True)
-    environment = _environment(settings, work_dir) | {
+    environment = _environment(values, work_dir) | {
         "JAVA_HOME": str(archive.directory),
-        "SPARK_CONF_DIR": str(conf_dir() or archive.empty_directory),
+        "SPARK_CONF_DIR": str(settings.conf_dir() or archive.empty_directory),
     }
     if archive.directory.is_relative_to(work_dir) and "NUMBA_CACHE_DIR" not in os.environ:
         environment["NUMBA_CACHE_DIR"] = str(work_dir / "numba")
@@ -184,21 +161,27 @@ def _own_session(
     return started
 
 
-def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -> SparkSession:
-    if options.ship == SHIP_CODE:
+def _with_code(
+    session: SparkSession, options: settings.SessionOptions, work_dir: Path
+) -> SparkSession:
+    if options.ship == settings.SHIP_CODE:
         session.sparkContext.addPyFile(str(code_zip(work_dir)))
     return session
 
 
-def java_and_archive(fallback: Path | None = None) -> tuple[JavaRuntime, ClassArchive]:
+def java_and_archive(
+    fallback: Path | None = None,
+) -> tuple[installed.JavaRuntime, installed.ClassArchive]:
     """The Java of sessions on this machine, and the archive of Spark's classes; in `fallback` if
     the cache cannot be written to. Raises: FlinknetError if there is no Java, OSError without a
     cache and `fallback`."""
-    java = find_java()
-    return java, ClassArchive.of(java, launcher_home(java, fallback=fallback), spark_home())
+    java = installed.find_java()
+    return java, installed.ClassArchive.of(
+        java, installed.launcher_home(java, fallback=fallback), installed.spark_home()
+    )
 
 
-def make_class_archive(options: SessionOptions | None = None) -> None:
+def make_class_archive(options: settings.SessionOptions | None = None) -> None:
     """Start a session that does a little of everything, and archive the classes that it loads.
     Raises: FlinknetError if Spark cannot be started or Java does not make it."""
     java, archive = java_and_archive()
@@ -212,11 +195,11 @@ def make_class_archive(options: SessionOptions | None = None) -> None:
         archive.make(java, record, class_path)
 
 
-def make_class_archive_later(options: SessionOptions) -> bool:
+def make_class_archive_later(options: settings.SessionOptions) -> bool:
     """Start a process that makes the archive after this one has ended, if sessions with these
     options would use it and no process has tried before. Returns: whether it was started."""
-    is_own = options.remote is None and not is_submitted() and conf_dir() is None
-    if not is_own or not is_local(options.master or "local[*]"):
+    is_own = options.remote is None and not is_submitted() and settings.conf_dir() is None
+    if not is_own or not settings.is_local(options.master or "local[*]"):
         return False
     try:
         if not java_and_archive()[1].is_wanted():
@@ -224,7 +207,9 @@ def make_class_archive_later(options: SessionOptions) -> bool:
     except OSError:
         return False
     code = f"from {__name__} import make_class_archive as make; make()"
-    start_unnoticed([sys.executable, "-c", code], {**os.environ, "PYTHONPATH": _python_path()})
+    installed.start_unnoticed(
+        [sys.executable, "-c", code], {**os.environ, "PYTHONPATH": _python_path()}
+    )
     return True
 
 
@@ -310,7 +295,7 @@ def is_submitted() -> bool:
 
 
 def _submitted_session(
-    options: SessionOptions, work_dir: Path, stack: ExitStack
+    options: settings.SessionOptions, work_dir: Path, stack: ExitStack
 ) -> Callable[[], SparkSession]:
     """A session of the JVM of spark-submit, whose settings override our defaults; options override
     both."""
@@ -320,13 +305,15 @@ def _submitted_session(
         from pyspark.sql import SparkSession
 
         conf = SparkConf()
-        for name, value in OF_SESSIONS.items():
+        for name, value in settings.OF_SESSIONS.items():
             if not conf.contains(name):
                 conf.set(name, value)
-        settings = for_executors(dict(conf.getAll()) | submitted_settings(options, {}))
-        if options.ship == SHIP_ENVIRONMENT:
-            settings = with_environment(settings, environment_archive(work_dir))
-        for name, value in settings.items():
+        values = settings.for_executors(
+            dict(conf.getAll()) | settings.submitted_settings(options, {})
+        )
+        if options.ship == settings.SHIP_ENVIRONMENT:
+            values = with_environment(values, environment_archive(work_dir))
+        for name, value in values.items():
             conf.set(name, value)
         with spark_errors():
             session = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -336,25 +323,25 @@ def _submitted_session(
     return started
 
 
-def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
+def _environment(values: Mapping[str, str], work_dir: Path) -> dict[str, str]:
     """Variables of the JVM. Its settings are in a file, because others can read a command line."""
-    (work_dir / LOG_CONFIGURATION).write_text(_LOG4J2)
-    (work_dir / "spark.properties").write_text(properties_text(settings), encoding="utf-8")
-    master, python = settings["spark.master"], settings.get("spark.pyspark.python")
+    (work_dir / settings.LOG_CONFIGURATION).write_text(_LOG4J2)
+    (work_dir / "spark.properties").write_text(settings.properties_text(values), encoding="utf-8")
+    master, python = values["spark.master"], values.get("spark.pyspark.python")
     properties = shlex.quote(str(work_dir / "spark.properties"))
     more = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     environment = {
         "PYSPARK_PYTHON": python or os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {properties} {more}",
-        "SPARK_HOME": str(spark_home()),
+        "SPARK_HOME": str(installed.spark_home()),
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
         "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),  # else one for each thread
         "SPARK_LOCAL_DIRS": str(work_dir),
     }
-    if is_local(master):
+    if settings.is_local(master):
         environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": _python_path()}
-    if is_here(master):
+    if settings.is_here(master):
         environment["SPARK_LOCAL_IP"] = loopback()
         if loopback() == LOOPBACK_6:
             # Only the gateway without pinned threads listens at the address that Java prefers.

@@ -19,15 +19,6 @@ from flinknet.errors import TraceError
 from flinknet.storage import path_of
 from flinknet.trace import TraceFile, index
 from flinknet.trace.format import CHANNEL_ENTRY
-from flinknet.trace.index import (
-    BLOCK_ROW,
-    FileIndex,
-    file_index,
-    is_kept,
-    keep_index,
-    stamp_at,
-    stamps_of,
-)
 from flinknet.whole_files import remove_unfinished, whole_file
 
 from ..opening import damaged_blocks
@@ -76,7 +67,7 @@ class IndexRow:
 def read_indexes(spark: Callable[[], SparkSession], files: Sequence[TraceFile]) -> None:
     """Read the indexes of files for `trace.file_index`, with executors if there are many; then the
     session may start. Raises: as TraceReader."""
-    missing = [file for file in files if not is_kept(file)]
+    missing = [file for file in files if not index.is_kept(file)]
     is_here = not missing or isinstance(path_of(missing[0].path), Path)
     if len(missing) <= (INDEXES_HERE_MAX if is_here else INDEXES_IN_STORE_MAX):
         index.read_indexes(missing)
@@ -85,20 +76,20 @@ def read_indexes(spark: Callable[[], SparkSession], files: Sequence[TraceFile]) 
     for start in range(0, len(units), FILES_AT_ONCE):
         own = map_units(spark(), units[start : start + FILES_AT_ONCE], _read, IndexRow)
         for row in collected(IndexRow, own):
-            found = FileIndex(
-                np.frombuffer(row.blocks, BLOCK_ROW),
+            found = index.FileIndex(
+                np.frombuffer(row.blocks, index.BLOCK_ROW),
                 np.frombuffer(row.channels, CHANNEL_ENTRY),
                 row.is_whole,
                 row.dropped_events,
                 row.index_bytes,
             )
-            keep_index(missing[row.number], (row.size_bytes, row.changed_ns), found)
+            index.keep_index(missing[row.number], (row.size_bytes, row.changed_ns), found)
 
 
 def _read(unit: NumberedFile) -> Iterable[Columns]:
     try:
-        found = file_index(unit.file)
-        stamp = stamp_at(path_of(unit.file.path))
+        found = index.file_index(unit.file)
+        stamp = index.stamp_at(path_of(unit.file.path))
     except (TraceError, OSError):  # the driver finds the same, and says so
         return
     row = IndexRow(
@@ -212,7 +203,7 @@ class Checkpoint:
         """A checkpoint for a replay of some files. Unfinished files of a killed executor are
         removed after a day."""
         remove_unfinished(directory, f"*{SUFFIX}")
-        stamps = zip(files, stamps_of(files), strict=True)
+        stamps = zip(files, index.stamps_of(files), strict=True)
         read = sorted([file.absolute().path, *stamp] for file, stamp in stamps)
         return cls(str(directory.absolute()), digest([__version__, read]))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.errors import FlinknetError
-from flinknet.replay.spark import session
+from flinknet.replay.spark import installed, session
 from flinknet.replay.spark.installed import VARIABLE, ClassArchive, JavaRuntime, start_unnoticed
 from flinknet.replay.spark.settings import SessionOptions
 
@@ -105,7 +105,7 @@ def test_only_sessions_of_this_machine_get_one_later(
     archive = ClassArchive.of(java, tmp_path, tmp_path / "spark")
     started: list[list[str]] = []
     monkeypatch.setattr(session, "java_and_archive", lambda: (java, archive))
-    monkeypatch.setattr(session, "start_unnoticed", lambda command, _: started.append(command))
+    monkeypatch.setattr(installed, "start_unnoticed", lambda command, _: started.append(command))
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT", VARIABLE):
         monkeypatch.delenv(name, raising=False)
     assert session.make_class_archive_later(options) is is_used
