@@ -114,9 +114,7 @@ class Connection(Protocol):
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Take bytes from the peer, in order, split anywhere. The view may be reused after the
-        call.
-
-        Raises: RemoteProtocolError; the driver must then send what is left to send and close.
+        call. Raises: RemoteProtocolError; the driver must then send what is left to send and close.
         """
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:

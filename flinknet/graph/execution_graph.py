@@ -124,9 +124,7 @@ class ExecutionVertex:
 
     def reset_for_new_execution(self) -> Execution:
         """Begin the next attempt (Flink: resetForNewExecution). An attempt that was never scheduled
-        is kept.
-
-        Raises: LocalProtocolError while the current attempt has not ended.
+        is kept. Raises: LocalProtocolError while the current attempt has not ended.
         """
         if self.state is ExecutionState.CREATED:
             return self.current

@@ -169,9 +169,7 @@ def checksum_of_file(path: AnyPath) -> str:
 
 def read_ends(path: AnyPath) -> tuple[dict[str, Any], str | None]:
     """The description in the header of a trace file, and the checksum of its two ends; None for a
-    file without its trailer.
-
-    Raises: TraceFormatError for an invalid header; OSError, StorageError.
+    file without its trailer. Raises: TraceFormatError for an invalid header; OSError, StorageError.
     """
     with closing(open_ranged(path)) as file:
         prefix = file.read(0, format.FILE_PREFIX_BYTES)

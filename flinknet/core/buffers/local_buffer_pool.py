@@ -112,9 +112,7 @@ class LocalBufferPool:
 
     def try_request(self, channel: int = -1) -> NetworkBuffer | None:
         """A buffer charged to `channel` (-1: to none), if necessary from overdraft; None if there
-        is none.
-
-        Raises: BufferPoolDestroyedError.
+        is none. Raises: BufferPoolDestroyedError.
         """
         if self.is_destroyed:
             raise BufferPoolDestroyedError("buffer pool is destroyed")

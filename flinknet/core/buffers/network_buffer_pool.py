@@ -91,9 +91,7 @@ class NetworkBufferPool(SegmentSource):
 
     def request_exclusive_segments(self, count: int) -> list[MemorySegment]:
         """Segments outside all local pools, for the exclusive buffers of a channel; they must be
-        free now.
-
-        Raises: InsufficientBuffersError with the numbers and the keys that help.
+        free now. Raises: InsufficientBuffersError with the numbers and the keys that help.
         """
         promised = self.reserve_exclusive_segments(count)
         if not promised.collect():

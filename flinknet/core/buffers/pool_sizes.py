@@ -128,9 +128,7 @@ def partition_pool_size(
     is_blocking: bool,
 ) -> PoolSize:
     """Pool size of a partition of any type (Flink:
-    NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition).
-
-    Raises: ConfigError.
+    NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition). Raises: ConfigError.
     """
     if is_blocking and subpartitions >= sort_shuffle.min_parallelism:
         return sort_shuffle.pool_size(subpartitions)

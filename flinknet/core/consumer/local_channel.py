@@ -107,10 +107,8 @@ class LocalInputChannel(GateChannel):
         self._queue(self, view is not None and view.reading.has_priority_events)
 
     def poll_view(self, now_ns: int) -> BufferSlice | None:
-        """The next buffer or event of the subpartition; the caller recycles it.
-
-        Raises: ProducerFailedError; PartitionError if the partition was released for another
-        reason.
+        """The next buffer or event of the subpartition; the caller recycles it. Raises:
+        ProducerFailedError; PartitionError if the partition was released for another reason.
         """
         view = self._view
         if view is None:

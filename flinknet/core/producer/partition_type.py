@@ -86,10 +86,7 @@ class ResultPartitionType(Enum):
 
 
 def partition_type_of(label: str) -> ResultPartitionType:
-    """The type with a label.
-
-    Raises: ConfigError for a type that flinknet does not support.
-    """
+    """The type with a label. Raises: ConfigError for a type that flinknet does not support."""
     for made in MADE:
         if made.label == label:
             return made

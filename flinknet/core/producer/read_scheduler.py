@@ -97,11 +97,8 @@ class PartitionedFile:
         return offset, size_bytes, found
 
     def read(self, offset: int, buffers: Sequence[StoredBuffer], into: Sequence[memoryview]) -> int:
-        """Read buffers of one part of a region, each into its own memory.
-
-        Returns: the offset of the next buffer.
-
-        Raises: LocalTransportError if the data file does not contain them.
+        """Read buffers of one part of a region, each into its own memory. Returns: the offset of
+        the next buffer. Raises: LocalTransportError if the data file does not contain them.
         """
         return read_stored(self._data, offset, buffers, into)
 
@@ -185,11 +182,8 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         self._listener()
 
     def move_to_next_region(self) -> bool:
-        """Move to the next region with data for it, if the current one is done.
-
-        Returns: whether anything is left to read.
-
-        Raises: LocalTransportError.
+        """Move to the next region with data for it, if the current one is done. Returns: whether
+        anything is left to read. Raises: LocalTransportError.
         """
         while not self._remaining_bytes and self._next_region < self._file.regions:
             self.next_offset, self._remaining_bytes, self._region = self._file.region_of(

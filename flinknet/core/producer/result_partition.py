@@ -254,9 +254,7 @@ class ResultPartitionManager:
         self, partition_id: ResultPartitionID, index: int, listener: BufferAvailabilityListener
     ) -> PipelinedSubpartitionView | None:
         """A view of a subpartition for a reader in this TaskManager; None if the partition is not
-        registered (yet).
-
-        Raises: IndexError, RuntimeError if the subpartition is read already.
+        registered (yet). Raises: IndexError, RuntimeError if the subpartition is read already.
         """
         partition = self._partitions.get(partition_id)
         if partition is None:

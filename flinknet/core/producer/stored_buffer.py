@@ -129,10 +129,7 @@ def stored(
 def read_stored(
     data: BoundedData, offset: int, run: Sequence[StoredBuffer], into: Sequence[memoryview]
 ) -> int:
-    """Read adjacent buffers, each into its own memory.
-
-    Returns: the offset of the next buffer.
-
+    """Read adjacent buffers, each into its own memory. Returns: the offset of the next buffer.
     Raises: LocalTransportError if the file does not contain them.
     """
     headers = memoryview(bytearray(STORED_HEADER_BYTES * len(run)))
