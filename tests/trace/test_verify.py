@@ -134,116 +134,85 @@ def test_credit_of_a_channel_without_initial_credit_starts_again_when_it_resumes
     assert not verified(write_trace(tmp_path / "b.fnt", PRODUCER, rows(events), 2)).is_ok
 
 
-Break = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+Change = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Makes of the events of one side, with the numbers of the chosen rows, those of a run with an
+error."""
+
+CHOSEN = {
+    "sent": (0, TracePoint.SENT, MessageKind.BUFFER_RESPONSE),
+    "received": (1, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE),
+    "announced": (1, TracePoint.SENT, MessageKind.ADD_CREDIT),
+    "credited": (0, TracePoint.RECEIVED, MessageKind.ADD_CREDIT),
+}
+"""Whose events they are, of the producer or the consumer, and which of channel 1 are chosen."""
 
 
-def skip_a_sequence_number(producer: np.ndarray, consumer: np.ndarray):
-    sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 1)
-    producer["sequence_number"][sent[10:]] += 1
-    return producer, consumer
+def lose(at: int) -> Change:
+    return lambda events, chosen: np.delete(events, chosen[at])
 
 
-def lose_a_received_buffer(producer: np.ndarray, consumer: np.ndarray):
-    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
-    return producer, np.delete(consumer, received[20])
+def put(at: int, **columns: int) -> Change:
+    def change(events: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        for name, value in columns.items():
+            events[name][chosen[at]] = value
+        return events
+
+    return change
 
 
-def swap_received_buffers(producer: np.ndarray, consumer: np.ndarray):
-    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
-    consumer["sequence_number"][received[[5, 6]]] = consumer["sequence_number"][received[[6, 5]]]
-    return producer, consumer
+def add(at: object, **columns: object) -> Change:
+    def change(events: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        for name, value in columns.items():
+            events[name][chosen[at]] += value
+        return events
+
+    return change
 
 
-def change_a_payload_on_the_way(producer: np.ndarray, consumer: np.ndarray):
-    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
-    consumer["payload_bytes"][received[7]] += 1
-    return producer, consumer
-
-
-def change_a_type_on_the_way(producer: np.ndarray, consumer: np.ndarray):
-    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
-    consumer["data_type"][received[-1]] = DataType.END_OF_DATA
-    return producer, consumer
-
-
-def receive_more_than_was_sent(producer: np.ndarray, consumer: np.ndarray):
-    sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 1)
-    return np.delete(producer, sent[-1]), consumer
-
-
-def give_credit_that_nobody_announced(producer: np.ndarray, consumer: np.ndarray):
-    announced = select(consumer, TracePoint.SENT, MessageKind.ADD_CREDIT, 1)
-    return producer, np.delete(consumer, announced[3])
-
-
-def lose_a_credit_message(producer: np.ndarray, consumer: np.ndarray):
-    received = select(producer, TracePoint.RECEIVED, MessageKind.ADD_CREDIT, 1)
-    return np.delete(producer, received[3]), consumer
-
-
-def let_an_event_cost_credit(producer: np.ndarray, consumer: np.ndarray):
-    sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 1)
-    producer["credit_after"][sent[-1]] -= 1
-    return producer, consumer
-
-
-def send_data_without_credit(producer: np.ndarray, consumer: np.ndarray):
+def send_data_without_credit(producer: np.ndarray, _: np.ndarray) -> np.ndarray:
     changes = np.flatnonzero((producer["channel"] == 1) & (producer["credit_before"] >= 0))
-    producer["credit_before"][changes] -= 2
-    producer["credit_after"][changes] -= 2
-    return producer, consumer
+    return add(changes, credit_before=-2, credit_after=-2)(producer, np.arange(len(producer)))
 
 
-def take_a_buffer_that_is_not_free(producer: np.ndarray, consumer: np.ndarray):
-    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
-    consumer["credit_before"][received[4]] = 0
-    consumer["credit_after"][received[4]] = -1
-    return producer, consumer
-
-
-def take_two_buffers_for_one(producer: np.ndarray, consumer: np.ndarray):
-    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
-    consumer["credit_after"][received[4]] -= 1
-    return producer, consumer
-
-
-def announce_less_than_there_is(producer: np.ndarray, consumer: np.ndarray):
-    announced = select(consumer, TracePoint.SENT, MessageKind.ADD_CREDIT, 1)
-    consumer["credit_before"][announced[4]] += 1
-    return producer, consumer
-
-
-def use_a_channel_that_does_not_exist(producer: np.ndarray, consumer: np.ndarray):
+def use_a_channel_that_does_not_exist(producer: np.ndarray, _: np.ndarray) -> np.ndarray:
     stray = producer[-1:].copy()
     stray["channel"] = 9
-    return np.concatenate([producer, stray]), consumer
+    return np.concatenate([producer, stray])
 
 
 @pytest.mark.parametrize(
-    ("break_it", "where", "says"),
+    ("chosen", "change", "where", "says"),
     [
-        (skip_a_sequence_number, (1, "sequence"), "where they were SENT: 11 follows 9"),
-        (skip_a_sequence_number, (1, "delivery"), "BUFFER_RESPONSE number 11 differs from"),
-        (lose_a_received_buffer, (1, "sequence"), "where they were RECEIVED: 21 follows 19"),
-        (swap_received_buffers, (1, "sequence"), "6 follows 4"),
-        (change_a_payload_on_the_way, (1, "delivery"), "BUFFER_RESPONSE number 8"),
-        (change_a_type_on_the_way, (1, "delivery"), "BUFFER_RESPONSE number 51"),
-        (receive_more_than_was_sent, (1, "delivery"), "51 BUFFER_RESPONSE messages"),
-        (give_credit_that_nobody_announced, (1, "delivery"), "25 ADD_CREDIT messages"),
-        (lose_a_credit_message, (1, "credit"), "was 0 after a message and 2 before the next"),
-        (let_an_event_cost_credit, (1, "credit"), "that leaves"),
-        (send_data_without_credit, (1, "credit"), "data was sent without credit (credit 0,"),
-        (take_a_buffer_that_is_not_free, (1, "buffers"), "no free buffer (sequence number 4)"),
-        (take_two_buffers_for_one, (1, "buffers"), "with sequence number 4"),
-        (announce_less_than_there_is, (1, "credit"), "announced 2 of 3 credits"),
-        (use_a_channel_that_does_not_exist, (9, "manifest"), "does not know this channel"),
+        ("sent", add(np.s_[10:], sequence_number=1), (1, "sequence"), "were SENT: 11 follows 9"),
+        ("sent", add(np.s_[10:], sequence_number=1), (1, "delivery"), "RESPONSE number 11 differs"),
+        ("received", lose(20), (1, "sequence"), "where they were RECEIVED: 21 follows 19"),
+        ("received", add([5, 6], sequence_number=[1, -1]), (1, "sequence"), "6 follows 4"),
+        ("received", add(7, payload_bytes=1), (1, "delivery"), "BUFFER_RESPONSE number 8"),
+        (
+            *("received", put(-1, data_type=DataType.END_OF_DATA)),
+            *((1, "delivery"), "BUFFER_RESPONSE number 51"),
+        ),
+        ("sent", lose(-1), (1, "delivery"), "51 BUFFER_RESPONSE messages"),
+        ("announced", lose(3), (1, "delivery"), "25 ADD_CREDIT messages"),
+        ("credited", lose(3), (1, "credit"), "was 0 after a message and 2 before the next"),
+        ("sent", add(-1, credit_after=-1), (1, "credit"), "that leaves"),
+        ("sent", send_data_without_credit, (1, "credit"), "data was sent without credit (credit 0"),
+        (
+            *("received", put(4, credit_before=0, credit_after=-1)),
+            *((1, "buffers"), "no free buffer (sequence number 4)"),
+        ),
+        ("received", add(4, credit_after=-1), (1, "buffers"), "with sequence number 4"),
+        ("announced", add(4, credit_before=1), (1, "credit"), "announced 2 of 3 credits"),
+        ("sent", use_a_channel_that_does_not_exist, (9, "manifest"), "does not know this channel"),
     ],
 )
 def test_a_broken_rule_is_found(
-    tmp_path: Path, break_it: Break, where: tuple[int, str], says: str
+    tmp_path: Path, chosen: str, change: Change, where: tuple[int, str], says: str
 ) -> None:
-    producer, consumer = break_it(*interleaved(channels=2, data_buffers=50))
-    run = write_run(tmp_path / "run", producer_rows=producer, consumer_rows=consumer)
+    sides = list(interleaved(channels=2, data_buffers=50))
+    side, point, kind = CHOSEN[chosen]
+    sides[side] = change(sides[side], select(sides[side], point, kind, 1))
+    run = write_run(tmp_path / "run", producer_rows=sides[0], consumer_rows=sides[1])
     findings = verified(run).findings
     texts = [each.text for each in findings if (each.channel, each.rule) == where]
     assert any(says in text for text in texts), findings
