@@ -125,7 +125,7 @@ def release_of(path: Path) -> str:
 
 
 def _read_at(path: Path) -> tuple[Path, _Read]:
-    """The path without the name of a resource, and what is read there."""
+    """The path without the name of a resource, and its content."""
     resource = None
     if "#" in str(path) and not path.exists():
         file, _, resource = str(path).rpartition("#")

@@ -108,7 +108,7 @@ def _check_starting_size(layer: Mapping[str, str]) -> None:
 
 
 def left_out(why: str, names: Sequence[str]) -> tuple[RunWarning, ...]:
-    """A warning that names what is ignored, and why; none if nothing is."""
+    """A warning that names the ignored keys, and why; none if nothing is."""
     if not names:
         return ()
     named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

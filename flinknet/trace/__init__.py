@@ -3,7 +3,7 @@
     schema              the columns of an event
     recorder            a `core.probe.Probe` that writes rows, also per job
     format, blocks      byte layouts of a file, and of a block of events with its columns
-    writer, reader      of files; the writer counts what passes; index: index of a file, read once
+    writer, reader      of files; the writer counts the rows; index: index of a file, read once
                         and passed on as extents; ranged_files: files read in ranges, here or in a
                         store, and checksums
     event_block         a block as numpy columns; arrow: as Arrow columns

@@ -276,7 +276,7 @@ _PAYLOAD_FACTOR, _TYPE_FACTOR, _VALUE_FACTOR = (
 
 
 class DeliveryCheck:
-    """Checks that what one side received is what the other side sent, message by message, in order.
+    """Checks that each side received the messages that the other side sent, all and in order.
 
     The last sent messages may still be in flight when recording ends. A message is kept as one
     number, computed from sequence number, data type, payload length, and the value of credit

@@ -101,7 +101,7 @@ def edges_in_flow(manifest: RunManifest) -> tuple[Edge, ...]:
 
 
 def edges_of_load(indexes: Sequence[int], relays: int) -> tuple[Edge, ...]:
-    """The edges of a load from sources over relays to sinks, of which some may be missing."""
+    """The edges of a load from sources over relays to sinks; stages may be missing."""
     if len(indexes) == 1:
         return tuple(Edge(1, index, 0, 1, *ONLY_EDGE) for index in indexes)
     names = {0: "sources", 1 + relays: "sinks"}
@@ -167,7 +167,7 @@ def producer_of(partition: str) -> ExecutionAttemptID | None:
 
 
 def _by_ids(examples: Mapping[int, ChannelInfo], named: Sequence[Edge]) -> Iterator[Edge]:
-    """Edges without names, of each of which there is a channel by its index, not numbered yet.
+    """Edges without names, with one channel of each by its index, not numbered yet.
     Those without ids belong to the first job after those of the named edges.
     """
     first = 1 + max((each.job for each in named), default=-1)

@@ -54,8 +54,8 @@ JOB_MANAGER = "JobManager"
 
 RUN, TAP, CAPTURE = "run", "tap", "capture"
 """Origin of the events: the processes of a run themselves, a tap between processes, or a packet
-capture. The latter two observe each message once, in between: what producers send is SENT, what
-they receive RECEIVED, and nothing inside a process is visible."""
+capture. The latter two observe each message once, in between: messages to consumers are SENT,
+messages to producers RECEIVED, and nothing inside a process is visible."""
 
 _T = TypeVar("_T")
 

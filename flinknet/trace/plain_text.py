@@ -32,8 +32,8 @@ def read_json(text: str | bytes, made_of: ObjectHook | None = None) -> Any:
 
 
 def read_json_file(path: AnyPath, made_of: ObjectHook | None = None) -> Any:
-    """Parse a JSON file, as `read_json`. Of an object with lists of a million items, only what is
-    made of them is held, never the text. Raises: OSError, StorageError, too.
+    """Parse a JSON file, as `read_json`. Of an object with lists of a million items, only the
+    results are held, never the text. Raises: OSError, StorageError, too.
     """
     with suppress(OSError, ValueError), path.open("rb") as file:  # as a whole it says what is wrong
         return _object_in(_Pieces(file, made_of))
@@ -50,7 +50,7 @@ def read_document(path: AnyPath) -> dict[str, Any]:
 
 
 class _Pieces:
-    """A JSON text of which only a piece is in memory."""
+    """A JSON text, held in memory one piece at a time."""
 
     def __init__(self, file: IO[bytes], made_of: ObjectHook | None) -> None:
         self._file = file

@@ -115,8 +115,8 @@ def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
 
 
 def asked_within(place: RunPlace, from_ns: int, to_ns: int) -> IntArray:
-    """The instants within [from_ns, to_ns) of the run's clock at which Flink answered what was
-    asked about its tasks, ascending."""
+    """The instants of Flink's answers about its tasks within [from_ns, to_ns) of the run's clock,
+    ascending."""
     lines, offset_ns = _lines_within(place, from_ns, to_ns)
     at_ns = np.array([each["at_ns"] for each in lines if "checkpoint" not in each], np.int64)
     return np.unique(at_ns) + offset_ns
@@ -155,7 +155,7 @@ MOST_DELAY_NS = 1_000_000_000
 
 def delay_of_tap_ns(place: RunPlace) -> float:
     """Most delay that the tap that recorded a run added to half of what it forwarded, in ns; 0
-    where that is not known, and for what was not recorded by a tap."""
+    where that is not known, and for a run that no tap recorded."""
     return float(np.mean([_delay_ns(path_of(each.path)) for each in _of(place)] or [0]))
 
 
@@ -271,7 +271,7 @@ def _scenario(
 
 
 def _job(jobs: Sequence[tuple[Recording, Mapping[str, Any], set[int]]]) -> dict[str, Any]:
-    """Merge several descriptions of a job, each of which numbers the edges that it observed."""
+    """Merge several descriptions of a job, which number the edges each on its own."""
     vertices: dict[tuple[Any, ...], dict[str, Any]] = {}
     edges: dict[int, dict[str, Any]] = {}
     unseen: dict[tuple[int, int], dict[str, Any]] = {}

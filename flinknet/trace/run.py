@@ -99,7 +99,7 @@ def refuse(run: Run, faults: Iterable[Fault]) -> None:
 def open_with_faults(
     path: AnyPath, left_out: Collection[str] = ()
 ) -> tuple[Run, tuple[Fault, ...]]:
-    """Open a run, of which some files may be missing, together with its faults, for reports of all
+    """Open a run that may lack files, together with its faults, for reports of all
     errors. Raises: TraceFormatError for a path that is not a run, or lacks a trace file.
     """
     if path.is_file():
