@@ -55,7 +55,6 @@ class RecordFactory:
 
     def __init__(self, value_bytes: int, capacity: int) -> None:
         self.record_bytes = OVERHEAD_BYTES + value_bytes
-        self.capacity = capacity
         self._block = np.zeros((capacity, self.record_bytes), np.uint8)
         padding = (np.arange(value_bytes, dtype=np.int64) * 31 + 7).astype(np.uint8)
         self._block[:, OVERHEAD_BYTES:] = padding

@@ -350,13 +350,7 @@ class Attempts:
         job.trace.statistics.measured_from_ns = start.measured_from_ns
         is_load = job.scenario is not None
         try:
-            task = job.create_task(
-                opened,
-                start,
-                lambda answer: self._send(messages.JobAnswer(job.id, answer)),
-                self._send,
-                now_ns=now_ns,
-            )
+            task = job.create_task(opened, start, self._send, now_ns=now_ns)
         except (Exception, SystemExit) as error:
             opened.release(error_text(error))
             self._send(failure_of(attempt_id, error))

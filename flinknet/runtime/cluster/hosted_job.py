@@ -20,7 +20,6 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import blocking_storage
 from flinknet.job.load.load_tasks import create_load_task
 from flinknet.job.scheduling import SchedulingType, scheduling_of
-from flinknet.job.sources import RequestNextInputSplit
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import memory_metrics
 from flinknet.results import FillSample
@@ -108,8 +107,7 @@ class HostedJob:
         self,
         attempt: Attempt,
         start: messages.Start,
-        respond: Callable[[Answer], None],
-        request_split: Callable[[RequestNextInputSplit], None],
+        send: Callable[[Any], None],
         *,
         now_ns: int,
     ) -> StreamTask:
@@ -117,6 +115,10 @@ class HostedJob:
         generates records from then on. Raises: ConfigError, TaskFailedError.
         """
         submission, environment = self._submission, self._environment
+
+        def respond(answer: Answer) -> None:
+            send(messages.JobAnswer(self.id, answer))
+
         if isinstance(submission, messages.SubmitLoad):
             return create_load_task(
                 attempt.descriptor,
@@ -144,7 +146,7 @@ class HostedJob:
             seed=submission.seed,
             spills=environment.spills,
             worker=partial(TaskThread, environment.loop),
-            request_split=request_split,
+            request_split=send,
         )
 
     def statistics_of(

@@ -82,6 +82,25 @@ class JobLead:
         """Note the tasks that are deployed now."""
         raise NotImplementedError
 
+    def begin_checkpoints(self, start: messages.Start, *, is_batch: bool, is_bench: bool) -> None:
+        """Begin the checkpoints of the job, if it wants any; a batch job has none, as in Flink.
+
+        Those of a bench end with its sources, and count in its measured part.
+        """
+        graph, config = self.master.graph, self.master.graph.job.config
+        if config.checkpoint_interval_ns is None or is_batch:
+            return
+        self.checkpoints = CheckpointCoordinator(
+            [str(each.id) for each in graph.subtasks()],
+            interval_ns=config.checkpoint_interval_ns,
+            timeout_ns=config.network.checkpoint_timeout_ns,
+            start_ns=start.start_ns,
+            end_ns=start.end_ns if is_bench else None,
+            measured_from_ns=start.measured_from_ns if is_bench else 0,
+            measured_to_ns=start.measured_to_ns,
+            epoch_ns=start.timestamp_epoch_ns,
+        )
+
     def checkpoint_summary(self) -> CheckpointSummary | None:
         return None if self.checkpoints is None else self.checkpoints.summary()
 
@@ -316,14 +335,9 @@ class JobManager:
 
     def _job_of(self, message: Any) -> JobLead | None:
         """The job that a message is about; None if it is over or unknown."""
-        if isinstance(
-            message,
-            messages.TaskStateChanged
-            | messages.OutputConsumable
-            | RequestPartitionState
-            | RequestNextInputSplit,
-        ):
-            return self.jobs.get(message.attempt_id.execution_graph_id)
+        attempt_id = getattr(message, "attempt_id", None)
+        if attempt_id is not None:
+            return self.jobs.get(attempt_id.execution_graph_id)
         return self.jobs.get(getattr(message, "job", None))  # type: ignore[arg-type]
 
     def _receive_of(

@@ -13,7 +13,6 @@ from typing import Any
 
 from flinknet.config import RECORDED, Scenario
 from flinknet.errors import ConfigError, RunFailedError, TraceError
-from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.results import Progress, RunResult, RunWarning, Taken
@@ -210,7 +209,7 @@ class _Bench(JobLead):
         self.save_manifest(None)
         self.start = self._meter.start = start
         manager.send_to_all(start)
-        self.checkpoints = _checkpoints_of(self._plan, start)
+        self.begin_checkpoints(start, is_batch=scenario.workload.is_blocking, is_bench=True)
         self._on_progress = on_progress
         self._until(lambda: self.master.state.is_terminal)
         self._on_progress = None
@@ -382,40 +381,22 @@ def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:
         tasks = plan.tasks_on(index)
         has_sources = any(not each.inputs for each in tasks)
         has_sinks = any(not each.outputs for each in tasks)
-        if has_sources and has_sinks:
-            if (workers.producers_on, workers.consumers_on) != (None, None):
-                raise ConfigError(
-                    f"--producers-on, --consumers-on: tm-{index} has producers and consumers; leave"
-                    " them out, or --placement spread"
-                )
+        is_set = (workers.producers_on, workers.consumers_on) != (None, None)
+        if has_sources and has_sinks and is_set:
+            raise ConfigError(
+                f"--producers-on, --consumers-on: tm-{index} has producers and consumers; leave"
+                " them out, or --placement spread"
+            )
+        if has_sources == has_sinks:
             found.append(index % count)
         elif has_sources:
             found.append(workers.producers_on or 0)
-        elif has_sinks and workers.consumers_on is not None:
+        elif workers.consumers_on is not None:
             found.append(workers.consumers_on)
-        elif has_sinks:
+        else:
             found.append(last_only[sinks % len(last_only)])
             sinks += 1
-        else:
-            found.append(index % count)
     return tuple(found)
-
-
-def _checkpoints_of(plan: LoadPlan, start: messages.Start) -> CheckpointCoordinator | None:
-    """The checkpoint coordinator of a run; None without checkpoints, and in batch jobs."""
-    network = plan.scenario.network
-    if network.checkpoint_interval_ns is None or plan.scenario.workload.is_blocking:
-        return None
-    return CheckpointCoordinator(
-        [each.execution_vertex_id for each in plan.tasks],
-        interval_ns=network.checkpoint_interval_ns,
-        timeout_ns=network.checkpoint_timeout_ns,
-        start_ns=start.start_ns,
-        end_ns=start.end_ns,
-        measured_from_ns=start.measured_from_ns,
-        measured_to_ns=start.measured_to_ns,
-        epoch_ns=start.timestamp_epoch_ns,
-    )
 
 
 def _instants(scenario: Scenario, drain_max_ns: int) -> messages.Start:

@@ -18,7 +18,6 @@ from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution_graph import ExecutionGraph, initialize_on_master
 from flinknet.graph.program import files_of_modules
-from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.options import effective_flink_keys
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import seal_run
@@ -204,16 +203,7 @@ class SubmittedJob(JobLead):
         end_ns = None if duration_ns is None else measured_from_ns + duration_ns
         self.start = messages.Start(start_ns, measured_from_ns, None, end_ns, self._epoch_ns)
         self.measurements.begin(self.start, now_ns)
-        graph = self.master.graph
-        config = graph.job.config
-        if config.checkpoint_interval_ns is not None and deployment.plan.stages == 1:
-            self.checkpoints = CheckpointCoordinator(
-                [str(each.id) for each in graph.subtasks()],
-                interval_ns=config.checkpoint_interval_ns,
-                timeout_ns=config.network.checkpoint_timeout_ns,
-                start_ns=start_ns,
-                epoch_ns=self._epoch_ns,
-            )
+        self.begin_checkpoints(self.start, is_batch=deployment.plan.stages > 1, is_bench=False)
 
     def _close(self, now_ns: int) -> None:
         """Let TaskManagers close and forget the job, which is over; then save everything."""
