@@ -7,13 +7,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import pytest
 
 KEY = "left out"
 FLINK = pytest.mark.slow("with Flink's own classes, which make flink installs")
+
+_ONE_MARK = re.compile(r"(slow|releases|cluster|wheel|commands)(?! or)\b")
+"""Begins the choice of tests that all have this mark."""
 
 
 class LeftOut:
@@ -22,6 +27,14 @@ class LeftOut:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._counts: Counter[str] = Counter()
+        chosen = _ONE_MARK.match(config.option.markexpr)
+        self._mark = chosen and re.compile(rf"mark\.({chosen[1]}|interop)\b")
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave out files that have no test with the mark: importing them takes seconds."""
+        if self._mark is None or not re.fullmatch(r"test_\w+\.py", collection_path.name):
+            return None
+        return None if self._mark.search(collection_path.read_text(encoding="utf-8")) else True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: Iterable[pytest.Item]) -> None:
