@@ -230,10 +230,10 @@ def _value(number: str) -> float:
 
 
 def alike(texts: Iterable[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    """Texts with their names, those together that differ in their numbers alone."""
+    """Texts with their names, those together that differ in their numbers, or their end, alone."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for name, text in texts:
-        groups.setdefault(same_but_for_numbers(text), []).append((name, text))
+        groups.setdefault(same_but_for_numbers(text).rstrip("."), []).append((name, text))
     return list(groups.values())
 
 

@@ -360,6 +360,9 @@ def test_a_clause_that_is_true_of_all_settings_names_none() -> None:
         "records wait for the timeout (a=1);",
         "it queues (a=2);",
     ]
+    ends = [replace(result(), limited_by=each) for each in ("It waits. More.", "It waits.")]
+    settings = [configuration(f"a={at}", [run]) for at, run in enumerate(ends)]
+    assert tables.limit_clauses(settings) == ["It waits.", "More (a=0);"]
 
 
 def progress(elapsed_ns: int, phase: str = "measuring") -> results.Progress:
