@@ -102,12 +102,8 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def quick_flink(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JVMs of Flink's clusters neither optimise what they run nor collect garbage in threads beside
-    it: they live for seconds.
-    """
-    usual = [each for each in cluster.JVM_OPTIONS if each != "-XX:+UseG1GC"]
-    quick = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    monkeypatch.setattr(cluster, "JVM_OPTIONS", (*usual, *quick))
+    """JVMs of Flink's clusters do not optimise what they run: they live for seconds."""
+    monkeypatch.setattr(cluster, "JVM_OPTIONS", (*cluster.JVM_OPTIONS, "-XX:TieredStopAtLevel=1"))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
+from flinknet.core.wire import records
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.checkpoint_barrier import (
     CheckpointBarrier,
@@ -29,15 +30,6 @@ from flinknet.core.wire.events import (
 )
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.core.wire.messages import ErrorResponse, Message, PartitionRequest, TaskEventRequest
-from flinknet.core.wire.records import (
-    InternalWatermark,
-    LatencyMarker,
-    Record,
-    RecordAttributes,
-    StreamElement,
-    Watermark,
-    WatermarkStatus,
-)
 
 Vector = dict[str, Any]
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -229,25 +221,25 @@ def _describe_barrier(barrier: CheckpointBarrier) -> Vector:
     return described
 
 
-def describe_element(element: StreamElement) -> Vector:
+def describe_element(element: records.StreamElement) -> Vector:
     """The element as one of `elements` of a record stream."""
     match element:
-        case Record(value, timestamp_ms):
+        case records.Record(value, timestamp_ms):
             return {"element": "record", "timestamp": timestamp_ms, "value": value.hex()}
-        case Watermark(timestamp_ms):
+        case records.Watermark(timestamp_ms):
             return {"element": "watermark", "timestamp": timestamp_ms}
-        case LatencyMarker(marked_time_ms, operator_id, subtask_index):
+        case records.LatencyMarker(marked_time_ms, operator_id, subtask_index):
             return {
                 "element": "latency-marker",
                 "marked_time": marked_time_ms,
                 "operator_id": operator_id.hex(),
                 "subtask_index": subtask_index,
             }
-        case WatermarkStatus(status):
+        case records.WatermarkStatus(status):
             return {"element": "watermark-status", "status": status}
-        case RecordAttributes(is_backlog):
+        case records.RecordAttributes(is_backlog):
             return {"element": "record-attributes", "backlog": is_backlog}
-        case InternalWatermark(subpartition_index, timestamp_ms):
+        case records.InternalWatermark(subpartition_index, timestamp_ms):
             return {
                 "element": "internal-watermark",
                 "subpartition_index": subpartition_index,

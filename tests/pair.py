@@ -23,39 +23,32 @@ from flinknet.core.producer import (
     ResultPartitionManager,
     SerializedRecords,
 )
+from flinknet.core.wire import ids
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.ids import (
-    ExecutionAttemptID,
-    ExecutionGraphID,
-    ExecutionVertexID,
-    InputChannelID,
-    IntermediateDataSetID,
-    IntermediateResultPartitionID,
-    JobVertexID,
-    ResultPartitionID,
-)
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import Message
 
-RECEIVER = InputChannelID(bytes(range(1, 17)))
-OTHER_RECEIVER = InputChannelID(b"\xff" * 8 + b"\x7f" + b"\xff" * 7)
+RECEIVER = ids.InputChannelID(bytes(range(1, 17)))
+OTHER_RECEIVER = ids.InputChannelID(b"\xff" * 8 + b"\x7f" + b"\xff" * 7)
 REQUEST_TIMEOUT_NS = 10_000_000_000
 
 
 @cache
-def partition_id(producer: int = 0) -> ResultPartitionID:
+def partition_id(producer: int = 0) -> ids.ResultPartitionID:
     """The id of a producer's partition."""
-    return ResultPartitionID(
-        IntermediateResultPartitionID(IntermediateDataSetID(b"d" * 16), producer),
-        ExecutionAttemptID(
-            ExecutionGraphID(b"g" * 16), ExecutionVertexID(JobVertexID(b"v" * 16), producer), 0
+    return ids.ResultPartitionID(
+        ids.IntermediateResultPartitionID(ids.IntermediateDataSetID(b"d" * 16), producer),
+        ids.ExecutionAttemptID(
+            ids.ExecutionGraphID(b"g" * 16),
+            ids.ExecutionVertexID(ids.JobVertexID(b"v" * 16), producer),
+            0,
         ),
     )
 
 
-def receiver_ids(count: int) -> list[InputChannelID]:
+def receiver_ids(count: int) -> list[ids.InputChannelID]:
     """As many receiver ids, each its own."""
-    return [InputChannelID(bytes([index + 1]) * 16) for index in range(count)]
+    return [ids.InputChannelID(bytes([index + 1]) * 16) for index in range(count)]
 
 
 def record_bytes(lengths: Iterable[int], first: int = 0) -> bytes:
@@ -81,7 +74,7 @@ def partition_of(
     exclusive_buffers: int = 2,
     max_buffers_per_channel: int = 1000,
     max_overdraft_buffers: int = 0,
-    identity: ResultPartitionID | None = None,
+    identity: ids.ResultPartitionID | None = None,
 ) -> tuple[PipelinedResultPartition, NetworkBufferPool]:
     """A partition with a pool of its own, and the global pool behind it."""
     network = NetworkBufferPool(buffers, segment_size_bytes)

@@ -10,47 +10,10 @@ from flinknet.core.buffers import DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.view_requests import STRANGE_REQUESTS_MAX
+from flinknet.core.wire import events, layout, messages
 from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
-from flinknet.core.wire.events import (
-    CancelCheckpointMarker,
-    EndOfData,
-    EndOfInputChannelStateEvent,
-    EndOfOutputChannelStateEvent,
-    EndOfPartitionEvent,
-    EndOfSegmentEvent,
-    EndOfSuperstepEvent,
-    Event,
-    EventAnnouncement,
-    WatermarkEvent,
-    data_type_of,
-)
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
-from flinknet.core.wire.layout import (
-    BUFFER_RESPONSE_HEADER_BYTES,
-    BUFFER_RESPONSE_ID,
-    FRAME_HEADER,
-    FRAME_HEADER_BYTES,
-    MAGIC,
-    PARTIAL_BUFFERS,
-    PARTIAL_SIZE_BYTES,
-    SIZE,
-    Direction,
-    decode_buffer_response_header,
-    encode_buffer_response_header,
-)
-from flinknet.core.wire.messages import (
-    AckAllUserRecordsProcessed,
-    AddCredit,
-    BacklogAnnouncement,
-    BufferResponse,
-    CancelPartitionRequest,
-    CloseRequest,
-    NewBufferSize,
-    PartitionRequest,
-    ResumeConsumption,
-    SegmentId,
-)
 from flinknet.errors import FrameCorruptedError, RemoteProtocolError, TransportError
 from tests.pair import partition_id
 from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
@@ -60,22 +23,22 @@ from .draw import Draw
 UNKNOWN = InputChannelID(b"\x55" * 16)
 _FLOOD = b"requests"
 _MISNAMED = b"an event"
-_TOO_EARLY: Sequence[Event] = (
-    EndOfPartitionEvent(),
-    EndOfInputChannelStateEvent(),
-    EndOfData(),
+_TOO_EARLY: Sequence[events.Event] = (
+    events.EndOfPartitionEvent(),
+    events.EndOfInputChannelStateEvent(),
+    events.EndOfData(),
 )
-_EVENTS: Sequence[Event] = (
+_EVENTS: Sequence[events.Event] = (
     *_TOO_EARLY,
-    EndOfOutputChannelStateEvent(),
-    EndOfSegmentEvent(),
-    EndOfSuperstepEvent(),
-    CancelCheckpointMarker(1),
+    events.EndOfOutputChannelStateEvent(),
+    events.EndOfSegmentEvent(),
+    events.EndOfSuperstepEvent(),
+    events.CancelCheckpointMarker(1),
     CheckpointBarrier(1, 0),
     CheckpointBarrier(1, 0, aligned_timeout_ms=5),
     CheckpointBarrier(1, 0, alignment=AlignmentType.UNALIGNED),
-    WatermarkEvent("of events", 1, True),
-    EventAnnouncement(CheckpointBarrier(1, 0), 3),
+    events.WatermarkEvent("of events", 1, True),
+    events.EventAnnouncement(CheckpointBarrier(1, 0), 3),
 )
 _EVENTS_DATA = (*(each.encode() for each in _EVENTS), b"no event")
 _DATA_TYPES = tuple(DataType)
@@ -98,23 +61,23 @@ def hostile_bytes(
         *OF_NO_PROTOCOL.values(),
         *(frame(3, length=length) for length in LYING_LENGTHS.values()),
         *(frame(message_id, b"x" * (number % 64)) for message_id in (-1 % 256, *range(14))),
-        CancelPartitionRequest(receiver).encode(),
-        ResumeConsumption(receiver).encode(),
-        AckAllUserRecordsProcessed(receiver).encode(),
-        CloseRequest().encode(),
+        messages.CancelPartitionRequest(receiver).encode(),
+        messages.ResumeConsumption(receiver).encode(),
+        messages.AckAllUserRecordsProcessed(receiver).encode(),
+        messages.CloseRequest().encode(),
         struct.pack(">iBi16s", 29, 0, number, receiver),
         frame(5, struct.pack(">i", number) + receiver),
-        AddCredit(max(number, 1), receiver).encode(),
-        NewBufferSize(max(number, 1), receiver).encode(),
-        SegmentId(0, number, receiver).encode(),
-        BacklogAnnouncement(max(number, 0), receiver).encode(),
-        PartitionRequest(partition, indices, receiver, number).encode(),
-        PartitionRequest(partition, indices, receiver, 2).encode() * 3,
+        messages.AddCredit(max(number, 1), receiver).encode(),
+        messages.NewBufferSize(max(number, 1), receiver).encode(),
+        messages.SegmentId(0, number, receiver).encode(),
+        messages.BacklogAnnouncement(max(number, 0), receiver).encode(),
+        messages.PartitionRequest(partition, indices, receiver, number).encode(),
+        messages.PartitionRequest(partition, indices, receiver, 2).encode() * 3,
         _FLOOD,
-        encode_buffer_response_header(receiver, 0, number, 3, 1, 0, 5) + b"hello",
-        encode_buffer_response_header(receiver, 0, 0, 0, 0, 0, 5) + b"hello",
-        encode_buffer_response_header(receiver, 0, 0, 0, 1, 1, 5) + b"hello",
-        *(_first_event(receiver, each.encode(), data_type_of(each)) for each in _TOO_EARLY),
+        layout.encode_buffer_response_header(receiver, 0, number, 3, 1, 0, 5) + b"hello",
+        layout.encode_buffer_response_header(receiver, 0, 0, 0, 0, 0, 5) + b"hello",
+        layout.encode_buffer_response_header(receiver, 0, 0, 0, 1, 1, 5) + b"hello",
+        *(_first_event(receiver, each.encode(), events.data_type_of(each)) for each in _TOO_EARLY),
         *(_MISNAMED,) * 3,
     ]
     sent = draw.one_of(f"{name} message", whole)
@@ -134,7 +97,7 @@ def hostile_bytes(
 
 def _first_event(receiver: InputChannelID, data: bytes, kind: DataType) -> bytes:
     """An event as the first message of a channel, under its own data type or another one."""
-    return encode_buffer_response_header(receiver, 0, 0, 0, kind, 0, len(data)) + data
+    return layout.encode_buffer_response_header(receiver, 0, 0, 0, kind, 0, len(data)) + data
 
 
 def ends_within_a_frame(data: bytes) -> bool:
@@ -143,21 +106,21 @@ def ends_within_a_frame(data: bytes) -> bool:
     Flink.
     """
     while data:
-        if len(data) < FRAME_HEADER_BYTES:
+        if len(data) < layout.FRAME_HEADER_BYTES:
             return True
-        length, magic, message_id = FRAME_HEADER.unpack_from(data)
-        if magic != MAGIC:
+        length, magic, message_id = layout.FRAME_HEADER.unpack_from(data)
+        if magic != layout.MAGIC:
             return False  # refused at once
-        if message_id == BUFFER_RESPONSE_ID and length >= 0:
-            if len(data) < BUFFER_RESPONSE_HEADER_BYTES:
+        if message_id == layout.BUFFER_RESPONSE_ID and length >= 0:
+            if len(data) < layout.BUFFER_RESPONSE_HEADER_BYTES:
                 return True
             try:
-                header = decode_buffer_response_header(data, 0)
+                header = layout.decode_buffer_response_header(data, 0)
             except FrameCorruptedError:
                 return False
-            length = BUFFER_RESPONSE_HEADER_BYTES + header[SIZE]
-            length += PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
-        if length < FRAME_HEADER_BYTES:
+            length = layout.BUFFER_RESPONSE_HEADER_BYTES + header[layout.SIZE]
+            length += layout.PARTIAL_SIZE_BYTES * header[layout.PARTIAL_BUFFERS]
+        if length < layout.FRAME_HEADER_BYTES:
             return False
         if length > len(data):
             return True
@@ -167,7 +130,7 @@ def ends_within_a_frame(data: bytes) -> bool:
 
 def cancels_a_channel(data: bytes, receivers: Sequence[InputChannelID]) -> bool:
     """Whether a channel of the job is cancelled in its name: its consumer waits on."""
-    return any(CancelPartitionRequest(each).encode() in data for each in receivers)
+    return any(messages.CancelPartitionRequest(each).encode() in data for each in receivers)
 
 
 def waits_for_floating_buffers(data: bytes, receivers: Sequence[InputChannelID]) -> bool:
@@ -180,11 +143,11 @@ def waits_for_floating_buffers(data: bytes, receivers: Sequence[InputChannelID])
         return any(
             message.receiver_id in receivers
             and (
-                isinstance(message, BacklogAnnouncement)
+                isinstance(message, messages.BacklogAnnouncement)
                 or message.data_type in IS_BLOCKING_UPSTREAM
             )
-            for message in FrameDecoder(Direction.PRODUCER_TO_CONSUMER).messages(data)
-            if isinstance(message, BacklogAnnouncement | BufferResponse)
+            for message in FrameDecoder(layout.Direction.PRODUCER_TO_CONSUMER).messages(data)
+            if isinstance(message, messages.BacklogAnnouncement | messages.BufferResponse)
         )
     except RemoteProtocolError:
         return False
@@ -195,7 +158,7 @@ def _strange_requests() -> bytes:
     """More than a connection may make."""
     indices = ResultSubpartitionIndexSet(0, 0)
     return b"".join(
-        PartitionRequest(
+        messages.PartitionRequest(
             partition_id(7), indices, InputChannelID(struct.pack(">QQ", 7, each)), 2
         ).encode()
         for each in range(STRANGE_REQUESTS_MAX + 2)

@@ -8,20 +8,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flinknet.core.wire import messages
 from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
-from flinknet.core.wire.messages import (
-    AckAllUserRecordsProcessed,
-    AddCredit,
-    CancelPartitionRequest,
-    CloseRequest,
-    Message,
-    NewBufferSize,
-    PartitionRequest,
-    ResumeConsumption,
-    SegmentId,
-    TaskEventRequest,
-)
 from tests.pair import RECEIVER, partition_id
 from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
 
@@ -69,10 +58,10 @@ class Case:
 
 def request(
     first: int = 0, last: int | None = None, *, of: object = THERE, credit: int = 2
-) -> PartitionRequest:
+) -> messages.PartitionRequest:
     """A request of the receiver."""
     indices = ResultSubpartitionIndexSet(first, first if last is None else last)
-    return PartitionRequest(of, indices, RECEIVER, credit)  # type: ignore[arg-type]
+    return messages.PartitionRequest(of, indices, RECEIVER, credit)  # type: ignore[arg-type]
 
 
 def with_range(first: int, last: int) -> bytes:
@@ -97,17 +86,19 @@ def buffer_size(number: int) -> bytes:
 
 
 FOR_TASK = OtherEvent("org.apache.flink.runtime.iterative.event.TerminationEvent", b"")
-EVENT = TaskEventRequest(FOR_TASK, GONE, RECEIVER)
-TASK_EVENT, ELSEWHERE = (TaskEventRequest(FOR_TASK, partition_id(i), RECEIVER) for i in (0, 1))
-FOR_READERS: Sequence[tuple[str, Message]] = (
-    ("AddCredit", AddCredit(1, RECEIVER)),
-    ("ResumeConsumption", ResumeConsumption(RECEIVER)),
-    ("AckAllUserRecordsProcessed", AckAllUserRecordsProcessed(RECEIVER)),
+EVENT = messages.TaskEventRequest(FOR_TASK, GONE, RECEIVER)
+TASK_EVENT, ELSEWHERE = (
+    messages.TaskEventRequest(FOR_TASK, partition_id(i), RECEIVER) for i in (0, 1)
 )
-FOR_ANYBODY: Sequence[tuple[str, Message]] = (
-    ("NewBufferSize", NewBufferSize(50, RECEIVER)),
-    ("CancelPartitionRequest", CancelPartitionRequest(RECEIVER)),
-    ("SegmentId", SegmentId(0, 1, RECEIVER)),
+FOR_READERS: Sequence[tuple[str, messages.Message]] = (
+    ("AddCredit", messages.AddCredit(1, RECEIVER)),
+    ("ResumeConsumption", messages.ResumeConsumption(RECEIVER)),
+    ("AckAllUserRecordsProcessed", messages.AckAllUserRecordsProcessed(RECEIVER)),
+)
+FOR_ANYBODY: Sequence[tuple[str, messages.Message]] = (
+    ("NewBufferSize", messages.NewBufferSize(50, RECEIVER)),
+    ("CancelPartitionRequest", messages.CancelPartitionRequest(RECEIVER)),
+    ("SegmentId", messages.SegmentId(0, 1, RECEIVER)),
 )
 CUT_BODIES = {
     "a truncated AddCredit": frame(6, b"\0\0\0\1" + RECEIVER[:15]),
@@ -121,12 +112,17 @@ CUT_BODIES = {
 OTHERS_MESSAGES = {"BufferResponse": 0, "ErrorResponse": 1, "BacklogAnnouncement": 9}
 
 
-def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]]:
+def lines() -> list[tuple[str, str, bytes | messages.Message, str, bool, tuple[str, ...]]]:
     """The table, without numbers."""
-    found: list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]] = []
+    found: list[tuple[str, str, bytes | messages.Message, str, bool, tuple[str, ...]]] = []
 
     def line(
-        when: str, said: str, data: bytes | Message, must: str, *rows: str, goes_on: bool = False
+        when: str,
+        said: str,
+        data: bytes | messages.Message,
+        must: str,
+        *rows: str,
+        goes_on: bool = False,
     ) -> None:
         found.append((when, said, data, must, goes_on, rows))
 
@@ -170,7 +166,7 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
     line(READS, "NewBufferSize -1", buffer_size(-1), BROKEN)
     line(READS, "NewBufferSize 2^31 - 1", buffer_size(2**31 - 1), IGNORED, goes_on=True)
     line(READS, "CancelPartitionRequest twice", join(4, frame(4, RECEIVER)), IGNORED)
-    line(READS, "CloseRequest", CloseRequest(), CLOSED)
+    line(READS, "CloseRequest", messages.CloseRequest(), CLOSED)
     line(READS, "AddCredit, then garbage", credit(1) + OF_NO_PROTOCOL["64 zero bytes"], BROKEN)
     for when in (NEW, READS):
         for said, junk in OF_NO_PROTOCOL.items():
@@ -201,7 +197,7 @@ def join(first_id: int, rest: bytes) -> bytes:
 
 def abroad(count: int) -> bytes:
     """Requests of receivers that are not of the run."""
-    one = PartitionRequest(GONE, ResultSubpartitionIndexSet(0, 0), ABROAD, 2).encode()
+    one = messages.PartitionRequest(GONE, ResultSubpartitionIndexSet(0, 0), ABROAD, 2).encode()
     ids = (struct.pack(">16s", b"%d" % number) for number in range(count))
     return b"".join(one.replace(ABROAD, each) for each in ids)
 

@@ -6,17 +6,7 @@ from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.wire.messages import CancelPartitionRequest
 from flinknet.errors import RemoteProtocolError
 from tests.pair import Consumer
-from tests.peers.by_producers import (
-    ALL_FAIL,
-    CANCELED,
-    CREDITLESS,
-    FAILS,
-    HALF,
-    NOTHING,
-    RELEASED,
-    TAKEN,
-    buffer,
-)
+from tests.peers import by_producers as table
 
 BUFFERS = 16
 """Making the memory is what takes the time of a fuzzer."""
@@ -24,15 +14,15 @@ BUFFERS = 16
 
 def consumer_of(when: str) -> Consumer:
     """Two channels of one connection, of which the first is in this state."""
-    exclusive_buffers = 0 if when == CREDITLESS else 2
+    exclusive_buffers = 0 if when == table.CREDITLESS else 2
     consumer = Consumer(channels=2, exclusive_buffers=exclusive_buffers, buffers=BUFFERS)
     consumer.connection.requests.policy = RequestBackoffPolicy(0, 0, 0)
     consumer.sent()
-    if when == RELEASED:
+    if when == table.RELEASED:
         consumer.channels[0].release()
         consumer.sent()
-    elif when == HALF:
-        consumer.connection.receive_data(memoryview(buffer().encode())[:-1], now_ns=0)
+    elif when == table.HALF:
+        consumer.connection.receive_data(memoryview(table.buffer().encode())[:-1], now_ns=0)
     return consumer
 
 
@@ -48,12 +38,14 @@ def outcome(consumer: Consumer, data: bytes) -> str:
     if consumer.connection.is_closing:
         assert channel.error is not None
         assert beside.error is channel.error
-        return ALL_FAIL
+        return table.ALL_FAIL
     assert beside.error is None
     if channel.error is not None:
-        return FAILS
+        return table.FAILS
     sent = consumer.sent()
     if any(isinstance(each, CancelPartitionRequest) for each in sent):
-        return CANCELED
+        return table.CANCELED
     is_taken = channel.expected_sequence_number != expected
-    return TAKEN if is_taken or channel.buffers.required_buffers != required else NOTHING
+    return (
+        table.TAKEN if is_taken or channel.buffers.required_buffers != required else table.NOTHING
+    )

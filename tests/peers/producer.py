@@ -29,26 +29,7 @@ from tests.pair import (
     records_of,
     sent_bytes,
 )
-from tests.peers.by_consumers import (
-    BROKEN,
-    CANCELED,
-    CLOSED,
-    FAILED,
-    FATAL,
-    FOR_TASK,
-    GONE,
-    IGNORED,
-    LATE,
-    READS,
-    REFUSED,
-    STRANGE,
-    THERE,
-    TOLD,
-    WAITED_FOR,
-    WAITS,
-    Case,
-    request,
-)
+from tests.peers import by_consumers as table
 
 BUFFERS = 12
 """Of each partition: making the memory is what takes the time of a fuzzer."""
@@ -61,30 +42,30 @@ class Producer:
 
     def __init__(self, when: str) -> None:
         few = BUFFERS
-        self.partition, self.memory = partition_of(3, buffers=few, identity=THERE)
+        self.partition, self.memory = partition_of(3, buffers=few, identity=table.THERE)
         self.beside, self.beside_memory = partition_of(1, buffers=few, identity=partition_id(1))
         failing, self.failing_memory = partition_of(1, buffers=few, identity=partition_id(2))
         self.peer, self.manager = producer_of(self.partition, self.beside, failing)
         self.told: list[OtherEvent] = []
         for each in (self.partition, self.beside):
-            each.task_events.subscribe(FOR_TASK.class_name, self.told.append)
+            each.task_events.subscribe(table.FOR_TASK.class_name, self.told.append)
             each.task_events.register()
         self.others = ProducerConnection(
             self.manager, NullProbe(), {OTHER_RECEIVER: 1}, partition_request_timeout_ns=1
         )
-        tell(self.others, PartitionRequest(THERE, only(2), OTHER_RECEIVER, 9))
-        if when != STRANGE:
+        tell(self.others, PartitionRequest(table.THERE, only(2), OTHER_RECEIVER, 9))
+        if when != table.STRANGE:
             tell(self.peer, PartitionRequest(partition_id(1), only(0), OTHER_RECEIVER, 9))
-        if when in (READS, CANCELED):
-            tell(self.peer, request())
-        elif when == WAITS:
-            tell(self.peer, request(of=GONE))
-        elif when == WAITED_FOR:
-            tell(self.others, request(of=GONE))
-        elif when == FAILED:
-            tell(self.peer, request(of=partition_id(2)))
+        if when in (table.READS, table.CANCELED):
+            tell(self.peer, table.request())
+        elif when == table.WAITS:
+            tell(self.peer, table.request(of=table.GONE))
+        elif when == table.WAITED_FOR:
+            tell(self.others, table.request(of=table.GONE))
+        elif when == table.FAILED:
+            tell(self.peer, table.request(of=partition_id(2)))
             failing.fail("why")
-        if when == CANCELED:
+        if when == table.CANCELED:
             tell(self.peer, CancelPartitionRequest(RECEIVER))
         heard(self.peer)
         self.failing = failing
@@ -138,7 +119,7 @@ def write(partition: PipelinedResultPartition) -> None:
     partition.flush_all()
 
 
-def outcome(producer: Producer, case: Case) -> str:
+def outcome(producer: Producer, case: table.Case) -> str:
     """What the producer does."""
     peer = producer.peer
     try:
@@ -146,19 +127,19 @@ def outcome(producer: Producer, case: Case) -> str:
     except RemoteProtocolError:
         assert peer.is_closing
     errors = [each for each in heard(peer) if isinstance(each, ErrorResponse)]
-    is_late = not errors and peer.next_deadline_ns() is not None and case.when != WAITS
+    is_late = not errors and peer.next_deadline_ns() is not None and case.when != table.WAITS
     if is_late:
         assert peer.next_deadline_ns() == REQUEST_TIMEOUT_NS
         peer.handle_deadline(now_ns=REQUEST_TIMEOUT_NS)
         errors = [each for each in heard(peer) if isinstance(each, ErrorResponse)]
     if producer.told:
-        assert (errors, producer.told) == ([], [FOR_TASK])
-        return TOLD
+        assert (errors, producer.told) == ([], [table.FOR_TASK])
+        return table.TOLD
     if not errors:
-        return CLOSED if peer.is_closing else IGNORED
+        return table.CLOSED if peer.is_closing else table.IGNORED
     (error,) = errors
     assert error.cause.message
     if error.receiver_id is None:
-        return BROKEN if peer.is_closing else FATAL
+        return table.BROKEN if peer.is_closing else table.FATAL
     assert error.receiver_id == RECEIVER
-    return LATE if is_late else REFUSED
+    return table.LATE if is_late else table.REFUSED
