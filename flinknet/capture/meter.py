@@ -155,38 +155,22 @@ def _number(text: str, name: str) -> float:
     return int(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Metric:
-    parse: Callable[[str, str], float]
-    show: Callable[[float], str]
-    meaning: str
+def _size_per_s(text: str, name: str) -> float:
+    return parse_size_bytes(text.removesuffix("/s"), name)
 
 
-METRICS: Final[Mapping[str, _Metric]] = {
-    "credit_starved": _Metric(
-        _percent,
-        "{:.0%}".format,
-        "share of time the worst channel had no credit and was known to have data",
-    ),
-    "no_credit": _Metric(
-        _percent, "{:.0%}".format, "share of time the worst channel had no credit, data or not"
-    ),
-    "blocked": _Metric(
-        _percent, "{:.0%}".format, "share of time the worst channel was blocked by an event"
-    ),
-    "backlog_buffers": _Metric(_number, human_count, "largest backlog of a channel"),
-    "throughput": _Metric(
-        lambda text, name: parse_size_bytes(text.removesuffix("/s"), name),
-        human_bytes,
-        "payload bytes per second, of all channels",
-    ),
-    "records": _Metric(_rate, human_count, "records per second, of all channels"),
-    "connections": _Metric(_number, human_count, "open connections"),
-    "added_delay": _Metric(
-        partial(parse_duration_ns, bare_unit=None), human_duration, "p99 of the delay the tap adds"
-    ),
+_SHARE = _percent, "{:.0%}".format
+
+METRICS: Final[Mapping[str, tuple[Callable[[str, str], float], Callable[[float], str]]]] = {
+    **dict.fromkeys(("credit_starved", "no_credit", "blocked"), _SHARE),
+    "backlog_buffers": (_number, human_count),
+    "throughput": (_size_per_s, human_bytes),
+    "records": (_rate, human_count),
+    "connections": (_number, human_count),
+    "added_delay": (partial(parse_duration_ns, bare_unit=None), human_duration),
 }
-"""Metrics that a trigger may use; each is measured once a second."""
+"""Metrics that a trigger may use, measured once a second: how a bound is read, and a value shown.
+The help of `trace tap` says what they mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +197,11 @@ class Trigger:
             raise ConfigError(
                 f"--trigger: {metric!r} is not a metric; choose from {', '.join(METRICS)}"
             )
-        return cls(text.strip(), metric, sign, METRICS[metric].parse(value, "--trigger"))
+        return cls(text.strip(), metric, sign, METRICS[metric][0](value, "--trigger"))
 
     def reason(self, values: Mapping[str, float]) -> str | None:
         """The reason for firing, in words; None if it does not fire, as without a value."""
         value = values.get(self.metric)
         if value is None or not _OPERATORS[self.sign](value, self.bound):
             return None
-        return f"{self.metric} is {METRICS[self.metric].show(value)} ({self.text})"
+        return f"{self.metric} is {METRICS[self.metric][1](value)} ({self.text})"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from flinknet.capture import ChannelTable, ConnectionObserver
-from flinknet.capture.meter import METRICS, Trigger
+from flinknet.capture.meter import Trigger
 from flinknet.capture.observed_connection import SAMPLED_PER_S
 from flinknet.capture.recording import About, CaptureRecording, Rotation
 from flinknet.core.buffers.data_type import DataType
@@ -296,10 +296,6 @@ def test_what_is_wrong_with_a_trigger_is_reported(text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as raised:
         Trigger.parse(text)
     assert "--trigger" in str(raised.value)
-
-
-def test_every_metric_has_a_meaning() -> None:
-    assert all(metric.meaning for metric in METRICS.values())
 
 
 MS = 1_000_000

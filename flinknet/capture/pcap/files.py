@@ -128,16 +128,14 @@ class CaptureFile:
         link_type = header.linktype & 0xFFFF
         while head := file.read(of_packet.__hdr_len__):
             if len(head) < of_packet.__hdr_len__:
-                self.is_truncated = True
-                return
+                raise EOFError
             seconds, fraction = int.from_bytes(head[:4], order), int.from_bytes(head[4:8], order)
             captured_bytes = int.from_bytes(head[8:12], order)
             if captured_bytes > LONGEST_BLOCK_BYTES:
                 raise self._damaged(f"claims {captured_bytes} bytes")
             frame = file.read(captured_bytes)
             if len(frame) < captured_bytes:
-                self.is_truncated = True
-                return
+                raise EOFError
             at_ns = seconds * 1_000_000_000 + fraction * unit_ns
             cut_bytes = max(0, int.from_bytes(head[12:16], order) - captured_bytes)
             yield CapturedPacket(at_ns, link_type, frame, cut_bytes)

@@ -350,20 +350,6 @@ def test_a_capture_without_flink_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not (tmp_path / "web").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"no capture", "neither a pcap nor a pcapng file"),
-        (b"", "neither a pcap nor a pcapng file"),
-    ],
-)
-def test_foreign_files_get_a_line(tmp_path: Path, content: bytes, message: str) -> None:
-    (tmp_path / "file.pcap").write_bytes(content)
-    result = run(tmp_path / "file.pcap")
-    assert result.exit_code == 4
-    assert message in result.output
-
-
 def test_a_release_that_is_not_known_is_refused(tmp_path: Path) -> None:
     result = run(write_capture(tmp_path / "flink.pcap"), "--flink-version", "1.4")
     assert result.exit_code == 2
