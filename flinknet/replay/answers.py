@@ -132,7 +132,7 @@ def model_error(
     buffers_per_s: float | None,
 ) -> results.ModelError:
     """Error of the prediction of the recorded setting, without figures that the model was fitted
-    to; `observed` is of the part that the prediction stands for, see `ComparedRun`."""
+    to; `observed` is of the part that the prediction stands for, see `compared_runs`."""
     if RATE_IS_FITTED in point.notes:
         point = replace(point, throughput_records_per_s=None, buffers_per_s=None)
     too_low = _relative(point.latency_ns.mean, point.mean_latency_at_least_ns)
