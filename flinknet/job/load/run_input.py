@@ -45,7 +45,8 @@ class RunInput(NetworkInput[LatencySink]):
             there is no delay.
 
     Attributes:
-        catches_up: a buffer that waited begins when the one before was done, however late the loop.
+        catches_up: a remote buffer that is known to have waited when the one before was taken or
+            done begins at that instant, however late the loop.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class RunInput(NetworkInput[LatencySink]):
         self._is_recovering = True  # until data comes or every channel has recovered
         self._unnoted: _ReadRun | None = None
         self.catches_up = False
-        self._free_ns: int | None = None  # since when the task was free for a buffer that waited
+        self._free_ns: int | None = None  # when the next buffer waited and the task was free
         self._follow_delay(delay_ns_per_record)
 
     @property
@@ -99,7 +100,7 @@ class RunInput(NetworkInput[LatencySink]):
         begin_ns = now_ns if self._free_ns is None else self._free_ns
         done_ns, runs = self._take_records(channel, buffer, sequence_number, begin_ns)
         is_behind = self.catches_up and done_ns > begin_ns and self.gate.is_available
-        self._free_ns = done_ns if is_behind else None
+        self._free_ns = max(done_ns, now_ns) if is_behind else None
         if self._measure is None:
             return runs
         return (done_ns,) if done_ns > now_ns else ()

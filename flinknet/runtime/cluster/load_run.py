@@ -89,7 +89,8 @@ class LoadRun:
     def add(self, running: Attempt) -> None:
         self._tasks[running.task.name] = running
         if not running.task.is_source and not running.task.outputs.each:
-            run_input_of(running.task).catches_up = True
+            channels = (each for gate in running.descriptor.inputs for each in gate.channels)
+            run_input_of(running.task).catches_up = not any(each.is_local for each in channels)
         self._meter.add(
             running.partitions,
             running.task.gates,

@@ -341,6 +341,28 @@ def test_a_late_loop_takes_no_time_from_a_slow_sink_with_buffers(catches_up: boo
     check_all_arrived(pair)
 
 
+def test_a_slow_sink_behind_its_loop_takes_no_record_before_it_was_sent() -> None:
+    sent_ns = 900_000
+    pair = TaskPair(
+        ForwardSelector(),
+        network=NetworkConfig(segment_size_bytes=1000, buffer_timeout_ns=0),
+        arrivals=instants(*[0] * 60, *[sent_ns] * 60),
+        delay_ns=1_000,
+    )
+    run_input_of(pair.sink).catches_up = True
+    for _ in range(3):
+        pair.source.step(now_ns=0)
+        pair.step()
+        pair.sink.step(now_ns=0)
+        pair.step()
+    pair.now_ns = sent_ns + 100_000  # the loop was not running while the others were
+    pair.run()
+    latency = pair.sinks[0].latency
+    assert latency.count == 120
+    assert latency.min == 1_000
+    check_all_arrived(pair)
+
+
 def test_an_event_that_concerns_nobody_is_passed_over() -> None:
     pair = TaskPair(ForwardSelector(), records=0)
     pair.partition.broadcast_event(CancelCheckpointMarker(3))
