@@ -62,8 +62,7 @@ class BufferDebloater:
 
     def recalculate(self, throughput_bytes_per_s: int, buffers_in_use: int) -> int | None:
         """Take a sample: the throughput of the gate since the last one, and the buffers queued, and
-        wanted
-        beyond the initial credit, in all its channels.
+        wanted beyond the initial credit, in all its channels.
 
         Sets `consume_ns`, the time to consume all buffers at the new size (Flink:
         estimatedTimeToConsumeBuffersMs).

@@ -57,9 +57,8 @@ class Task(Protocol):
 
 class EventLoop:
     """Runs tasks, sends, waits and receives in turns. `waited_ns` is the time spent waiting,
-    `slept_ns`
-    the part of it spent asleep. While threads of tasks are working (`working_threads`), it does not
-    poll, which would take the interpreter from them.
+    `slept_ns` the part of it spent asleep. While threads of tasks are working (`working_threads`),
+    it does not poll, which would take the interpreter from them.
 
     Args:
         may_spin: there is a core for each process, so polling takes nothing from the others.

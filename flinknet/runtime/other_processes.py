@@ -54,8 +54,7 @@ class ProcessorReading:
 
 class OtherProcesses:
     """Reads the CPU use once when created and once for `taken`. TaskManagers are pinned to their
-    own
-    cores if there are enough (see `host.stay_on_core`).
+    own cores if there are enough (see `host.stay_on_core`).
 
     Reading a hundred threads takes about 5 ms, so it must not fall into the measured part. Threads
     that end before the second reading are missed. The host's share is counted in steps of 10 ms.

@@ -38,7 +38,7 @@ connection to the producer since."""
 LOOK_NS: Final = 300 * 1_000_000_000
 """Time between two searches for such connections, in ns."""
 
-STALLS_KEPT: Final = 1_000
+STALLS_KEPT: Final = 10_000
 """Most zero windows of a connection that are listed; all count in the total time."""
 
 Side = int

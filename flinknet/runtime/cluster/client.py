@@ -133,8 +133,7 @@ class JobClient:
         self, waits: Callable[[str], None] | None = None, *, is_own: bool = False
     ) -> messages.JobEnded:
         """Cancel the job and wait for its end. A Ctrl-C meanwhile ends an own job without waiting
-        for
-        functions to return.
+        for functions to return.
 
         Args:
             waits: called once if the job does not end soon, with what it waits for.
