@@ -477,6 +477,7 @@ def test_files_of_a_job_are_moved_from_a_worker(
     workers.each[0].measure_clock()
     assert (tmp_path / "tm-0.fnt").stat().st_size == PART_BYTES + 1
     assert [each.name for each in session.iterdir()] == [str(running)]
+    (session / str(running) / "tm-0.fnt").unlink()  # or it would stay
     workers.close()
 
 
