@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 from math import log
 from typing import Final
 
@@ -32,10 +32,10 @@ FLUSHES_COMPARED: Final = 12
 TIMES_BETTER: Final = 2.0
 """Factor by which the number of buffers must fit an edge better than any other to be certain."""
 
-APART_S, APART_MIN, APART_MAX = 20.0, 0.02, 0.2
+APART_S, APART_MIN = 20.0, 0.02
 """Share by which producers of one TaskManager must differ in records to be certain: this time, in
 which Flink's counters and the channels may count different records, divided by the time compared,
-within these limits. Both must agree on it by half of that."""
+but not less than this minimum. Both must agree on it by half of that."""
 
 RECORDS_MIN: Final = 1_000
 """Fewest records of a producer that are compared."""
@@ -133,16 +133,16 @@ class Places:
                 assert each.subpartitions is not None
                 at.setdefault(each.subpartitions[0], []).append(each)
                 self._before.setdefault(each.index, (each.records, each.last_ns or 0))
-        for subtask, count in sent.items():
-            self._sent_before.setdefault(subtask, count)
+        self._sent_before = {**sent, **self._sent_before}
         for ends, of_subpartition in groups.items():
             siblings: set[int] = set()
             for subpartition, group in of_subpartition.items():
                 fitting = [one for one in slots.get(ends, ()) if one.subpartition == subpartition]
                 siblings |= self._assign(group, fitting, received, remote)
-            self._agree(list(of_subpartition.values()))
-            own = [each for group in of_subpartition.values() for each in group]
-            self.uncertain -= siblings & self._order(own, sent)
+            unsure = self.uncertain  # other channels keep their names
+            doubtful = [[x for x in own if x.index in unsure] for own in of_subpartition.values()]
+            self._agree(doubtful)
+            self.uncertain -= siblings & self._order(chain.from_iterable(doubtful), sent)
 
     def _is_open(self, channel: ObservedChannel) -> bool:
         is_unnamed = channel.partition_id is None or channel.index in self.placed
@@ -250,7 +250,7 @@ class Places:
             counted = [sent_by(each)[0] for each in partitions]
             own = [each for group in groups for each in group]
             least_ns = min((each.last_ns or 0) - self._before[each.index][1] for each in own)
-            apart = min(max(APART_S * 1e9 / max(least_ns, 1), APART_MIN), APART_MAX)
+            apart = max(APART_S * 1e9 / max(least_ns, 1), APART_MIN)
             if all(_are_apart(each, counted, apart) for each in by_subpartition.values()):
                 certain |= {each.index for each in own}
         return certain

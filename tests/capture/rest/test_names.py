@@ -329,6 +329,8 @@ def test_channels_of_one_producer_are_those_whose_buffers_leave_together() -> No
         (30, (15_000, 14_000, 6_000, 6_100), (0, 0), False),
         (30, (15_000, 15_050, 14_000, 14_020), (28_020, 30_050), False),
         (900, (15_000, 15_050, 14_000, 14_020), (28_020, 30_050), True),
+        # counters may be of ten seconds before
+        (15, (10_000, 10_000, 5_000, 5_000), (10_000, 20_000), False),
     ],
 )
 def test_producers_of_unequal_rates_are_certain_where_counters_agree(
@@ -352,6 +354,27 @@ def test_producers_of_unequal_rates_are_certain_where_counters_agree(
     if is_certain:
         assert [producer for producer, _, _ in ends_of(table)] == [1, 1, 0, 0]
     assert places.uncertain == (set() if is_certain else {0, 1, 2, 3})
+
+
+def test_a_name_that_is_certain_stays() -> None:
+    plan = chain(("x", "x", "x"), ("y",), ("y",))
+    table = channels_of((X_TO_Y, [(0, 100 + at) for at in range(3)]))
+    producers = [(plan.id, str(vertex_id(1)), at) for at in range(3)]
+    places = Places()
+
+    def place(minutes: int, passed: Sequence[int], counted: Sequence[int]) -> None:
+        for each, records in zip(table.channels, passed, strict=True):
+            each.records, each.last_ns = records, minutes * 60_000 * MS
+        sent = dict(zip(producers, map(float, counted), strict=True))
+        places.place(table.channels, [plan], [X, Y], {}, sent)
+
+    place(0, (0, 0, 0), (0, 0, 0))
+    place(10, (10_000, 20_000, 40_000), (10_000, 20_000, 40_000))
+    assert places.uncertain == set()
+    table.channels[0].is_ended = True  # so that the others are no longer assigned
+    place(20, (10_000, 46_000, 45_000), (10_000, 44_000, 45_000))
+    assert [producer for producer, _, _ in ends_of(table)] == [0, 1, 2]
+    assert places.uncertain == set()
 
 
 def test_the_plan_tells_task_managers_of_one_host_apart() -> None:
