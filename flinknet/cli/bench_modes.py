@@ -315,14 +315,11 @@ def config(**values: Any) -> None:
     print_configs(console_for(sys.stdout), configs)
     for plan in plans:
         where = f"{plan.name}: " if plan.name else ""
-        needs, size = (
-            load_plan_of(plan.scenario).buffers(),
-            plan.scenario.network.segment_size_bytes,
-        )
-        least, most = (
-            max(getattr(x, n) for x in needs) for n in ("needed_buffers", "most_buffers")
-        )
+        needs = load_plan_of(plan.scenario).buffers()
+        least = max(each.needed_buffers for each in needs)
+        most = max(each.most_buffers for each in needs)
+        size = human_bytes(least * plan.scenario.network.segment_size_bytes)
         click.echo(
-            f"{where}a TaskManager needs at least {least} buffers ({human_bytes(least * size)}),"
-            f" {most} at most with overdraft; {needs[0].total_buffers} are configured"
+            f"{where}a TaskManager needs at least {least} buffers ({size}), {most} at most with"
+            f" overdraft; {needs[0].total_buffers} are configured"
         )

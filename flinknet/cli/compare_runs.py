@@ -62,7 +62,7 @@ def notes_on(plan: Plan, base: Described, limits: Sequence[Limit]) -> tuple[str,
         if each.name == NETWORK_MEMORY:
             few += [] if _is_plenty(plan, base) else [each.name]
         elif is_of_buffers(each) and flink.find_option(each.name).fixed_in_2_x is None:
-            few.append(each.name)  # of other keys Flink 2.x ignores, no other load shows an effect
+            few.append(each.name)  # no load shows an effect of a key that Flink 2.x ignores
     notes = [*_hardly_shown(plan.name, workload, changes, few)]
     named = [each.text for each in limits if each.metric.startswith("throughput")]
     if named and not workload.is_max_rate:

@@ -89,9 +89,12 @@ def share(
     check_writable_file(target, "--out")
     from flinknet.trace.share import Pseudonyms, copy_run, with_recording
 
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    key_file = key_file or Path(base, "flinknet", "share.key")
-    pseudonyms = None if names else Pseudonyms(_key(key_file))
+    pseudonyms = None
+    if not names:
+        if key_file is None:  # only then does this need a home directory
+            base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+            key_file = Path(base, "flinknet", "share.key")
+        pseudonyms = Pseudonyms(_key(key_file))
     with tempfile.TemporaryDirectory(prefix="flinknet-share-") as work:
         copies = Path(work, "runs", target.stem)  # the answer names the recording by its directory
         for number, each in enumerate(paths, start=1):

@@ -110,8 +110,12 @@ def _remedy(settings: Mapping[str, str], error: _TooSmallError) -> str:
         return True
 
     advice = []
-    enough_mb = 1 + bisect_left(range(1, _TOTAL_MAX_MB), True, key=is_enough)
+    enough_mb = 1
+    while enough_mb < _TOTAL_MAX_MB and not is_enough(enough_mb):  # a far larger one may not do
+        enough_mb *= 2
     if enough_mb < _TOTAL_MAX_MB:
+        least_mb = enough_mb // 2 + 1
+        enough_mb = least_mb + bisect_left(range(least_mb, enough_mb), True, key=is_enough)
         unit = "" if error.total == keys.HEAP_MB else "m"
         advice.append(f"set {error.total} to {enough_mb}{unit}")
     if error.culprit is not None:

@@ -154,10 +154,8 @@ class _Windows:
         np.add.at(self.passed_bytes, at_ns // self.width_ns, block["payload_bytes"][data])
         self.is_begun |= bool((block["sequence_number"][data] <= FIRST_NUMBER).any())
         credit = (block["kind"] == MessageKind.ADD_CREDIT) & is_known
-        back_ns, back_of = (
-            block["at_ns"][credit].astype(np.int64) - from_ns,
-            block["channel"][credit],
-        )
+        back_ns = block["at_ns"][credit].astype(np.int64) - from_ns
+        back_of = block["channel"][credit]
         order = np.lexsort((back_ns, back_of))
         back_ns, back_of = back_ns[order], back_of[order]
         for channel in np.unique(channels).tolist():

@@ -25,6 +25,7 @@ from flinknet.results.ledger import (
     CheckpointCounts,
     EdgeTime,
     HostTime,
+    InputTime,
     Ledger,
     SeenBy,
     TaskTime,
@@ -315,16 +316,18 @@ def _reported(vertex: Mapping[str, Any], edges: Sequence[EdgeTime], run: Recorde
 
 def _with_channels(tasks: Sequence[TaskTime], edges: Sequence[EdgeTime]) -> list[TaskTime]:
     """The subtasks of a vertex, with what the channels to them show."""
-    found = list(tasks)
+    found, inputs = [], dict[int, list[InputTime]]()
+    for each in (own for edge in edges for own in edge.inputs):
+        inputs.setdefault(each.consumer, []).append(each)
     for subtask, task in enumerate(tasks):
-        own = [each for edge in edges for each in edge.inputs if each.consumer == subtask]
-        if own:
-            found[subtask] = replace(
+        if own := inputs.get(subtask):
+            task = replace(
                 task,
                 task_manager=task.task_manager or own[0].task_manager,
                 held_by_barrier=max(each.most[BARRIER] for each in own),
                 stood_still=min(each.most[UNANSWERED] for each in own),
             )
+        found.append(task)
     return found
 
 

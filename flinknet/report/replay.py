@@ -181,10 +181,8 @@ def answers_html(jobs: Sequence[JobAnswer]) -> str:
     of a notebook."""
     found = []
     for edge in (each.alone for job in jobs for each in job.answers):
-        why, observed = (
-            why_not_printed(edge),
-            replace(observed_tables.runs_table(edge.answers), title=edge.path),
-        )
+        why = why_not_printed(edge)
+        observed = replace(observed_tables.runs_table(edge.answers), title=edge.path)
         error = "<br>".join(escape(capital(each)) for each in model_error_part(edge).lines)
         found.append(f"<p>{error}</p>{table_html(observed)}")
         shown = "" if why else table_html(replace(decisive_table(edge), title="predicted"))

@@ -20,11 +20,9 @@ class Taken:
     run that lost most, also while a TaskManager was being woken."""
 
     host_share: float | None = None
-    others_share: dict[str, float] = field(default_factory=dict)  # outside processes that still run
-    outside_share: float | None = (  # all processes but the TaskManagers, with the launcher
-        None  # all processes other than the TaskManagers, with the launcher
-    )
-    outside_slice_ns: float | None = None  # mean of each of their threads, weighted by its time
+    others_share: dict[str, float] = field(default_factory=dict)  # that still run, longest first
+    outside_share: float | None = None  # all but the TaskManagers, with the launcher
+    outside_slice_ns: float | None = None  # time slice: mean of each thread, weighted by its time
     cores: int | None = None  # number of cores that the run could use
 
 

@@ -117,6 +117,10 @@ def test_what_is_derived_is_reported_key_by_key() -> None:
             {"taskmanager.heap.mb": "300"},
             r"exceed taskmanager\.heap\.mb \(300mb\); set taskmanager\.heap\.mb to 534$",
         ),
+        (  # from some total on network memory, which gets the rest, would exceed its maximum
+            {FLINK: "300m", HEAP: "1g", MAX: "2g"},
+            r"; set taskmanager\.memory\.flink\.size to 2241m, or lower taskmanager\.memory\.task",
+        ),
         ({PROCESS: "400m"}, "does not hold taskmanager.memory.jvm-metaspace.size"),
         (
             {FLINK: "1g", HEAP: "700mb", MANAGED: "100mb"},

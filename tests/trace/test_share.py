@@ -165,6 +165,8 @@ def test_a_page_gives_the_run_back_and_shows_what_is_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # as in containers whose user has no home directory
+    monkeypatch.setattr(Path, "home", lambda: pytest.fail("no option needs it"))
     key = tmp_path / "own" / "key"
     output = run(
         *("trace", "share", str(TAPPED), "--no-answer", "--key-file", str(key)),

@@ -265,10 +265,8 @@ def quiet_before_ns(passed_ns: IntArray, at_ns: IntArray) -> IntArray:
     0 before the first flush, and for buffers that find the machine awake."""
     is_new = np.diff(passed_ns) > ONE_FLUSH_NS
     first_ns = passed_ns[:1]
-    begun_ns, before_ns = (
-        np.r_[first_ns, passed_ns[1:][is_new]],
-        np.r_[first_ns, passed_ns[:-1][is_new]],
-    )
+    begun_ns = np.r_[first_ns, passed_ns[1:][is_new]]
+    before_ns = np.r_[first_ns, passed_ns[:-1][is_new]]
     place = np.searchsorted(begun_ns, at_ns, side="right") - 1
     is_seen = place >= 0
     own_ns = begun_ns[place[is_seen]]

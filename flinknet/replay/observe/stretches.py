@@ -59,7 +59,7 @@ class Stretch:
     window_to_ns: int
     begun_ns: int  # instant of the first event
     on_ns: int  # time in the state within the measured window
-    first_ns: int  # the same, clipped to the window
+    first_ns: int  # instant of the first event, clipped to the window
     last_ns: int  # instant of the last event, clipped to the window
     ends_on: bool  # whether the state goes on after the last event
 

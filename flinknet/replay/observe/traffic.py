@@ -55,8 +55,8 @@ class MessagesRow:
 @dataclass(frozen=True, slots=True)
 class ThroughputWindow:
     """Data that a channel carried in one window of the measured part or of the drain, which starts
-    `from_ns` after the measured part; `uncounted_bytes` of the payload are in buffers whose records
-    could not be counted."""
+    `from_ns` after the measured part began; `uncounted_bytes` of the payload are in buffers whose
+    records could not be counted."""
 
     run: int
     channel: int
@@ -188,7 +188,7 @@ def _by_window(
 
 
 def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
-    """The edges of some slices of a run; None for a number that suits its size."""
+    """The edges of `split` slices of a run; None for a number that suits its size."""
     if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
         return [run.from_ns, run.to_ns]
     files, channels = len(run.files), len(run.manifest.channels)
