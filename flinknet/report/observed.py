@@ -160,7 +160,7 @@ def _over_time(answer: EdgeAnswer) -> list[Section]:
         drawn.append(charts.OverTime("Backlog", series, meaning=backlog.meaning, y="buffers"))
     details = answer.details
     if details is None or not details.channels:
-        return [Section("over-time", "Over time", "", drawn)] if charts else []
+        return [Section("over-time", "Over time", "", drawn)] if drawn else []
     ends = {each.channel: each for each in answer.channels}
 
     def slowness(number: int) -> float:

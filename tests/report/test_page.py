@@ -71,6 +71,13 @@ def test_the_page_has_a_slider_for_each_setting_that_varies() -> None:
     assert settings["notes"][-2:] == ["assumed: something", "buffer timeout 0: just this one"]
 
 
+def test_a_recording_without_windows_and_details_has_no_section_over_time() -> None:
+    page = replayed(answer((0, 10)) | {"over_time": [], "details": None})
+    ids = [each.get("id") for each in embedded(page)["views"][0]["parts"]]
+    assert "observed" in ids
+    assert "over-time" not in ids
+
+
 def test_work_follows_the_predicted_throughput_and_the_speed_of_the_consumer() -> None:
     vertices = [{"tasks": [{"name": name, "busy": 0.4}]} for name in ("map", "sink")]
     given = answer((10,), flink={"vertices": vertices})
