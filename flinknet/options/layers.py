@@ -166,10 +166,8 @@ def check_agreement(defined: Mapping[str, str], named: Mapping[str, tuple[str, s
     """
     layer = canonical(defined)
     spelled = {keys.find_option(key).key: key for key in defined}
-    enabled = (
-        layer.get(keys.BUFFER_TIMEOUT_ENABLED, "true").lower().split(",")
-    )  # a sweep has several
-    is_disabled = "false" in (each.strip() for each in enabled)
+    enabled = layer.get(keys.BUFFER_TIMEOUT_ENABLED, "true").lower().split(",")
+    is_disabled = "false" in map(str.strip, enabled)  # a sweep has several
     for option, (key, text) in named.items():
         if key in layer and _values(key, layer[key]) != _values(key, text):
             definition = f"-D {spelled[key]}={layer[key]}"

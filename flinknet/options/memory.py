@@ -28,8 +28,8 @@ _PARTS_OF_A_TOTAL = frozenset(keys.MEMORY_SIZES) - {keys.NETWORK_MAX}
 _OF_NETWORK = (keys.NETWORK_FRACTION, keys.NETWORK_MIN, keys.NETWORK_MAX)
 
 _MB = 1 << 20
-_TOTAL_MAX_MB = 1 << 22
-"""Largest total that is suggested, in mb."""
+_TOTALS_MB = [1 << bit for bit in range(22)]
+"""Totals that are tried for a suggestion, in mb, before those between two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,10 @@ def _remedy(settings: Mapping[str, str], error: _TooSmallError) -> str:
         return True
 
     advice = []
-    enough_mb = 1
-    while enough_mb < _TOTAL_MAX_MB and not is_enough(enough_mb):  # a far larger one may not do
-        enough_mb *= 2
-    if enough_mb < _TOTAL_MAX_MB:
-        least_mb = enough_mb // 2 + 1
-        enough_mb = least_mb + bisect_left(range(least_mb, enough_mb), True, key=is_enough)
+    enough_mb = next(filter(is_enough, _TOTALS_MB), None)  # a far larger one may not do
+    if enough_mb is not None:
+        near = range(enough_mb // 2 + 1, enough_mb)
+        enough_mb = near.start + bisect_left(near, True, key=is_enough)
         unit = "" if error.total == keys.HEAP_MB else "m"
         advice.append(f"set {error.total} to {enough_mb}{unit}")
     if error.culprit is not None:
