@@ -200,7 +200,6 @@ def _span_of(entry: np.void) -> tuple[int, int]:
 
 @lru_cache(maxsize=_GROUPS_KEPT)
 def _read_index(files: tuple[TraceFile, ...], _stamps: tuple[Stamp, ...]) -> _GroupIndex:
-    """The blocks of each channel, by the indexes of the files."""
     held: list[npt.NDArray[np.void]] = []
     counts = []
     for file in files:
