@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,12 @@ from flinknet.runtime.shuffle_environment import (
     SpillFile,
     create_record_file,
 )
-from flinknet.trace import TraceReader
+from flinknet.trace import TraceReader, open_run
 from flinknet.trace.recorder import BLOCK_EVENTS
+from flinknet.trace.verify import verify_run
 from tests.node import HOST, Node
+from tests.pair import Consumer, partition_of, receiver_ids, records_of, sent_bytes
+from tests.synthetic_trace import manifest
 
 
 @pytest.fixture
@@ -135,6 +139,45 @@ def test_where_nothing_was_recorded_it_looks_once_a_second(tmp_path: Path) -> No
     assert found.flush_trace(now_ns=7) == 7 + FLUSH_INTERVAL_NS
     found.recorder.close()
     found.close()
+
+
+def test_data_behind_the_end_of_its_trace_is_canceled_without_a_fault_in_the_producers(
+    tmp_path: Path,
+) -> None:
+    producing, consuming = (
+        ShuffleEnvironment(
+            *(NetworkConfig(), CREDIT, name),
+            task_managers=1,
+            channel_of=dict.fromkeys(receiver_ids(1), 0),
+            may_spin=False,
+        )
+        for name in ("tm-0", "tm-1")
+    )
+    traces = [each.open_trace(tmp_path) for each in (producing, consuming)]
+    for each, trace in zip((producing, consuming), traces, strict=True):
+        each.traces.claim(trace, [0])
+    partition, _ = partition_of()
+    producing.partitions.register(partition)
+    producer = producing.connections.protocol.server_connection()
+    reader = Consumer(probe=consuming.recorder)
+    partition.emit(0, records_of([100, 100]))
+    partition.flush_all()
+    producer.receive_data(memoryview(sent_bytes(reader.connection)), now_ns=1)
+    on_its_way = sent_bytes(producer, 2)
+    reader.close()
+    canceled = sent_bytes(reader.connection, 3)
+    consuming.close_trace(traces[1])
+    reader.connection.receive_data(memoryview(on_its_way), now_ns=4)
+    again = sent_bytes(reader.connection, 5)
+    assert again == 2 * canceled
+    producer.receive_data(memoryview(canceled + again), now_ns=6)
+    producing.close_trace(traces[0])
+    processes = tuple(replace(x, pid=os.getpid()) for x in manifest(1).processes)
+    replace(manifest(1), processes=processes).save(tmp_path)
+    found = verify_run(open_run(tmp_path))
+    assert (found.findings, found.channels) == ((), 1)
+    for each in producing, consuming:
+        each.close()
 
 
 def read(spill: SpillFile, offset: int, size_bytes: int) -> bytes:

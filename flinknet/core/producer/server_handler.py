@@ -107,7 +107,7 @@ class PartitionRequestServerHandler:
         self.notified: list[CreditBasedSequenceNumberingViewReader] = []
         self.is_closing = False
         self._handlers: Mapping[type[messages.Message], Callable[..., None]] = {
-            messages.AddCredit: self._handle_credit,
+            messages.AddCredit: lambda each: self.add_credit(each.credit, each.receiver_id),
             messages.PartitionRequest: self._open_channel,
             messages.ResumeConsumption: self._resume_consumption,
             messages.AckAllUserRecordsProcessed: self._acknowledge,
@@ -222,9 +222,6 @@ class PartitionRequestServerHandler:
             self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text, None)
         return reader
 
-    def _handle_credit(self, message: messages.AddCredit) -> None:
-        self.add_credit(message.credit, message.receiver_id)
-
     def _open_channel(self, message: messages.PartitionRequest) -> None:
         if self._adopt is not None:
             self._adopt(
@@ -252,16 +249,20 @@ class PartitionRequestServerHandler:
             reader.subpartition.acknowledge_all_data_processed()
 
     def _cancel(self, message: messages.CancelPartitionRequest) -> None:
+        """Cancel a channel. A consumer repeats that for each buffer that still arrives, maybe after
+        the end of its trace; at both ends what cancels nothing has no channel in the trace.
+        """
         receiver_id = message.receiver_id
-        if receiver_id not in self._queue.readers:
-            self._peer.count_request(receiver_id)
-        self._note(MessageKind.CANCEL_PARTITION_REQUEST, self._peer.channel_of(receiver_id))
-        self._failed.discard(receiver_id)
-        reader = self._queue.remove(receiver_id)
-        if reader is not None:
-            self.release(reader)
+        channel = self._peer.channel_of(receiver_id)
+        if (reader := self._queue.remove(receiver_id)) is not None:
+            reader.release()
         else:
+            self._peer.count_request(receiver_id)
+            if receiver_id not in self._failed and receiver_id not in self.requests.waiting:
+                channel = -1
             self.requests.cancel(receiver_id)
+        self._note(MessageKind.CANCEL_PARTITION_REQUEST, channel)
+        self._failed.discard(receiver_id)
 
     def _close(self, _message: messages.CloseRequest) -> None:
         self._note(MessageKind.CLOSE_REQUEST, -1)

@@ -204,8 +204,7 @@ class ViewRequests:
         indices: ResultSubpartitionIndexSet,
         partition: ResultPartition,
     ) -> tuple[str, str] | None:
-        """Attach a reader to its subpartitions. Returns: why not: exception class and
-        text."""
+        """Attach a reader to its subpartitions. Returns: why not: exception class and text."""
         try:
             reader.attach(partition, indices.start_index, indices.end_index)
         except (IndexError, RuntimeError) as error:

@@ -11,7 +11,7 @@ import pytest
 from flinknet.core import producer
 from flinknet.core.buffers import BufferConsumer, DataType
 from flinknet.core.connection import SEND_BATCH_BYTES
-from flinknet.core.probe import NullProbe, TracePoint
+from flinknet.core.probe import MessageKind, NullProbe, TracePoint
 from flinknet.core.producer.view_reader import (
     CreditBasedSequenceNumberingViewReader,
     PartitionRequestQueue,
@@ -593,6 +593,21 @@ def test_an_early_request_is_served_by_the_registration_or_refused_after_the_tim
         assert REQUEST_TIMEOUT_NS <= refused_ns <= 2 * REQUEST_TIMEOUT_NS
     else:
         assert refused_ns is None
+
+
+@pytest.mark.parametrize("state", ["open", "waiting", "failed"])
+def test_a_channel_is_cancelled_once_in_the_trace(state: str) -> None:
+    """What a consumer cancels again has no channel there, as at the consumer."""
+    partition, _ = partition_of()
+    probe = ListProbe()
+    connection, _ = producer_of(*() if state == "waiting" else (partition,), probe=probe)
+    receive(connection, request())
+    if state == "failed":
+        partition.fail("a cause")
+        refusal(connection)
+    receive(connection, *[CancelPartitionRequest(RECEIVER)] * 3)
+    cancelled = [row[1] for row in probe.events if row[3] == MessageKind.CANCEL_PARTITION_REQUEST]
+    assert cancelled == [0, -1, -1]
 
 
 def test_an_early_request_that_was_cancelled_is_forgotten() -> None:
