@@ -76,7 +76,7 @@ _ADVICE_BY_ERRNO = {
     errno.EROFS: "the file system is read-only; choose another path",
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "a directory is needed there; choose another path",
-    errno.EISDIR: "a file is needed there, not a directory",
+    errno.EISDIR: "give the path of a file",
     errno.EEXIST: "choose another path",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import tempfile
 from contextlib import chdir
@@ -24,8 +25,8 @@ _PLAIN_PAGE = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     "<title>{}</title></head><body>\n</body></html>\n"
 )
-TEXTS_SHOWN = 8
-"""Texts of a field that --check shows; it says how many more there are."""
+IDS_SHOWN = 8
+"""Ids of a field that --check shows; it says how many more there are."""
 
 
 @click.command(cls=SectionedCommand)
@@ -96,14 +97,21 @@ def share(
             key_file = Path(base, "flinknet", "share.key")
         pseudonyms = Pseudonyms(_key(key_file))
     with tempfile.TemporaryDirectory(prefix="flinknet-share-") as work:
-        copies = Path(work, "runs", target.stem)  # the answer names the recording by its directory
+        # the answer names the recording by its directory
+        title = pseudonyms.text(given[0].resolve().name, "run") if pseudonyms else target.stem
+        copies = Path(work, "runs", title)
         for number, each in enumerate(paths, start=1):
             own = copies / f"run-{number}" if len(paths) > 1 else copies
             for line in copy_run(each, own, pseudonyms):
                 click.echo(f"flinknet: {line}", err=True)
-        page = _PLAIN_PAGE.format(escape(target.stem))
+        page = _PLAIN_PAGE.format(escape(title))
         if answer:
-            page = _answer_of(copies, Path(work))
+            from .trace_replay import replay
+
+            report = Path(work, "answer.html")
+            with chdir(copies.parent):  # so that the page does not say where
+                replay.main([title, "--report", str(report)], standalone_mode=False)
+            page = report.read_text("utf-8")
         put_text(target, with_recording(page, copies))
     size = target.stat().st_size
     what = (
@@ -138,25 +146,17 @@ def _key(path: Path) -> bytes:
     return key
 
 
-def _answer_of(runs: Path, work: Path) -> str:
-    """The page of a replay; its answer is printed, too."""
-    from .trace_replay import replay
-
-    page = work / "answer.html"
-    with chdir(runs.parent):  # so that the page does not say where
-        replay.main([runs.name, "--report", str(page)], standalone_mode=False)
-    return page.read_text("utf-8")
-
-
 def _print_texts(path: Path) -> None:
     """Every text in a page, by file and field."""
     from flinknet.report.plain_text import printable
     from flinknet.trace.share import texts_in
 
     for file, field, texts in texts_in(path):
-        shown = [printable(text) for text, _ in texts.most_common(TEXTS_SHOWN)]
-        more = f" … {len(texts) - TEXTS_SHOWN} more" if len(texts) > TEXTS_SHOWN else ""
-        click.echo(f"{file}  {field}: {', '.join(shown)}{more}")
+        ids = [text for text in texts if re.fullmatch(r"[-0-9a-f#_]{32,}", text)]
+        hidden = set(ids[IDS_SHOWN:])
+        shown = [printable(text) for text, _ in texts.most_common() if text not in hidden]
+        more = f" … {len(hidden)} more ids" if hidden else ""
+        click.echo(f"{file}  {field or 'text'}: {', '.join(shown)}{more}")
     click.echo(
         "events (*.fnt): numbers alone: instants, lengths, sequence numbers, credit, backlog"
     )

@@ -21,6 +21,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ FOOTER = (
     " recording, too, without payloads: <code>flinknet trace import PAGE.html --out run</code>"
     " makes a trace of it.</footer>"
 )
+
+_DATA = re.compile(r'<script type="application/json"[^>]*>(.*?)</script>', re.DOTALL)
+_MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
 
 TEXTS = (MANIFEST_NAME, METRICS_NAME, RESULT_NAME, CAPTURE_NAME)
 """Files of a run directory besides those with events."""
@@ -265,19 +269,29 @@ def with_recording(page: str, runs: Path) -> str:
             is_compressed = path.suffix == ".fnt"
             kind = zipfile.ZIP_STORED if is_compressed else zipfile.ZIP_DEFLATED
             archive.write(path, path.relative_to(runs).as_posix(), kind)
-    text = base64.b64encode(packed.getvalue()).decode()
-    head, body, tail = page.rpartition("</body>")
-    return f"{head}{FOOTER}\n{OPENING}{text}{CLOSING}\n{body}{tail}"
+        head, body, tail = page.rpartition("</body>")
+        head, tail = f"{head}{FOOTER}\n", f"\n{body}{tail}"
+        archive.comment = _checksum(head + tail)
+    return f"{head}{OPENING}{base64.b64encode(packed.getvalue()).decode()}{CLOSING}{tail}"
 
 
-def open_recording(path: Path) -> zipfile.ZipFile:
-    """The files in a page. Raises: TraceFormatError if there is none, or it is damaged."""
+def _checksum(shown: str) -> bytes:
+    """Checksum of a page without its recording: shows changes by accident, not forgeries."""
+    return hashlib.sha256(shown.encode()).hexdigest().encode()
+
+
+def open_recording(path: Path) -> tuple[zipfile.ZipFile, str]:
+    """The files in a page, and the rest of the page. Raises: TraceFormatError if there are none,
+    or they are damaged."""
     text = path.read_text("utf-8", errors="replace")
-    _, opening, rest = text.rpartition(OPENING)
-    packed, closing, _ = rest.partition(CLOSING)
+    head, opening, rest = text.rpartition(OPENING)
+    packed, closing, tail = rest.partition(CLOSING)
     if not opening or not closing:
+        is_cut = opening or ("<!doctype html" in text[:99] and "</html>" not in text[-99:])
         raise TraceFormatError(
-            f"{path}: holds no recording; `flinknet trace share` makes such pages"
+            f"{path}: the page is cut off or changed; fetch it again"
+            if is_cut
+            else f"{path}: holds no recording; `flinknet trace share` makes such pages"
         )
     try:
         archive = zipfile.ZipFile(io.BytesIO(base64.b64decode(packed, validate=True)))
@@ -287,7 +301,7 @@ def open_recording(path: Path) -> zipfile.ZipFile:
         raise TraceFormatError(
             f"{path}: its recording is damaged; ask for the file again"
         ) from None
-    return archive
+    return archive, head + tail
 
 
 def unpack(path: Path, target: Path) -> None:
@@ -295,7 +309,7 @@ def unpack(path: Path, target: Path) -> None:
 
     Raises: TraceFormatError for a page that holds none, or files that no run directory has.
     """
-    with open_recording(path) as archive:
+    with open_recording(path)[0] as archive:
         members = archive.infolist()
         for each in members:
             place = Path(each.filename)
@@ -314,21 +328,35 @@ def unpack(path: Path, target: Path) -> None:
 
 
 def texts_in(path: Path) -> Iterator[tuple[str, str, Counter[str]]]:
-    """What a stranger can read in a page: file, field, and each text in it with its count."""
-    with open_recording(path) as archive:
+    """What a stranger can read in a page: file, field, and each text in it with its count; the file
+    of what the page itself shows is "page".
+
+    Raises: TraceFormatError, last, if the page shows something else than when it was made.
+    """
+    archive, shown = open_recording(path)
+    documents: dict[str, list[Any]] = {"page": [unescape(_MARKUP.sub("\n", shown)).split("\n")]}
+    with suppress(ValueError):  # a changed page
+        documents["page"] += map(json.loads, _DATA.findall(shown))
+    with archive:
         for name in archive.namelist():
-            found: dict[str, Counter[str]] = {}
             if (kind := Path(name).name) in TEXTS:
                 text = archive.read(name).decode()
-                for line in text.splitlines() if kind == METRICS_NAME else (text,):
-                    _collect(json.loads(line), "", found)
-            for field, texts in sorted(found.items()):
-                yield name, field, texts
+                lines = text.splitlines() if kind == METRICS_NAME else [text]
+                documents[name] = [json.loads(line) for line in lines]
+    for name, values in documents.items():
+        found: dict[str, Counter[str]] = {}
+        _collect(values, "", found)
+        for field, texts in sorted(found.items()):
+            yield name, field, texts
+    if archive.comment not in (b"", _checksum(shown)):
+        raise TraceFormatError(
+            f"{path}: what the page shows was changed after it was made; fetch it again"
+        )
 
 
 def _collect(value: Any, field: str, found: dict[str, Counter[str]]) -> None:
     if isinstance(value, dict | list):
         for name, each in value.items() if isinstance(value, dict) else ((field, x) for x in value):
             _collect(each, name, found)
-    elif isinstance(value, str) and value:
+    elif isinstance(value, str) and value.strip():
         found.setdefault(field, Counter())[value] += 1

@@ -199,7 +199,8 @@ def page_of(**files: bytes) -> str:
     [
         ("<html></html>", "holds no recording"),
         (f"{share.OPENING}AAAA{share.CLOSING}", "is damaged"),
-        (page_of(**{"manifest.json": b"{}"}).replace(share.CLOSING, ""), "holds no recording"),
+        (page_of(**{"manifest.json": b"{}"}).replace(share.CLOSING, ""), "is cut off"),
+        ("<!doctype html><body>", "is cut off"),
         (page_of(**{"../manifest.json": b"{}"}), "no part of a run"),
         (page_of(**{"/etc/manifest.json": b"{}"}), "no part of a run"),
         (page_of(**{"run/evil.py": b""}), "no part of a run"),
@@ -225,3 +226,26 @@ def test_the_recording_stands_before_the_end_of_the_page(tmp_path: Path) -> None
     assert text.startswith("<html><body><p>answer</p>")
     assert text.endswith("</body></html>")
     assert {file for file, _, _ in share.texts_in(path)} >= {"manifest.json", "metrics.jsonl"}
+
+
+def test_the_check_lists_what_the_page_shows_and_notices_a_change(tmp_path: Path) -> None:
+    share.copy_run(TAPPED, tmp_path / "run", share.Pseudonyms(KEY))
+    data = '<script type="application/json" id="data">{"views": [{"name": "acme"}]}</script>'
+    page = share.with_recording(f"<title>a &amp; b</title>{data}<body></body>", tmp_path / "run")
+    path = tmp_path / "page.html"
+    path.write_text(page)
+    found = {field: set(texts) for file, field, texts in share.texts_in(path) if file == "page"}
+    assert found["name"] == {"acme"}
+    assert "a & b" in found[""]
+    path.write_text(page.replace("acme", "amce"))
+    with pytest.raises(TraceFormatError, match="was changed"):
+        list(share.texts_in(path))
+
+
+def test_the_page_does_not_say_the_name_of_the_directory(tmp_path: Path) -> None:
+    shutil.copytree(TAPPED, tmp_path / "acme-payments")
+    key, page = tmp_path / "key", tmp_path / "page.html"
+    arguments = ("--no-answer", "--key-file", str(key), "--out", str(page))
+    run("trace", "share", str(tmp_path / "acme-payments"), *arguments)
+    assert "<title>run-" in page.read_text()
+    assert "acme" not in run("trace", "share", "--check", str(page))
