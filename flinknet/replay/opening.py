@@ -207,8 +207,8 @@ def opened_part(recording: Recording) -> Part:
     part = Part(recording, run)
     if run.manifest.origin == CAPTURE and (why := _unusable_capture(_stated(part))):
         raise TraceFormatError(
-            f"{run.path}: {why}; `flinknet trace info` shows what was sent, a replay needs another"
-            " capture"
+            f"{run.path}: {why}; `flinknet trace info` shows what was captured, a replay needs"
+            " another capture"
         )
     return part
 

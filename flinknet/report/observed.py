@@ -50,7 +50,9 @@ _PANELS = [
 ]  # fmt: skip
 
 
-def observed_sections(answer: EdgeAnswer, wanted: Sequence[int] | None = None) -> Iterator[Section]:
+def observed_sections(
+    answer: EdgeAnswer, wanted: Sequence[int] | None = None, *, is_predicted: bool
+) -> Iterator[Section]:
     """All sections with data, with the wanted channels, or the slowest ones."""
     shown = [each for each in answer.channels if wanted is None or each.channel in wanted]
     shown = observed_tables.slowest(shown, CHANNELS_SHOWN) if wanted is None else shown
@@ -66,7 +68,7 @@ def observed_sections(answer: EdgeAnswer, wanted: Sequence[int] | None = None) -
         tables.insert(0, Lines(observed_tables.credit_lines(answer), is_plain=True))
     tables.append(observed_tables.messages_table(answer.messages))
     yield Section("channels", "Channels and messages", "", tables)
-    if checkpoints := replayed_checkpoints(answer):
+    if checkpoints := replayed_checkpoints(answer, is_predicted=is_predicted):
         yield Section("checkpoints", "Checkpoints", "", checkpoints)
     yield from observed_tables.times_section([answer])
     if answer.flink is not None:
@@ -99,7 +101,7 @@ def _facts(answer: EdgeAnswer) -> Facts:
         [
             Fact(records.title, f"{observed.records:,}", records.meaning),
             *shown,
-            *observed_tables.buffer_facts(observed),
+            *observed_tables.buffer_facts(observed, is_of_run=answer.trace.is_of_run),
             Fact("events", f"{observed.events:,}", "Barriers and other events between buffers."),
             Fact("credit", f"{credits.announced:,}", "Buffers that consumers announced."),
             Fact("credit messages", f"{credits.messages:,}", "Messages that announced credit."),
@@ -250,17 +252,17 @@ def environment(own: Sequence[EdgeAnswer]) -> Section:
     return Section("environment", "Environment", lead, parts)
 
 
-def replayed_checkpoints(answer: EdgeAnswer) -> list[Table]:
-    """Checkpoints as recorded, and as predicted for each setting that was simulated with them;
-    nothing without any."""
+def replayed_checkpoints(answer: EdgeAnswer, *, is_predicted: bool) -> list[Table]:
+    """Checkpoints as recorded, and as predicted for each setting that was simulated with them,
+    unless predictions are withheld; nothing without any."""
     recorded = answer.observed.checkpoints
     if recorded is None:
         return []
     varied = what_varies(answer.trade_offs)
     rows = [("recorded", [recorded])]
-    for point in answer.trade_offs:
+    for point in answer.trade_offs if is_predicted else ():
         settings = settings_of(point)
         if point.checkpoints is not None and len(rows) <= SETTINGS_SHOWN:
             name = ", ".join(settings[each] for each in varied)
             rows.append((f"predicted, {name}", [point.checkpoints]))
-    return [observed_tables.checkpoint_table(rows)]
+    return [observed_tables.checkpoint_table(rows, is_replayed=True)]

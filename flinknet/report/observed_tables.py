@@ -90,13 +90,21 @@ def share_bars(
     return [Bars(title, parts, known, meaning)] if known else []
 
 
-def buffer_facts(measured: results.Measured) -> list[Fact]:
-    """The number of data buffers, and why they left."""
-    whys = named(["buffers_full", "buffers_by_timeout", "buffers_with_event"])
-    return [
+def buffer_facts(measured: results.Measured, *, is_of_run: bool = True) -> list[Fact]:
+    """The number of data buffers, and why they left. Between processes a buffer that the timeout
+    ended looks like one that an event pushed out."""
+    whys = named(
+        ["buffers_full", "buffers_by_timeout", "buffers_with_event"][: 3 if is_of_run else 1]
+    )
+    facts = [
         Fact("buffers", f"{measured.buffers:,}", "Data buffers sent."),
         *(Fact(each.title, f"{each.read(measured):,}", each.meaning) for each in whys),
     ]
+    if not is_of_run:
+        early = measured.flushes.timeout + measured.flushes.event
+        why = "Data buffers that the flusher sent, or an event or the end pushed out."
+        facts.append(Fact("buffers not full", f"{early:,}", why))
+    return facts
 
 
 CREDIT_PATHS_SHOWN = 8
@@ -277,18 +285,29 @@ def _part_of(part: float | None, whole: float) -> str:
     return f"{part / whole:.0%}" if whole and part is not None else MISSING
 
 
-def checkpoint_table(settings: Iterable[tuple[str, Sequence[results.CheckpointSummary]]]) -> Table:
+_REPLAYED_CHECKPOINTS = (
+    "barriers sent, all arrived: checkpoints of which a barrier was sent on this edge, and of which"
+    " one arrived on each of its recorded channels; aborted: the job's, in the part used"
+)
+
+
+def checkpoint_table(
+    settings: Iterable[tuple[str, Sequence[results.CheckpointSummary]]],
+    *,
+    is_replayed: bool = False,
+) -> Table:
     """One row for each setting that had checkpoints; several runs show as their median. Columns of
-    figures that none of them has are left out.
+    figures that none of them has are left out. A replay counts barriers on an edge.
     """
     rows = [(setting or UNNAMED_SETTING, runs) for setting, runs in settings if runs]
     shown = [
         column
-        for column in _COLUMNS
+        for column in [*(_OF_EDGE if is_replayed else _OF_JOB), *_COLUMNS]
         if column.group not in _OFTEN_UNKNOWN
         or any(column.read(each) is not None for _, runs in rows for each in runs)
     ]
-    return figure_table("checkpoints", shown, rows)
+    notes = [_REPLAYED_CHECKPOINTS] if is_replayed else []
+    return figure_table("checkpoints", shown, rows, notes=notes)
 
 
 def _durations(
@@ -304,9 +323,15 @@ def _durations(
 _OFTEN_UNKNOWN = ("barrier travel", "start delay", "overtaken")
 """Groups of figures that a trace does not always have."""
 
-_COLUMNS: Sequence[Figure[results.CheckpointSummary]] = (
+_OF_JOB: Sequence[Figure[results.CheckpointSummary]] = (
     Figure("", "triggered", lambda each: each.triggered),
     Figure("", "completed", lambda each: each.completed),
+)
+_OF_EDGE = (
+    replace(_OF_JOB[0], group="barriers", name="sent"),
+    replace(_OF_JOB[1], group="barriers", name="all arrived"),
+)
+_COLUMNS: Sequence[Figure[results.CheckpointSummary]] = (
     Figure("", "aborted", lambda each: each.aborted),
     Figure("", "unaligned", lambda each: each.unaligned),
     *_durations("alignment", lambda each: each.alignment_ns),

@@ -163,9 +163,9 @@ def graded(found: Sequence[str], missing: float, good: str, more: Sequence[str] 
     return [f"{grade}: {first}", *others]
 
 
-def waits(result: Plain) -> list[str]:
+def waits(result: Plain, unseen: str = "") -> list[str]:
     """The verdict as far as messages show it, in a word; the job, and the channels that waited
-    longest for credit and behind a barrier."""
+    longest for credit and behind a barrier, unless something `unseen` leaves all that unknown."""
     found, shares = [], []
     for what, field in (("for credit with data", "starved_ns"), ("behind a barrier", "blocked_ns")):
         most = max(result["channels"], key=lambda each: each[field], default=None)
@@ -176,6 +176,8 @@ def waits(result: Plain) -> list[str]:
             found.append(f"{name} waited longest {what}: {human_duration(waited_ns)}")
     jobs = (result.get("rest") or {}).get("jobs") or ()
     names = [f"job {', '.join(each['name'] for each in jobs)}"] if jobs else []
+    if unseen:
+        return [f"unknown: {unseen}", *names]
     word = "healthy: the network holds nothing up"
     if shares[1] >= PRESSED_FROM:
         word = "held: barriers block channels"
@@ -226,18 +228,23 @@ def import_view(imported: Plain) -> View:
     flink = f"{imported['flink_connections']:,} of {every}"
     run, doubts = imported["run"], _warnings(imported)
     is_two_way = any(each["missing_direction"] is None for each in connections)
-    can_replay = is_two_way and not packets["timeless_packets"]
+    unseen = "only one direction was captured" * (not is_two_way)
+    if packets["timeless_packets"]:
+        unseen = "packets state no instant"
+    can_replay = not unseen
     following = f"flinknet trace replay {quote(run)}"
     if not can_replay:
         following = "capture whole packets of both directions, then import again"
     more = ["--details shows all doubts"] if len(doubts) > 1 else []
     missed, known = imported["missed_buffers"], imported["buffers"] + imported["events"]
     missing = missed / (missed + known or 1) if can_replay else 1.0
-    trust = graded(doubts, missing, "no buffer is missing" if not missed else "")
+    is_complete = not missed and all(x["missing_direction"] != "data" for x in connections)
+    trust = graded(doubts, missing, "no buffer is missing" if is_complete else "")
     resent = sum(each["tcp"][way]["retransmitted_bytes"] for each in connections for way in _WAYS)
     windows_ns = sum(each["tcp"]["data"]["zero_window_ns"] for each in connections)
     lost = [f"{human_bytes(resent)} were sent again"] if resent else []
     lost += [f"receivers had no room for {human_duration(windows_ns)}"] if windows_ns else []
+    lost = lost or [_NOTHING_LOST] * is_two_way
     columns: Mapping[str, Column] = {
         **{"connection": "connection", "layout": "layout", "channels": "channels"},
         "buffers": lambda row: row["messages"].get("BUFFER_RESPONSE", 0),
@@ -252,7 +259,7 @@ def import_view(imported: Plain) -> View:
     return View(
         [
             Sentence("imported", [run, segments, f"Flink's are {flink}"], "; "),
-            Sentence("verdict", [*waits(imported), *(lost or [_NOTHING_LOST])], "; "),
+            Sentence("verdict", [*waits(imported, unseen), *lost], "; "),
             Sentence("trust", trust, "; ", takes_rest=True),
             Sentence("next", [following, *more], "; "),
         ],

@@ -99,7 +99,7 @@ def _decisive(job: JobAnswer) -> list[Part]:
     parts: list[Part] = [decisive_table(job)]
     first = job.answers[0]
     if not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(first.trade_offs)):
-        parts += replayed_checkpoints(first)
+        parts += replayed_checkpoints(first, is_predicted=True)
     advised = advised_for(job)
     return [*parts, advised[1]] if advised is not None and advised[1] is not None else parts
 
@@ -120,7 +120,7 @@ def _details(
         *([Lines(doubts, is_doubt=True, id="doubts")] if doubts else []),
         *([Section("trade-offs", _TITLE, lead, of_settings)] if is_edge else []),
         *_predicted(job),
-        *observed_sections(answer, channels),
+        *observed_sections(answer, channels, is_predicted=why is None),
     ]
 
 

@@ -95,7 +95,8 @@ class CreditSummary:
 
 @dataclass(frozen=True, slots=True)
 class FlushCounts:
-    """Why data buffers left: full, by the buffer timeout, pushed by an event (or the end)."""
+    """Why data buffers left: full, by the buffer timeout, pushed by an event or the end (between
+    processes these look alike: all count as `timeout`)."""
 
     full: int
     timeout: int
@@ -172,7 +173,8 @@ class CheckpointSummary:
     and alignment (first to last barrier) are those of each task; travel is the way of a barrier
     through a channel, from writing to reading. Bytes are summed over tasks: data that barriers have
     overtaken, data read during alignment. From a trace, `aborted`, start delay and bytes are
-    unknown, duration and travel begin when a barrier leaves, and a task is the reader of one edge.
+    unknown, duration and travel begin when a barrier leaves, and a task is the reader of one edge:
+    a checkpoint is `triggered` when a barrier leaves, `completed` when all channels had theirs.
     """
 
     triggered: int

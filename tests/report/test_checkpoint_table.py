@@ -28,6 +28,13 @@ def test_a_row_shows_what_became_of_the_checkpoints() -> None:
     assert "4.00 KiB" in row
 
 
+def test_a_replay_says_what_it_counts_on_an_edge() -> None:
+    text = printed(checkpoint_table([("recorded", [summary(6, 20)])], is_replayed=True), width=140)
+    assert "triggered" not in text
+    assert text.split("checkpoints", 1)[1].split()[:4] == ["sent", "all", "arrived", "aborted"]
+    assert "aborted: the job's, in the part used" in " ".join(text.split())
+
+
 def test_several_runs_show_as_their_median_and_a_setting_without_checkpoints_not_at_all() -> None:
     runs = [summary(completed, 10) for completed in (3, 7, 5)]
     lines = text_of(("a", runs), ("b", []))

@@ -137,7 +137,7 @@ def _of_barriers(run: RecordedRun, rows: ObservedRows) -> str | None:
     )
     if not barriers:
         return None
-    said = f"{counted(barriers, 'checkpoint barrier')} ended buffers early in the recording"
+    said = f"{counted(barriers, 'checkpoint barrier')}, which may end buffers early, passed"
     if recorded_network(run.manifest).checkpoint_interval_ns is not None:
         return f"{said}; predictions have checkpoints at the recorded interval"
     return (

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from flinknet.results import Bottleneck, Cause, Symptom
 from flinknet.results.bottleneck import NOTHING, PRESSED_FROM, SLOW_HOST_FROM, named
-from flinknet.results.ledger import EdgeTime, Ledger, TaskTime, VertexTime
+from flinknet.results.ledger import EdgeTime, Ledger, SeenBy, TaskTime, VertexTime, task_of
 from flinknet.results.slow_tasks import pressed_edges, pressure
 from flinknet.results.verdict import verdict, verdicts
 
@@ -67,7 +67,7 @@ def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
                 evidence=(each.evidence[0].replace(NOTHING, _NOTHING_ON_IT), *each.evidence[1:]),
                 symptoms=tuple(x for x in each.symptoms if each is found or x not in stated),
             )
-            for each in (*own, *_skews(edge, own))
+            for each in (*own, *_skews(ledger, edge, own))
         ]
         stated |= {symptom for each in all_of for symptom in each.symptoms}
         judged_edges.append(JudgedEdge(tuple(all_of), is_holding, found))
@@ -122,21 +122,29 @@ def _pressed(
     return [replace(own[0], remedy=(*own[0].remedy, *more)), *own[1:]]
 
 
-def _skews(edge: EdgeTime, own: Sequence[Bottleneck]) -> list[Bottleneck]:
-    """Verdicts on a consumer, and a producer, with many more records than its siblings."""
+def _skews(ledger: Ledger, edge: EdgeTime, own: Sequence[Bottleneck]) -> list[Bottleneck]:
+    """Verdicts on a consumer, and a producer, with many more records than its siblings. Flink's
+    counters include local channels, which no tap records: where they exist, they alone count."""
     if any(each.cause is Cause.SKEW for each in own):
         return []
-    taken = {each.consumer: each.records for each in edge.inputs}
-    return [
-        Bottleneck(
-            cause=Cause.SKEW, share=share, evidence=(text.format(most, share, len(records)),)
-        )
-        for records, text in (
-            (taken, "skew: consumer {} took {:.0%} of the records of {} consumers"),
-            (edge.sent, "skew: producer {} sent {:.0%} of the records of {} producers"),
-        )
-        if (total := sum(records.values()))
-        for most in [max(records, key=lambda each: records[each])]
-        for share in [records[most] / total]
-        if share * len(records) >= SLOW_HOST_FROM
-    ]
+    taken: dict[int, float] = {each.consumer: each.records for each in edge.inputs}
+    sent, where = edge.sent, ""
+    origin = ledger.origin("tasks", "records")
+    if origin is SeenBy.FLINK:
+        tasks = ledger.vertices[edge.target].tasks if edge.target in ledger.vertices else ()
+        taken, sent = {place: each.records or 0.0 for place, each in enumerate(tasks)}, {}
+    elif origin is SeenBy.TAP:
+        where = " on recorded channels"
+    found = []
+    for vertex, did, noun, records in (
+        (edge.target, "took", "consumers", taken),
+        (edge.source, "sent", "producers", sent),
+    ):
+        total, most = sum(records.values()), max(records, key=lambda x: records[x], default=0)
+        if total and (share := records[most] / total) * len(records) >= SLOW_HOST_FROM:
+            own_tasks = ledger.vertices[vertex].tasks if vertex in ledger.vertices else ()
+            is_named = 0 <= most < len(own_tasks)
+            name = own_tasks[most].name if is_named else task_of(noun, most, len(records))
+            text = f"skew: {name} {did} {share:.0%} of the records{where}"
+            found.append(Bottleneck(cause=Cause.SKEW, share=share, evidence=(text,)))
+    return found

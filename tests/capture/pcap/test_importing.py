@@ -311,7 +311,11 @@ def test_a_capture_of_one_direction_says_so_and_is_not_replayed(
     capture = write_capture(tmp_path / "flink.pcap", only=seen)
     result = run(capture, "--json", tmp_path / "imported.json")
     assert result.exit_code == 0, result.output
-    assert named in " ".join(result.output.split())
+    shown = " ".join(result.output.split())
+    assert named in shown
+    assert "verdict unknown: only one direction was captured trust poor" in shown
+    assert "no buffer is missing" not in shown or missing != "data"
+    assert "TCP lost nothing" not in shown
     assert "flinknet trace replay" not in result.output
     (connection,) = json.loads((tmp_path / "imported.json").read_text())["connections"]
     assert connection["missing_direction"] == missing

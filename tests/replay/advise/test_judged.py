@@ -14,6 +14,7 @@ from flinknet.results.ledger import (
     EdgeTime,
     InputTime,
     Ledger,
+    SeenBy,
     TaskTime,
     VertexTime,
 )
@@ -53,8 +54,8 @@ def test_where_no_order_shows_each_pressed_edge_names_the_others() -> None:
 @pytest.mark.parametrize(
     ("taken", "sent", "text"),
     [
-        ((10, 70), {}, "skew: consumer 1 took 88% of the records of 2 consumers"),
-        ((40, 40), {0: 70, 1: 10}, "skew: producer 0 sent 88% of the records of 2 producers"),
+        ((10, 70), {}, "skew: other took 88% of the records"),
+        ((40, 40), {0: 70, 1: 10}, "skew: producer 0 of 2 sent 88% of the records"),
     ],
 )
 def test_many_more_records_than_a_sibling_has_are_skew_that_holds_nothing_up(
@@ -67,6 +68,34 @@ def test_many_more_records_than_a_sibling_has_are_skew_that_holds_nothing_up(
     assert [each.cause for each in found.diagnosis] == [Cause.NONE, Cause.SKEW]
     assert found.diagnosis[1].text == text
     assert found.is_bottleneck is False
+
+
+@pytest.mark.parametrize(
+    ("counters", "seen_by", "texts"),
+    [
+        ((191.0, 168.0, 177.0), SeenBy.FLINK, []),
+        ((10.0, 10.0, 100.0), SeenBy.FLINK, ["skew: Sink (3/3) took 83% of the records"]),
+        (
+            (None, None, None),
+            SeenBy.TAP,
+            [
+                "skew: Sink (2/3) took 100% of the records on recorded channels",
+                "skew: producer 1 of 2 sent 100% of the records on recorded channels",
+            ],
+        ),
+    ],
+)
+def test_no_skew_of_recorded_channels_contradicts_counters_of_all(
+    counters: tuple[float | None, ...], seen_by: SeenBy, texts: list[str]
+) -> None:
+    """A tap records no local channels, which Flink's counters include."""
+    tasks = [TaskTime(f"Sink ({n}/3)", records=known) for n, known in enumerate(counters, 1)]
+    inputs = [InputTime(place, "tm", 1, count) for place, count in enumerate((0, 2552, 0))]
+    edge = EdgeTime(0, 1, "A", inputs=inputs, sent={0: 0, 1: 2552})
+    (found,) = judged_ledger(
+        Ledger({1: VertexTime("Sink", tasks)}, [edge], seen_by={"tasks": seen_by})
+    )
+    assert [each.text for each in found.diagnosis if each.cause is Cause.SKEW] == texts
 
 
 def test_what_became_of_checkpoints_is_stated_once() -> None:
