@@ -59,8 +59,8 @@ class _FileSpan:
 
 
 def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
-    """The measured part of a run that has a manifest. If `is_cut_used`, a file that was cut does
-    not end it: what the file lacks is passed over.
+    """The measured part of a run that has a manifest. If `is_cut_used`, a file that was cut
+    ends it only where no file goes on.
 
     Raises: TraceFormatError if the run did not get there, if nothing of it is whole, or if the
         files hold nothing of it, for they are another run's.
@@ -87,7 +87,8 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
             " not when, so there is nothing to replay; `flinknet trace export` has the messages"
         )
     is_interrupted = to_ns is None
-    spans = [_span(file, from_ns, is_interrupted=is_interrupted) for file in run.files]
+    how = {"is_interrupted": is_interrupted, "is_gap_used": is_cut_used}
+    spans = [_span(file, from_ns, **how) for file in run.files]
     held = [span for span in spans if span.last_ns >= from_ns]
     is_inside = any(to_ns is None or span.first_ns < to_ns for span in held)
     if not is_inside and not (to_ns is not None and _holds_records(run, from_ns, to_ns)):
@@ -97,16 +98,15 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
         )
     files = zip(run.files, spans, strict=True)
     dropped = {file.path: span.dropped_events for file, span in files if span.dropped_events}
-    ends = [
-        span
-        for span in spans
-        if (span.is_cut and not is_cut_used) or (is_interrupted and span in held)
-    ]
+    ends = [span for span in spans if span.is_cut or (is_interrupted and span in held)]
+    if is_cut_used:
+        ends = held if is_interrupted or all(span.is_cut for span in held) else []
     if not ends:
         assert to_ns is not None, "an interrupted run has ends"
         until_ns = to_ns if manifest.scenario.get(IS_PART) else FOREVER_NS
         return MeasuredPart(from_ns, to_ns, until_ns, dropped_events=dropped)
-    first = min(ends, key=lambda span: span.known_to_ns)
+    end_of = max if is_cut_used and not is_interrupted else min
+    first = end_of(ends, key=lambda span: span.known_to_ns)
     if to_ns is not None and first.known_to_ns >= to_ns:
         return MeasuredPart(from_ns, to_ns, dropped_events=dropped)
     why = f"{first.name} is cut off" if first.is_cut else "the run was interrupted"
@@ -117,11 +117,11 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
     known = human_duration(first.known_to_ns - from_ns)
     whole = "" if to_ns is None else f" of {human_duration(to_ns - from_ns)}"
     note = f"{why}: the answer is that of the first {known}{whole} of the measured part"
-    until_ns = min(span.last_ns for span in ends) + 1
+    until_ns = end_of(span.last_ns for span in ends) + 1
     return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,), dropped, why)
 
 
-def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
+def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool, is_gap_used: bool) -> _FileSpan:
     index = file_index(file)
     if index.is_whole and not is_interrupted and len(index.blocks):
         first_ns, last_ns = int(index.blocks["first_ns"].min()), int(index.blocks["last_ns"].max())
@@ -129,7 +129,7 @@ def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
         return _FileSpan(file.title, first_ns, last_ns, False, FOREVER_NS, dropped_events)
     with TraceReader(file) as reader:
         blocks = reader.blocks()
-        if reader.truncation is not None:
+        if reader.truncation is not None and not is_gap_used:
             blocks = blocks[: reader.truncation.blocks_before_damage]
         first_ns = min((block.first_ns for block in blocks), default=0)
         last_ns = max((block.last_ns for block in blocks), default=-1)

@@ -19,9 +19,10 @@ from flinknet.storage import AnyPath, all_at, matching, path_of
 from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index, find_runs
 from flinknet.trace.index import read_indexes, stamp_of
 from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME, MANIFEST_NAME, RESULT_NAME
+from flinknet.trace.metrics import METRICS_NAME
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import DamagedFile, Recording
-from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
+from flinknet.trace.run import TRACE_SUFFIX, faults_of_documents, open_with_faults, refuse
 from flinknet.units import counted, human_duration, human_number
 
 from .joining import JoinedPart, Part, groups_of, join, labels_of, run_of
@@ -48,6 +49,13 @@ NAMED_LOSSES: Mapping[str, str] = {
     "unread_blocks": "blocks of the capture of unknown kinds, with what packets they held",
 }
 """Losses that a tap, or the import of a capture, reports, in words."""
+
+
+_WITHOUT = {
+    METRICS_NAME: "Flink's metrics are not used",
+    RESULT_NAME: "its warnings and losses are unknown",
+}
+"""Consequences of a missing or damaged file."""
 
 
 class OnDamage(StrEnum):
@@ -114,9 +122,8 @@ def open_parts(
         found_in = ((file.name, list(damaged[file.path])) for file in part.run.files)
         own = [DamagedFile(name, blocks) for name, blocks in found_in if blocks]
         for each in part.recording.damaged:
-            is_result = each.name == RESULT_NAME
-            what = "its warnings and losses are unknown" if is_result else "all of it"
-            text = f"missing or damaged, left out: {what}"
+            what = _WITHOUT.get(each.name, f"{each.name} is left out")
+            text = f"{what}: missing or damaged"
             losses.append(TraceLoss(str(part.run.path), each.name, "damaged_file", None, text))
         losses += [_skipped(part, each) for each in own]
         recording = replace(part.recording, damaged=[*part.recording.damaged, *own])
@@ -201,9 +208,7 @@ def opened_part(recording: Recording) -> Part:
             " with its manifest.json"
         )
     ignored = {each.name for each in recording.damaged}
-    fault = fault_of_file(run.path, run.manifest, RESULT_NAME)
-    if fault is not None and RESULT_NAME not in ignored and (run.path / RESULT_NAME).exists():
-        raise TraceFormatError(f"{run.path / RESULT_NAME}: {fault}")
+    refuse(run, (each for each in faults_of_documents(run) if each.file not in ignored))
     part = Part(recording, run)
     if run.manifest.origin == CAPTURE and (why := _unusable_capture(_stated(part))):
         raise TraceFormatError(
@@ -248,8 +253,7 @@ def _usable(path: AnyPath) -> Recording:
             damaged.add(file.name)
     if damaged.issuperset(names):
         raise TraceFormatError(f"{path}: none of its trace files can be read")
-    if (path / RESULT_NAME).exists() and fault_of_file(path, manifest, RESULT_NAME) is not None:
-        damaged.add(RESULT_NAME)
+    damaged.update(fault.file for fault in faults_of_documents(run))
     return Recording(str(path), damaged=[DamagedFile(name, []) for name in sorted(damaged)])
 
 

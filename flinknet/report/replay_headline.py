@@ -84,7 +84,13 @@ def _recorded(job: results.JobAnswer) -> list[str]:
         f"link {trace.link}" if trace.link else "",
         f"buffer timeout {timeout_text(trace.config)}",
     ]
-    briefs = [_brief(each) for each in recording_lines(trace)]
+    losses = [
+        f"{last_part(each.path)}: " * bool(trace.recordings) + _brief(each.text)
+        for each in trace.losses[:1]
+    ]
+    if (more := len(trace.losses) - 1) > 0:
+        losses.append(counted(more, "more loss", "more losses"))
+    briefs = [_brief(each) for each in recording_lines(replace(trace, losses=()))]
     own = [
         (each.trace.edge or "", _brief(doubt))
         for each in job.answers
@@ -95,7 +101,8 @@ def _recorded(job: results.JobAnswer) -> list[str]:
         edges = [*dict.fromkeys(edge for edge, _ in same)]
         where = "" if len(edges) == len(job.answers) else f"{', '.join(edges)}: "
         briefs.append(where + merged_text([brief for _, brief in same]))
-    return [each for each in dict.fromkeys([found[0], *part.cut, *found[1:], *briefs]) if each]
+    known = [found[0], *part.cut, *losses, *found[1:], *briefs]
+    return [each for each in dict.fromkeys(known) if each]
 
 
 def _brief(doubt: str) -> str:
@@ -220,7 +227,7 @@ def _basis(job: results.JobAnswer) -> list[str]:
     first = job.answers[0]
     part, origin = first.trace.part, first.trace.origin
     seen = "its own events" if first.trace.is_of_run else f"the messages of the {origin}"
-    if first.flink is not None:
+    if _has_metrics(job):
         seen = f"Flink's own metrics and {seen}"
     over = human_duration(part.to_ns - part.from_ns)
     is_seen = any(each.observed.records for each in job.answers)
@@ -234,7 +241,16 @@ def _is_mended_first(job: results.JobAnswer) -> bool:
 
 def _lacks_metrics(job: results.JobAnswer) -> bool:
     """Whether nobody saw how busy the tasks are, and Flink's metrics would show it."""
-    return not job.answers[0].trace.is_of_run and job.answers[0].flink is None
+    return not (job.answers[0].trace.is_of_run or _has_metrics(job))
+
+
+def _has_metrics(job: results.JobAnswer) -> bool:
+    """Whether Flink reported metrics; without any, it may still have named the tasks."""
+    flink = job.answers[0].flink
+    if flink is None:
+        return False
+    tasks = [task for each in flink.vertices for task in each.tasks]
+    return bool(flink.task_managers) or any(each.busy is not None for each in tasks)
 
 
 def _timeouts(answer: results.EdgeAnswer) -> float:
@@ -254,6 +270,8 @@ def _next(job: results.JobAnswer) -> list[str]:
         change = f"set {', '.join(keys)}" if len(keys) == 1 else "set the keys below"
         return _if_needed(choice, job, [change, "then measure it"])
     if _lacks_metrics(job):
+        if any(each.file == "metrics.jsonl" for each in first.trace.losses):
+            return ["copy metrics.jsonl back: Flink's metrics in it show which task is busy"]
         return [
             "record with --rest URL (of the JobManager): Flink's metrics show which task is busy"
         ]

@@ -104,7 +104,9 @@ def _about(description: Plain) -> tuple[list[str], list[str]]:
         lines.append(_ORIGINS.get(manifest["origin"], manifest["origin"]))
     if description["first_ns"] is not None:
         lines.append(f"time span {_span(description)}, from {description['first_ns']:,} ns")
-    return lines, [NOT_SEALED] if description.get("is_sealed") is False else []
+    doubts = [NOT_SEALED] if description.get("is_sealed") is False else []
+    doubts += [f"{each} is missing: copy it back" for each in description.get("missing_files", ())]
+    return lines, doubts
 
 
 def verification_view(path: str, verification: Plain) -> View:

@@ -84,12 +84,14 @@ class RunDescription:
     bytes_per_event: float | None
     compression_ratio: float | None  # bytes as recorded / bytes in the files
     metrics: MetricsDescription | None = None  # None: without a metrics file
+    missing_files: tuple[str, ...] = ()  # that the manifest names
     record_times: tuple[str, ...] = ()  # which times of stream elements are in the files
 
     def to_dict(self) -> dict[str, Any]:
         described = asdict(self)
-        if self.metrics is None:
-            del described["metrics"]
+        for name in ("metrics", "missing_files"):
+            if not described[name]:
+                del described[name]
         if self.manifest is not None:
             described["manifest"] = self.manifest.to_dict()
         return described
@@ -99,9 +101,10 @@ def describe_run(run: Run) -> RunDescription:
     """Describe a run from its indexes and the two narrow columns that identify events. Raises:
     TraceError for a file that cannot be read, or was changed since the run.
     """
-    metrics = None
+    metrics, missing = None, list[str]()
     if run.manifest is not None:  # else the path is that of a file
         check_file(run.path, run.manifest, METRICS_NAME)
+        missing = [each for each in run.manifest.files if not (run.path / each).exists()]
         metrics = describe_metrics(run.path)
     files = []
     counts: Counter[int] = Counter()  # of trace point << 8 | message kind
@@ -142,6 +145,7 @@ def describe_run(run: Run) -> RunDescription:
         bytes_per_event=size_bytes / events if events else None,
         compression_ratio=events * ROW_BYTES / size_bytes if events else None,
         metrics=metrics,
+        missing_files=tuple(missing),
         record_times=tuple(each for each in _TIMES if each in times),
     )
 

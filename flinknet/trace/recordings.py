@@ -59,6 +59,9 @@ class Recording:
     def __hash__(self) -> int:
         return hash(self.path)
 
+    def is_used(self, name: str) -> bool:
+        return all(each.name != name for each in self.damaged)
+
     def absolute(self) -> Recording:
         return replace(self, path=str(path_of(self.path).absolute()))
 
@@ -140,7 +143,8 @@ def _lines_within(
 def _with_metrics(place: RunPlace) -> tuple[AnyPath | None, int]:
     """The run directory with metrics, and the offset of its clock."""
     for each in _of(place):
-        if ((path := path_of(each.path)) / METRICS_NAME).is_file():
+        path = path_of(each.path)
+        if each.is_used(METRICS_NAME) and (path / METRICS_NAME).is_file():
             return path, each.offset_ns
     return None, 0
 
@@ -156,12 +160,14 @@ MOST_DELAY_NS = 1_000_000_000
 def delay_of_tap_ns(place: RunPlace) -> float:
     """Most delay that the tap that recorded a run added to half of what it forwarded, in ns; 0
     where that is not known, and for a run that no tap recorded."""
-    return float(np.mean([_delay_ns(path_of(each.path)) for each in _of(place)] or [0]))
+    return float(np.mean([_delay_ns(each) for each in _of(place)] or [0]))
 
 
-def _delay_ns(directory: AnyPath) -> float:
+def _delay_ns(recording: Recording) -> float:
+    if not recording.is_used(RESULT_NAME):
+        return 0.0
     try:
-        delay: Any = read_document(directory / RESULT_NAME).get("added_delay_ns")
+        delay: Any = read_document(path_of(recording.path) / RESULT_NAME).get("added_delay_ns")
     except StorageError:
         return 0.0
     found: Any = delay.get("p50") if isinstance(delay, dict) else None

@@ -153,6 +153,16 @@ def fault_of_file(directory: AnyPath, manifest: RunManifest, name: str) -> str |
     return f"its checksum is not that in the manifest: it was damaged or edited; {WHAT_TO_DO}"
 
 
+def faults_of_documents(run: Run) -> Iterator[Fault]:
+    """The faults of the files of a run that its seal covers, other than traces."""
+    if run.manifest is None:
+        return
+    traces = {process.file for process in run.manifest.processes}
+    for name in sorted(run.manifest.files.keys() - traces):
+        if (fault := fault_of_file(run.path, run.manifest, name)) is not None:
+            yield Fault(name, fault)
+
+
 def find_runs(path: AnyPath) -> list[AnyPath]:
     """Run directories at `path` or directly below it, by name; a trace file is a run of its own. Of
     a pattern those of all that matches it. Raises: TraceFormatError if there are none.

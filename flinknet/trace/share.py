@@ -28,10 +28,11 @@ from typing import Any
 from flinknet.errors import TraceFormatError
 from flinknet.whole_files import whole_file
 
-from .manifest import CAPTURE_NAME, MANIFEST_NAME, RESULT_NAME, ProcessInfo, RunManifest
+from .manifest import CAPTURE_NAME, MANIFEST_NAME, RESULT_NAME, ProcessInfo
 from .metrics import METRICS_NAME
 from .plain_text import read_json
 from .reader import TraceReader
+from .run import faults_of_documents, open_run, refuse
 from .run_directory import seal_run
 from .writer import TraceWriter
 
@@ -205,7 +206,10 @@ def copy_run(source: Path, target: Path, pseudonyms: Pseudonyms | None) -> list[
 
     Raises: TraceError, TraceFormatError where the source cannot be read; OSError.
     """
-    manifest = RunManifest.load(source)
+    run = open_run(source)
+    refuse(run, faults_of_documents(run))
+    assert run.manifest is not None, "a run directory"
+    manifest = run.manifest
     renamed: Callable[[Any], Any] = pseudonyms.document if pseudonyms else lambda value: value
     target.mkdir(parents=True, exist_ok=True)
     processes: list[ProcessInfo] = []

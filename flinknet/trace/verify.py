@@ -27,7 +27,7 @@ from .checks import (
 from .manifest import CAPTURE, CAPTURE_NAME
 from .plain_text import read_document
 from .reader import TraceReader
-from .run import Fault, Run, fault_of_file
+from .run import Fault, Run, faults_of_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,8 @@ def verify_run(
     if run.manifest is not None:
         if run.manifest.origin == CAPTURE:
             findings += _findings_of_capture(read_document(run.path / CAPTURE_NAME))
-        traces = {process.file for process in run.manifest.processes}
-        for name in sorted(run.manifest.files.keys() - traces):
-            if (fault := fault_of_file(run.path, run.manifest, name)) is not None:
-                findings.append(Finding(name, None, "checksum", fault))
+        for fault in faults_of_documents(run):
+            findings.append(Finding(fault.file, None, "checksum", fault.text))
     clock_error_ns = 0 if run.manifest is None else run.manifest.clock.error_ns
     delivery = DeliveryCheck(clock_error_ns)
     columns = (*CHECKED_COLUMNS, "at_ns") if clock_error_ns else CHECKED_COLUMNS

@@ -25,7 +25,7 @@ from flinknet.trace import (
     TraceWriter,
     index,
 )
-from flinknet.trace.recordings import open_recordings
+from flinknet.trace.recordings import open_recordings, series_within
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import event, rows_of
 from tests.tapped_job import SOURCE, START_NS, TappedChannel, write_tapped_job
@@ -160,6 +160,34 @@ def test_a_damaged_result_says_nothing(taps: Path) -> None:
     run = skipping(taps / "tap-0")
     assert losses_of(run) == [("tap-0", "result.json", "damaged_file", None)]
     assert warnings_of(run) == []
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_damaged_metrics_end_a_replay_or_are_not_used(taps: Path, is_there: bool) -> None:
+    tap = taps / "tap-0"
+    line = {"at_ns": START_NS, "job": "j", "vertex": "v", "task": "t", "attempt": 0, "busy": 1}
+    (tap / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    assert series_within(skipping(tap).place, 0, 1 << 62)
+    replace(RunManifest.load(tap), files={"metrics.jsonl": "0" * 64}).save(tap)
+    if not is_there:
+        (tap / "metrics.jsonl").unlink()
+    with pytest.raises(
+        TraceFormatError, match=r"metrics\.jsonl: (its checksum|the manifest names)"
+    ):
+        open_runs([tap])
+    run = skipping(tap)
+    assert losses_of(run) == [("tap-0", "metrics.jsonl", "damaged_file", None)]
+    assert run.losses[0].text.startswith("Flink's metrics are not used: ")
+    assert series_within(run.place, 0, 1 << 62) == []
+
+
+def test_a_recording_that_was_cut_ends_where_no_file_goes_on(taps: Path) -> None:
+    file = taps / "tap-0" / FILE
+    (whole,) = open_runs([taps / "tap-0"])
+    file.write_bytes(file.read_bytes()[:-100])
+    run = skipping(taps / "tap-0")
+    assert run.from_ns < run.to_ns < whole.to_ns
+    assert run.cut == f"{FILE} is cut off"
 
 
 def test_a_file_that_cannot_be_read_is_left_out_of_its_recording(taps: Path) -> None:

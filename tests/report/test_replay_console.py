@@ -18,11 +18,19 @@ from flinknet.report.predicted import grid_of
 from flinknet.report.replay_headline import replay_sentences
 from flinknet.results import JobAnswer, TaskTimeouts
 from flinknet.results.bottleneck import Bottleneck, Cause
+from flinknet.results.recordings import EdgeShare, FlinkMetrics, VertexMetrics
 from flinknet.units import human_duration
 from tests import page_answer
 from tests.page_answer import S, latency, print_replays, typed
 
 LATENCY = latency()
+LOST_METRICS, LOST_BLOCK = (
+    {"path": "runs/one", "file": file, "kind": kind, "count": None, "text": text}
+    for file, kind, text in (
+        ("metrics.jsonl", "damaged_file", "Flink's metrics are not used: missing or damaged"),
+        ("a.fnt", "damaged_blocks", "1 of 47 blocks damaged and skipped: lost 16 events"),
+    )
+)
 
 
 def point(timeout: str, *, is_recorded: bool = False, **changes: Any) -> dict[str, Any]:
@@ -274,6 +282,21 @@ def test_without_an_observed_record_neither_the_model_nor_the_verdict_is_trusted
     assert [each["trade-off"] for each in said] == [why, why]
     basis = "the verdict rests on its own events, over 3.00 s"
     assert [each["trust"] for each in said] == [basis, ""]
+
+
+def test_losses_are_in_the_first_lines_and_lost_metrics_are_nothing_to_rest_on() -> None:
+    given = answer(model_error=dict.fromkeys(("throughput", "p50", "p99")))
+    given["trace"] |= {"origin": "tap", "losses": [LOST_METRICS, LOST_BLOCK]}
+    healthy = Bottleneck(cause=Cause.NONE, evidence=("nothing holds the job up",))
+    share = EdgeShare(None, None, None, None, None)
+    vertex = VertexMetrics("sink", 1, None, None, None, None, None, ())
+    flink = FlinkMetrics((vertex, vertex), (), share)
+    job = replace(typed(given), bottleneck=healthy, flink=flink).alone
+    said = {each.name: each for each in replay_sentences(job)}
+    losses = ["Flink's metrics are not used", "1 more loss"]
+    assert said["recorded"].clauses[1:3] == losses
+    assert said["trust"].text == "the verdict rests on the messages of the tap, over 3.00 s"
+    assert said["next"].text.startswith("copy metrics.jsonl back")
 
 
 def test_of_many_channels_the_slowest_are_shown_and_the_rest_counted() -> None:

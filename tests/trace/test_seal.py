@@ -12,10 +12,13 @@ import pytest
 
 from flinknet.errors import TraceFormatError
 from flinknet.replay.read import open_recorded_run
+from flinknet.report.page_parts import Lines
+from flinknet.report.trace_console import info_view
 from flinknet.trace import open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.run import open_with_faults
 from flinknet.trace.run_directory import seal_result, seal_run
+from flinknet.trace.share import copy_run
 from flinknet.trace.verify import verify_run
 from tests.edited_manifest import edit_manifest
 from tests.sample_traces import summary
@@ -114,11 +117,16 @@ def test_the_trace_of_another_process_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["result.json", "metrics.jsonl"])
-def test_what_a_reader_can_do_without_may_be_missing(tmp_path: Path, name: str) -> None:
+def test_info_names_what_is_missing_and_a_replay_refuses_it(tmp_path: Path, name: str) -> None:
     run = write_sealed(tmp_path / "run")
     (run / name).unlink()
-    describe_run(open_run(run))
-    open_recorded_run(run, 0)
+    described = describe_run(open_run(run)).to_dict()
+    assert described["missing_files"] == (name,)
+    doubts = info_view(described).parts[1]
+    assert isinstance(doubts, Lines)
+    assert doubts.lines == [f"{name} is missing: copy it back"]
+    with pytest.raises(TraceFormatError, match=f"{name}: the manifest names it, and it is not"):
+        open_recorded_run(run, 0)
     assert [file for file, _ in findings(run)] == [name]
 
 
@@ -126,7 +134,9 @@ def test_what_a_reader_can_do_without_may_be_missing(tmp_path: Path, name: str) 
     ("name", "read"),
     [
         ("result.json", lambda run: open_recorded_run(run, 0)),
+        ("metrics.jsonl", lambda run: open_recorded_run(run, 0)),
         ("metrics.jsonl", lambda run: describe_run(open_run(run))),
+        ("metrics.jsonl", lambda run: copy_run(run, run.with_name("copy"), None)),
     ],
 )
 def test_what_a_reader_believes_must_be_what_the_run_left(

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from flinknet.cli import main
 from flinknet.errors import TraceFormatError
 from flinknet.trace import RunManifest, TraceReader, share
+from tests.edited_manifest import edit_manifest
 
 RECORDINGS = Path(__file__).parents[2] / "traces/recordings"
 TAPPED = RECORDINGS / "tap-slow-sink"
@@ -106,6 +107,7 @@ def test_a_warning_says_its_code_and_no_process_of_the_host(tmp_path: Path) -> N
     shutil.copytree(TAPPED, tmp_path / "run")
     brief = "other processes: pip used 0.71 cores"
     warning = {"code": "disturbed", "brief": brief, "text": f"{brief}; end them"}
+    edit_manifest(tmp_path / "run", lambda manifest: None)
     (tmp_path / "run/result.json").write_text(json.dumps({"warnings": [warning]}))
     share.copy_run(tmp_path / "run", tmp_path / "copy", share.Pseudonyms(KEY))
     result = json.loads((tmp_path / "copy/result.json").read_text())
