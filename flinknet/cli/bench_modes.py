@@ -293,6 +293,7 @@ def config(**values: Any) -> None:
     settings = collect(values)
     plans = sweep.plan_sweep(settings)
     json_target = target_of(values["json"])
+    refused = [each.text for each in settings.warnings if each.code == "no-total-size"]
     named, origins = {}, dict(settings.origins)
     if "flow-control" in settings.workload:
         named[flink.CREDIT_MODEL] = str(settings.workload["flow-control"] == CREDIT).lower()
@@ -304,15 +305,19 @@ def config(**values: Any) -> None:
             [
                 {name: getattr(each, name) for name in _MEMORY}
                 for each in load_plan_of(plan.scenario).buffers()
+                if not refused
             ],
             plan.warnings,
         )
         for plan, network in zip(plans, flink.expand(settings.network), strict=True)
     ]
     put_json(json_target, config_document(configs))
+    if json_target != STDOUT:
+        print_configs(console_for(sys.stdout), configs)
+    if refused:
+        raise ConfigError(refused[0])
     if json_target == STDOUT:
         return
-    print_configs(console_for(sys.stdout), configs)
     for plan in plans:
         where = f"{plan.name}: " if plan.name else ""
         needs = load_plan_of(plan.scenario).buffers()

@@ -38,8 +38,8 @@ OF_VERTICES = "; of a job without a program, --vertices has the numbers of subta
 _OPTIONS = f"""
 [What to show]
 --layer
-    Show only this layer. [default: the answer; with --details all; for pictures and --vertices:
-    physical]
+    Show only this layer. [default: the answer; with --details and in JSON all, of --vertices the
+    physical one; in pictures: physical]
 --format (form) = tree
     Text, JSON, a picture in Graphviz's language, or a picture as SVG.
 --channels N
@@ -170,9 +170,12 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     shown = {name: layers[name] for name in wanted}
     physical = layers.get("physical")
     is_answer = form == "tree" and layer is None
+    has_details = values["details"] or channels is not None
     if is_answer and isinstance(physical, PhysicalPlan):
-        _print_answer(physical)
-    if not is_answer or values["details"] or channels is not None:
+        what = "the four graphs, slots" if has_all else "slots"
+        step = f"--details shows {what}, channels and sockets"
+        _print_answer(physical, "--format svg draws it" if has_details else step)
+    if not is_answer or has_details:
         click.echo("\n" * is_answer, nl=False)
         click.echo(_rendered(shown, form, CHANNELS_MAX if channels is None else channels))
     if isinstance(physical, PhysicalPlan) and shortage_in(physical, placement_bounds(physical)):
@@ -180,7 +183,7 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     return 0
 
 
-def _print_answer(plan: PhysicalPlan) -> None:
+def _print_answer(plan: PhysicalPlan, step: str) -> None:
     """Print whether the job would start, and where its channels are."""
     from flinknet.report.page_parts import Row, Sentence, Table, View, heads
     from flinknet.units import counted
@@ -194,7 +197,6 @@ def _print_answer(plan: PhysicalPlan) -> None:
         f" {counted(plan.slots_per_task_manager, 'slot')} each",
         *([f"{plan.stages} stages, one after the other"] if plan.stages > 1 else []),
     ]
-    step = "--details shows the four graphs, slots, channels and sockets"
     rows = [Row([each.name, str(each.parallelism)]) for each in plan.vertices]
     answer = [Sentence("planned", planned, "; "), *memory_sentences(plan, step)]
     show(View(answer, [Table(heads("vertex", "subtasks"), rows)]))

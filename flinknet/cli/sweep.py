@@ -26,6 +26,7 @@ from flinknet.results.comparison import Configuration, CountedRun, interleaved_o
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 
+from .files import say_warnings
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
 from .worker import workers_of
@@ -88,9 +89,12 @@ def plan_sweep(settings: Settings, seed: int = 1) -> list[Plan]:
         if links:
             workload = {**workload, "link": show_link(link)}
             names[:0] = [show_link(link, links)] if len(links) > 1 else []
-        scenario, warnings = scenario_of(
-            replace(settings, network=network, workload=workload), seed
-        )
+        try:
+            own = replace(settings, network=network, workload=workload)
+            scenario, warnings = scenario_of(own, seed)
+        except ConfigError:
+            say_warnings(settings.warnings)  # no result will have them
+            raise
         plans.append(Plan(" ".join(names), scenario, warnings))
     return plans
 

@@ -87,9 +87,9 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
         for number, each in enumerate(how, start=1):
             print_line(console, f"[{number}] {each.key}: {each.how}")
         console.print("acts: whether flinknet acts on the key; the others are Flink's alone.\n")
-        names = ("TaskManager", "buffers", "exclusive", "required by pools", "spare")
-        rows = [Row([str(value) for value in each.values()]) for each in config.memory]
-        print_part(console, Table(heads(*names), rows))
+        if rows := [Row([str(value) for value in each.values()]) for each in config.memory]:
+            names = heads("TaskManager", "buffers", "exclusive", "required by pools", "spare")
+            print_part(console, Table(names, rows))
 
 
 def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:

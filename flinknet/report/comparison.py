@@ -226,7 +226,7 @@ def _trust(comparison: Comparison, doubts: Sequence[str]) -> list[str]:
     known = [each[:1].lower() + each[1:] for each in (*invalid, *kinds, *notes)]
     if not comparison.decisions and not comparison.invalid and not comparison.disturbed:
         known.append("each metric has its own interval: 1 in 20 differs by chance")
-    grade = "poor" if comparison.invalid else "fair" if comparison.disturbed or doubts else "good"
+    grade = "poor" if comparison.is_poor else "fair" if comparison.disturbed or doubts else "good"
     first, *others = [*known, MEASURED_STACK] if grade != "good" else [MEASURED_STACK, *known]
     return [f"{grade}: {first}", *others]
 

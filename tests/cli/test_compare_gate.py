@@ -220,6 +220,7 @@ def test_runs_that_stay_disturbed_can_fail_the_gate(gate: Callable[..., Result],
     assert result.exit_code == 1
     assert "Still disturbed: 2 of 2 runs of base, 2 of 2 runs of x; intervals, and" in result.stdout
     assert "; 4 of 4 runs were disturbed\n" in result.stdout
+    assert "trust      poor: " in result.stdout
     assert "runs would decide)" not in result.stdout
     assert len(run.scenarios) == 6  # those of the first round twice
     result = gate(*arguments, *limit, "--fail-on-disturbed", "--junit", "junit.xml")

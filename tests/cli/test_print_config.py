@@ -21,9 +21,9 @@ NETWORK_MIN = "taskmanager.memory.network.min"
 FLINK_SIZE = "taskmanager.memory.flink.size"
 
 
-def configs(result: Result) -> list[dict[str, Any]]:
+def configs(result: Result, exit_code: int = 0) -> list[dict[str, Any]]:
     """The keys of each setting, by their name."""
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == exit_code, result.output
     document = json.loads(result.stdout)
     assert list(document) == ["schema_version", "configs"]
     return [{each["key"]: each for each in one["keys"]} for one in document["configs"]]
@@ -36,6 +36,22 @@ def test_every_key_is_there_and_nothing_is_run(flinknet: Flinknet, run: Any) -> 
     assert not list(Path().iterdir())
 
 
+def test_a_file_with_which_flink_does_not_start_has_keys_and_no_buffers(
+    flinknet: Flinknet, tmp_path: Path
+) -> None:
+    conf = tmp_path / "config.yaml"
+    conf.write_text(f"{SEGMENT}: 8kb\n")
+    result = flinknet("bench", "config", "--flink-conf", "config.yaml")
+    assert result.exit_code == 2
+    assert SEGMENT in result.stdout
+    assert "configured" not in result.stdout
+    assert "so Flink does not start; set " in result.stderr
+    conf.write_text("taskmanager.memory.size: 1500mb\ntaskmanager.memory.process.size: 2200mb\n")
+    conf.rename(tmp_path / "flink-conf.yaml")
+    result = flinknet("bench", "config", "--flink-conf", "flink-conf.yaml")
+    assert "this key is deprecated" in result.stderr.splitlines()[0]
+
+
 def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path) -> None:
     conf = tmp_path / "config.yaml"
     conf.write_text(f"{SEGMENT}: 8kb\n{EXCLUSIVE}: 3\n{TIMEOUT}: 1 ms\n")
@@ -43,7 +59,8 @@ def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path)
         flinknet(
             *("bench", "--print-config", "--json", "-", "--flink-conf", "config.yaml"),
             *("-D", f"{EXCLUSIVE}=4", "--buffer-timeout", "5ms"),
-        )
+        ),
+        exit_code=2,  # no total size of memory
     )
     actual = {key: (keys[key]["value"], keys[key]["origin"]) for key in keys}
     assert actual[SEGMENT] == ("8 kb", "config.yaml")

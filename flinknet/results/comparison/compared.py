@@ -185,6 +185,12 @@ class Comparison:
         return sum(len(each.invalid) for each in self.configurations)
 
     @property
+    def is_poor(self) -> bool:
+        """Whether runs are invalid, or none is without a warning about its figures."""
+        results = (x for each in self.configurations for x in each.results)
+        return self.invalid > 0 or all(each.validity < Validity.VALID for each in results)
+
+    @property
     def is_refused(self) -> bool:
         """Whether disturbed runs forbid a verdict (--fail-on-disturbed)."""
         return self.fails_on_disturbed and self.disturbed > 0

@@ -151,6 +151,10 @@ class Estimate:
         return (math.expm1(low), math.expm1(high)) if self.is_log else (low, high)
 
 
+SPREAD_MAX = 100
+"""Largest ratio between the ends of an interval from which a number of runs is computed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A metric of a candidate against the base; None where not measured. Means are over the rounds
@@ -172,13 +176,20 @@ class Difference:
     negligible: float = NEGLIGIBLE
     remedy: str = ""  # the way to a decision where more runs do not help; empty otherwise
 
+    @property
+    def is_too_wide(self) -> bool:
+        """Whether runs differ so much that their number says little about how many would do."""
+        if self.low is None or self.high is None or not self.is_ratio:
+            return False
+        return 1 + self.high > SPREAD_MAX * (1 + self.low)
+
     def runs_needed(self, is_decided: Callable[[Difference], bool] | None = None) -> int | None:
         """Number of runs that would decide, by any verdict or the given function of the difference
         with more runs, if they vary as those so far; None if RUNS_MAX would not do, or if their
         variation is unknown."""
         decided = is_decided or (lambda expected: expected.verdict is not Verdict.UNCLEAR)
         low, high = self.rounds, RUNS_MAX
-        if self.estimate is None or not decided(self._with_runs(high)):
+        if self.estimate is None or self.is_too_wide or not decided(self._with_runs(high)):
             return None
         while high - low > 1:
             middle = (low + high) // 2
@@ -195,6 +206,8 @@ class Difference:
         needed, estimate = self.runs_needed(is_decided), self.estimate
         if needed is not None:
             return f"about {needed} runs would decide"
+        if self.is_too_wide:
+            return "runs differ too much to say how many would decide"
         if estimate is None or estimate.deviation is None:
             return "one run decides nothing"
         if estimate.base_runs and estimate.base_error:
