@@ -10,6 +10,9 @@ import pytest
 
 from flinknet.results.comparison import Trend, TrendPoint, Verdict, difference, trend_of
 
+VAGUE = "how many runs would decide is unknown"
+WIDE = "runs differ too much to say how many would decide"
+
 
 def trend(values: Sequence[float | None], why_not: str = "") -> Trend:
     points = [
@@ -59,6 +62,8 @@ def test_so_many_runs_as_were_said_do_decide_most_of_the_time() -> None:
     ("base", "candidate", "is_paired", "sentence"),
     [
         ([10.0], [12.0], True, "one run decides nothing"),
+        ([10, 10], [9, 12], True, VAGUE),
+        ([10, 10, 10], [40, 2, 100], True, WIDE),
         ([10, 10.001] * 3, [10.1, 10.1] * 3, True, "about 8 runs would decide"),
         ([9, 16, 8, 14], [10, 10.1, 9.9, 10], False, "the 4 runs of the baseline are too few"),
         ([10, 20, 10, 20], [20, 10, 20.01, 10], True, "more than 500 runs would be needed"),

@@ -34,6 +34,7 @@ from .comparison_texts import (
 )
 from .page_parts import Lines, Part, Section, Sentence, View, pairs_of
 from .trade_words import length_words, load_words
+from .warning_lines import lowered
 
 POINTS_MAX = 40
 """Dates on the axis of a curve over time, at most."""
@@ -45,6 +46,16 @@ _RUN_METRICS = ("throughput", "p50", "p99")
 """Metrics drawn run by run where no limit names any."""
 
 _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "orange"}
+_ADVICE = {
+    "measured elsewhere": "measure the baseline here",
+    " needs ": "use a longer --duration, or another metric",
+    "about ": "repeat it once, with that many --runs",
+    "differ too much": "repeat it once, with more --runs",
+    "is unknown": "repeat it once, with more --runs",
+    "one run decides": "repeat it once, with more --runs",
+}
+"""Words of the reason why a limit is undecided, and what to do."""
+
 _WORST_FIRST = (Outcome.REGRESSION, Outcome.INCONCLUSIVE, Outcome.PASS)
 
 
@@ -60,6 +71,7 @@ def comparison_view(
     decisions = sorted(comparison.decisions, key=lambda x: _WORST_FIRST.index(x[1].outcome))
     decisive = {*_DECISIVE, *(decision.limit.metric for _, decision in decisions)}
     has_doubts = bool(doubts or comparison.invalid)
+    is_long = len(decisions) > 1 or comparison.is_refused or not has_doubts
     lines, candidates = trend_lines(trends), comparison.candidates
     configs = dict.fromkeys(each.config for each in trends)
     base = comparison.base.name
@@ -67,7 +79,7 @@ def comparison_view(
     return View(
         [
             Sentence("compared", _compared(comparison), "; "),
-            Sentence("verdict", _decided(comparison, decisions), "; ", takes_rest=not has_doubts),
+            Sentence("verdict", _decided(comparison, decisions), "; ", takes_rest=is_long),
             Sentence("effect", _effects(comparison), "; "),
             Sentence("trust", _trust(comparison, doubts), "; ", takes_rest=has_doubts),
             Sentence("next", _next(comparison, decisions), "; "),
@@ -178,29 +190,50 @@ def _history(trends: Sequence[Trend]) -> list[Part]:
 
 
 def _compared(comparison: Comparison) -> list[str]:
-    base = comparison.base
     names = " and ".join(each.name for each in comparison.candidates)
-    workload = base.results[0].workload
-    length = length_words(workload)
-    count = f"{len(base.runs)} runs each" + (f" of {length}" if length else "")
-    parts = (f"{names} against {base.name}", count, load_words(workload))
-    return [each for each in parts if each]
+    counts: dict[str, list[str]] = {}
+    loads: dict[str, list[str]] = {}
+    for each in comparison.configurations:
+        workload = each.results[0].workload
+        length = length_words(workload)
+        count = f"{len(each.runs)} runs each" + (f" of {length}" if length else "")
+        counts.setdefault(count, []).append(each.name)
+        loads.setdefault(load_words(workload), []).append(each.name)
+    parts = [
+        text if len(found) == 1 else f"{' and '.join(whose)}: {text}"
+        for found in (counts, loads)
+        for text, whose in found.items()
+        if text
+    ]
+    return [f"{names} against {comparison.base.name}", *parts]
 
 
 def _decided(
     comparison: Comparison, decisions: Sequence[tuple[Candidate, LimitDecision]]
 ) -> list[str]:
-    """The outcome of the limits; nothing without limits."""
+    """Every limit by its outcome, then reasons; nothing without limits."""
     is_one = len(comparison.candidates) == 1
-    lines = []
+    groups: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for candidate, decision in decisions:
         change = brief_change(candidate.differences[decision.limit.metric])
-        begin = decision.outcome.word + ("" if is_one else f" ({candidate.name})")
-        lines.append(f"{begin}: {decision.limit.text} {change}".rstrip())
-        lines += [decision.reason] if decision.reason else []
-    all_of_them = outcome_line(comparison).rstrip(".")
-    is_summed = len(decisions) > 1 or comparison.is_refused
-    return [*([all_of_them[:1].lower() + all_of_them[1:]] if is_summed else []), *lines]
+        name = "" if is_one else candidate.name
+        named = groups.setdefault((decision.outcome.word, name), [])
+        named.append(f"{decision.limit.text} {change}".rstrip())
+        if decision.reason:
+            reasons.setdefault(decision.reason, []).append(decision.limit.text)
+    lines = []
+    for (word, name), named in groups.items():
+        count = f"{len(named)} of {len(decisions)}" if len(decisions) > 1 else ""
+        marks = ", ".join(filter(None, (count, name)))
+        lines.append(f"{word}{f' ({marks})' if marks else ''}: {', '.join(named)}")
+    why = [
+        reason if len(reasons) == 1 else f"{', '.join(dict.fromkeys(of))}: {reason}"
+        for reason, of in reasons.items()
+    ]
+    if comparison.is_refused:
+        return [lowered(outcome_line(comparison)), *why, *lines]
+    return [*lines, *why]
 
 
 def _effects(comparison: Comparison) -> list[str]:
@@ -234,12 +267,19 @@ def _trust(comparison: Comparison, doubts: Sequence[str]) -> list[str]:
 def _next(
     comparison: Comparison, decisions: Sequence[tuple[Candidate, LimitDecision]]
 ) -> list[str]:
-    found = []
-    undecided = [each for _, each in decisions if each.outcome is Outcome.INCONCLUSIVE]
-    if comparison.is_mostly_disturbed:
+    """What to do about each cause, as docs/compare.md has it."""
+    reasons = [each.reason for _, each in decisions if each.outcome is Outcome.INCONCLUSIVE]
+    unlike = dict.fromkeys(name for each in comparison.candidates for name in each.unlike)
+    found = ["choose a --rate that the machine reaches"] if reasons and comparison.invalid else []
+    if comparison.is_mostly_disturbed or comparison.is_refused:
         found.append("find a quieter machine")
-    elif undecided:
-        found.append("repeat it with more --runs, or with a wider limit")
+    elif reasons and not found:
+        found += dict.fromkeys(
+            advice for words, advice in _ADVICE.items() if any(words in each for each in reasons)
+        )
+        found = found or ["a person has to decide"]
+    elif not decisions and unlike:
+        found.append(f"a gate needs the same {', '.join(unlike)} for all")
     elif not decisions:
         found.append("--fail-if 'p99>+10%' makes it a gate")
     return [*found, "--details shows all metrics and doubts"]

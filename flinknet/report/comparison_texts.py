@@ -214,7 +214,9 @@ def outcome_line(comparison: Comparison) -> str:
 def load_line(comparison: Comparison) -> str:
     """The load, number of runs and sender of a comparison; those of the base where loads differ."""
     base = comparison.base
-    whose = " (of the baseline)" if any(each.unlike for each in comparison.candidates) else ""
+    is_alike = len({len(each.runs) for each in comparison.configurations}) == 1
+    is_alike &= not any(each.unlike for each in comparison.candidates)
+    whose = "" if is_alike else " (of the baseline)"
     version = comparison.environment.get("flinknet")
     by = f", flinknet {version}" if version else ""
     return trade_words.load_line(base.results[0].workload, len(base.runs), whose=whose, by=by)

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,52 @@ def test_runs_that_stay_disturbed_can_fail_the_gate(gate: Callable[..., Result],
     assert result.exit_code == 3
     assert "Undecided: disturbed runs do not count" in result.stdout
     assert ElementTree.parse("junit.xml").find(".//skipped") is not None
+
+
+def headline(result: Result) -> dict[str, str]:
+    """The answer above the details, by the names of its sentences."""
+    text = result.stdout.partition("───")[0]
+    lines = re.findall(r"^(\w+) {2,}((?:.|\n {9,})*)", text, re.MULTILINE)
+    return {name: " ".join(said.split()) for name, said in lines[:5]}
+
+
+def test_each_of_two_undecided_limits_is_named_with_its_interval(
+    gate: Callable[..., Result],
+) -> None:
+    keep_baseline(gate)
+    options = ("--baseline", "main.json", "--runs", "3", "--fail-if", "p99>+10%")
+    answer = headline(gate("conf:buffer-timeout=5200us", *options, "--fail-if", "p99>+9%"))
+    verdict = answer["verdict"]
+    assert re.match(r"undecided \(2 of 2\): p99>\+10% \(.+….+%\), p99>\+9% \(.+….+%\)", verdict)
+    assert "p99>+10%: about 17 runs would decide; p99>+9%: the 9 runs of the baseline" in verdict
+    assert answer["next"].startswith("repeat it once, with that many --runs; ")
+
+
+def test_the_next_step_is_that_of_each_cause(gate: Callable[..., Result], run: Any) -> None:
+    limit = ("--runs", "2", "--repeat-disturbed", "0", "--fail-if", "p99>+10%")
+    run.warnings_of = [(INVALID,), (DISTURBED,), (DISTURBED,), ()]
+    answer = headline(gate("base", "x:buffer-timeout=105ms", *limit, "--fail-on-disturbed"))
+    assert "; invalid: 1 of 2 runs of x (run 1); undecided: p99>+10%" in answer["verdict"]
+    steps = "choose a --rate that the machine reaches; find a quieter machine"
+    assert answer["next"].startswith(steps)
+    run.warnings_of = ()
+    keep_baseline(gate)
+    limit = ("--baseline", "main.json", "--runs", "2", "--fail-if", "p99>+10%")
+    answer = headline(gate("conf:buffer-timeout=5200us", *limit))
+    assert "how many runs would decide is unknown" in answer["verdict"]
+    assert answer["next"].startswith("repeat it once, with more --runs; ")
+
+
+def test_a_baseline_of_another_load_has_its_own(gate: Callable[..., Result]) -> None:
+    keep_baseline(gate)
+    arguments = ("fast:buffer-timeout=5ms", "--runs", "2", "--baseline", "main.json")
+    result = gate(*arguments, "--duration", "1s")
+    answer = headline(result)
+    assert answer["compared"].startswith(
+        "fast against baseline; baseline: 9 runs each of 3 s; fast: 2 runs each of 1 s"
+    )
+    assert answer["next"].startswith("a gate needs the same duration for all; ")
+    assert "\n2 runs of fast hardly show" in result.stdout
 
 
 @pytest.mark.parametrize(

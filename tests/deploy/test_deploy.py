@@ -289,6 +289,7 @@ def test_the_ephemeral_container_is_root_and_tcpdump_does_not_depend_on_an_attac
     assert not {"-i", "-it"} & set(options.split())
     assert command.startswith("sleep ")
     assert re.search(r"^kubectl exec POD -c capture -- timeout \d+ tcpdump ", GUIDE, re.MULTILINE)
+    assert not re.search(r"^until ", GUIDE, re.MULTILINE), "an image that cannot be pulled"
 
 
 def tap_options(shell_line: str) -> Mapping[str, Any]:
@@ -418,6 +419,13 @@ def test_all_files_name_the_image_that_the_version_of_flinknet_has() -> None:
 
     images = {tap["image"] for tap in TAPS.values()} | {COMPOSE["services"]["tap-1"]["image"]}
     assert images == {f"flinknet-tap:{__version__}"}
+    assert {*re.findall(r"flinknet-tap\S*", DOCKERFILE)} == images
+
+
+def test_the_manifest_and_the_guide_name_the_same_versions_of_the_operator() -> None:
+    manifest = (DEPLOY / "kubernetes/flink-deployment.yaml").read_text()
+    versions = re.findall(r"1\.\d+ to 1\.\d+", manifest.partition("apiVersion")[0])
+    assert versions == re.findall(r"1\.\d+ to 1\.\d+", GUIDE)
 
 
 def test_the_collector_reads_where_the_manifest_and_the_guide_serve_metrics() -> None:

@@ -572,9 +572,9 @@ def test_a_sentence_names_what_is_worse_and_what_is_better() -> None:
     assert sentence(("rate",), buffers=more) == (
         "B against A (another workload: rate): higher in buffers/s (+100.0%)."
     )
-    wide = difference([10, 10], [9, 12], direction=-1)
+    wide = difference([10, 10, 10], [9, 12, 10], direction=-1)
     assert sentence(**differences, p50=wide).endswith(
-        "; unclear in p50 (about 110 runs would decide)."
+        "; unclear in p50 (about 127 runs would decide)."
     )
 
 

@@ -13,7 +13,7 @@ from flinknet.units import run_numbers
 from ..measures import FlushCounts
 from ..run import RunResult, has_given_rate
 from ..validity import DISTURBED, GIVEN_UP, RATE_NOT_REACHED, Validity, is_disturbed
-from .differences import METRICS, Difference, Verdict, difference, label_of
+from .differences import METRICS, RUNS_FEW, Difference, Verdict, difference, label_of
 from .limits import Limit, LimitDecision, Outcome
 
 
@@ -24,8 +24,6 @@ def interleaved_orders(count: int, rounds: int, seed: int) -> list[list[int]]:
     random.Random(seed).shuffle(order)
     return [order[turn % count :] + order[: turn % count] for turn in range(rounds)]
 
-
-_FEW_RUNS = 2
 
 _DIFFERS = (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER)
 """Verdicts on a throughput at which less CPU is no merit: it may have had less to do."""
@@ -230,11 +228,13 @@ class Comparison:
 
     def few_runs_lines(self) -> list[str]:
         """A line if two runs of each do not show how far runs differ."""
-        if all(len(each.runs) > _FEW_RUNS for each in self.configurations):
+        few = [each.name for each in self.configurations if len(each.runs) <= RUNS_FEW]
+        if not few:
             return []
+        whose = "each" if len(few) == len(self.configurations) else " and ".join(few)
         return [
-            f"{_FEW_RUNS} runs of each hardly show how far runs differ: an interval may be far too"
-            " narrow or too wide; use --runs 5 or more."
+            f"{RUNS_FEW} runs of {whose} hardly show how far runs differ: an interval may be far"
+            " too narrow or too wide; use --runs 5 or more."
         ]
 
     def disturbed_lines(self) -> list[str]:

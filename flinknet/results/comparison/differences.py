@@ -153,6 +153,8 @@ class Estimate:
 
 SPREAD_MAX = 100
 """Largest ratio between the ends of an interval from which a number of runs is computed."""
+RUNS_FEW = 2
+"""So many runs do not show how far runs differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +187,13 @@ class Difference:
 
     def runs_needed(self, is_decided: Callable[[Difference], bool] | None = None) -> int | None:
         """Number of runs that would decide, by any verdict or the given function of the difference
-        with more runs, if they vary as those so far; None if RUNS_MAX would not do, or if their
-        variation is unknown."""
+        with more runs, if they vary as those so far; None if RUNS_MAX would not do, or if the runs
+        say too little of how they vary."""
         decided = is_decided or (lambda expected: expected.verdict is not Verdict.UNCLEAR)
         low, high = self.rounds, RUNS_MAX
-        if self.estimate is None or self.is_too_wide or not decided(self._with_runs(high)):
+        if self.estimate is None or self.rounds <= RUNS_FEW or self.is_too_wide:
+            return None
+        if not decided(self._with_runs(high)):
             return None
         while high - low > 1:
             middle = (low + high) // 2
@@ -210,6 +214,8 @@ class Difference:
             return "runs differ too much to say how many would decide"
         if estimate is None or estimate.deviation is None:
             return "one run decides nothing"
+        if self.rounds <= RUNS_FEW:
+            return "how many runs would decide is unknown"
         if estimate.base_runs and estimate.base_error:
             return f"the {estimate.base_runs} runs of the baseline are too few"
         if estimate.reach_min:
