@@ -9,7 +9,9 @@ import pytest
 
 from flinknet.config import SlowConsumer
 from flinknet.job.load.plan import load_plan_of
-from flinknet.results.breaking_point import Search, change_between
+from flinknet.report.bench_find import find_view
+from flinknet.report.page_parts import headline
+from flinknet.results.breaking_point import FoundRate, Search, change_between
 from flinknet.results.comparison import Verdict
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import TYPICAL_COSTS
@@ -133,3 +135,18 @@ def test_two_breaking_points_compare_in_the_words_of_a_comparison(
     assert change.verdict is verdict
     assert change.low <= other * factor - 1 <= change.high
     assert change.change == pytest.approx(other * factor - 1, abs=2 * WITHIN)
+
+
+def test_a_rate_that_most_runs_broke_is_not_said_to_keep_the_limit() -> None:
+    search = Search(14_000.0, within=0.3, confidence=0.7)
+    for number in range(6):
+        search.add(14_000.0, is_kept=number % 2 == 1, figure=141e6)
+    unseen = FoundRate("", "p99<=20ms", 20_000.0, search, disturbed=9, repeats=8)
+    assert search.is_unseen
+    words = "\n".join(headline(find_view([unseen], None, "p99").headline))
+    assert "14 runs in search" in words
+    assert "is the highest rate" not in words
+    assert "no rate that was tried surely keeps p99<=20ms: 3 of 6 runs at 14.0 k/s did" in words
+    assert "trust      poor: within" in words
+    search.add(7_000.0, is_kept=True, figure=9e6)
+    assert not search.is_unseen

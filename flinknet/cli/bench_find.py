@@ -118,7 +118,7 @@ def find_rates(
                 duration_ns = plans[0].scenario.workload.duration_ns
                 view = find_view(known, duration_ns, target.metric)
                 show(view, has_details=values["details"])
-    if any(each.search.is_hopeless for each in known):
+    if any(each.search.is_hopeless or each.search.is_unseen for each in known):
         return 1
     return 0 if all(each.search.is_decided for each in known) else 3
 

@@ -71,7 +71,11 @@ def network_settings(
         _check_starting_size(layer)
     near = {key: keys.nearest_key(key, 0.85) for key in strange}
     unknown = [
-        f"{key} (did you mean {each}?)" if each not in (None, key) else key
+        f"{key} (removed in Flink {keys.REMOVED[key]})"
+        if key in keys.REMOVED
+        else f"{key} (did you mean {each}?)"
+        if each not in (None, key)
+        else key
         for key, each in near.items()
     ]
     replaced = {key: keys.find_option(key).replacement for key in gone}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flinknet.results.breaking_point import FoundRate, change_between
+from flinknet.results.breaking_point import FoundRate, TriedRate, change_between
 from flinknet.results.comparison import Verdict
 from flinknet.units import (
     counted,
@@ -30,10 +30,12 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
     that were tried."""
     first = found[0]
     best = max(found, key=lambda each: (not each.search.is_below, each.total_per_s))
-    runs = sum(len(each.search.runs) for each in found)
+    left_out = sum(each.repeats for each in found)
+    runs = sum(len(each.search.runs) for each in found) + left_out
     length = f" of {human_duration(duration_ns)}" if duration_ns else ""
     open_ends = [each for each in found if not (each.search.is_decided or each.search.is_hopeless)]
-    reaches = [each.search.error for each in found if not each.search.is_below]
+    reaches = [each.search.error for each in found if each.search.is_decided]
+    unseen = [each for each in found if each.search.is_unseen]
     trust = [f"within {max(reaches):.1%}"] if reaches else []
     if open_ends:
         trust.insert(0, f"undecided after {counted(len(open_ends[0].search.runs), 'run')}")
@@ -43,12 +45,17 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
         trust.append(f"runs below {human_rate(max(floors))} need a longer --duration")
     disturbed = sum(each.disturbed for each in found)
     if disturbed:
-        trust.append(f"other processes disturbed {counted(disturbed, 'run')}")
+        ignored = f", {left_out} of them left out" if left_out else ""
+        trust.append(f"other processes disturbed {counted(disturbed, 'run')}{ignored}")
+    grade = "poor" if open_ends or unseen else "fair" if disturbed else "good"
+    trust[:1] = [f"{grade}: {trust[0]}"] if trust else []
     low_per_s = best.search.interval_per_s[0]
     name = f"{best.name}: " if best.name and found[1:] else ""
     next_step = (
         "a shorter --buffer-timeout, or a wider limit"
         if best.search.is_below
+        else "a quieter machine, or a wider limit"
+        if best.search.is_unseen
         else f"{name}the same options with --rate {_rounded_rate(low_per_s)}"
         + (
             ", to see what is left below the limit"
@@ -89,6 +96,12 @@ def _verdict(found: FoundRate, *, is_short: bool) -> str:
         return f"{name}no rate that was tried, down to {lowest}, keeps {found.limit}"
     rate, (low, high) = _rate(found, search.rate_per_s), search.interval_per_s
     interval = f"{human_rate(low)} to {human_rate(high)}"
+    if search.is_unseen:
+        nearest = _around(found)[0]
+        return (
+            f"{name}no rate that was tried surely keeps {found.limit}: {nearest.kept} of"
+            f" {counted(nearest.runs, 'run')} at {_rate(found, nearest.rate_per_s)} did"
+        )
     if is_short:
         return f"{name}{rate} ({interval})"
     if not search.is_decided:
@@ -114,14 +127,20 @@ def _change(base: FoundRate, found: FoundRate) -> str:
     )
 
 
+def _around(found: FoundRate) -> list[TriedRate]:
+    """The tried rates next to the breaking point, the lower one first."""
+    tried = found.search.tried()
+    below = [each for each in tried if each.rate_per_s <= found.search.rate_per_s]
+    return [*below[-1:], *tried[len(below) :][:1]]
+
+
 def _trade(found: FoundRate, metric: str) -> list[str]:
     """The limited figure on both sides of the breaking point."""
-    tried = [each for each in found.search.tried() if each.figure is not None]
-    below = [each for each in tried if each.rate_per_s <= found.search.rate_per_s]
-    above = [each for each in tried if each.rate_per_s > found.search.rate_per_s]
     return [
         f"{metric} is {_figure(each.figure, metric)} at {_rate(found, each.rate_per_s)}"
-        for each in (*below[-1:], *above[:1])
+        f" ({each.kept} of {counted(each.runs, 'run')} kept the limit)"
+        for each in _around(found)
+        if each.figure is not None
     ]
 
 

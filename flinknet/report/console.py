@@ -11,6 +11,7 @@ import io
 import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import IO, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -102,7 +103,8 @@ def print_page(console: Console, page: page_parts.Page, *, has_details: bool = F
             console.print()
         if view.parts and not view.headline:
             console.print(Text(view.title, style="bold"))
-        print_view(console, view)
+        answer = page_parts.off_terminal(view.headline, "--details")
+        print_view(console, replace(view, headline=answer) if has_details else view)
         if has_details and view.details:
             if view.headline or view.parts:
                 console.print()
@@ -112,7 +114,8 @@ def print_page(console: Console, page: page_parts.Page, *, has_details: bool = F
 
 def print_view(console: Console, view: page_parts.View, *, has_details: bool = False) -> None:
     """Print the answer, the parts that decide, and all others if they are asked for."""
-    for line in page_parts.headline(view.headline, min(console.width, page_parts.WIDTH)):
+    answer = page_parts.off_terminal(view.headline, "--details") if has_details else view.headline
+    for line in page_parts.headline(answer, min(console.width, page_parts.WIDTH)):
         name, text = line[: page_parts.NAME_WIDTH], line[page_parts.NAME_WIDTH :]
         console.print(Text.assemble((name, "bold"), text), soft_wrap=True)
     shown = (*view.parts, *(view.details if has_details else ()))

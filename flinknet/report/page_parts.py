@@ -392,10 +392,10 @@ def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
     return [line for each in known for line in lines_of[each.name]]
 
 
-def off_terminal(sentences: Iterable[Sentence]) -> list[Sentence]:
-    """An answer without what only a terminal can do."""
+def off_terminal(sentences: Iterable[Sentence], option: str = "--") -> list[Sentence]:
+    """An answer without what only a terminal can do, or without advice to give one option."""
     own = [
-        replace(each, clauses=[x for x in each.clauses if not x.startswith("--")])
+        replace(each, clauses=[x for x in each.clauses if not x.startswith(option)])
         for each in sentences
     ]
     return [each for each in own if each.clauses]
@@ -412,15 +412,13 @@ def clauses_of(text: str) -> list[str]:
 
 
 def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
-    """The lines of a sentence, `most` of them at WIDTH columns."""
+    """The lines of a sentence, `most` of them at WIDTH columns unless one clause needs more."""
     room, clauses, separator = width - NAME_WIDTH, list(sentence.clauses), sentence.separator
     most = most if width >= WIDTH else room * len(clauses)
     while len(lines := textwrap.wrap(separator.join(clauses).rstrip(STOPS), room)) > most:
         if len(clauses) == 1 and separator != ", ":  # a long clause ends at a comma
             clauses, separator = re.split(r", (?![^(]*\))", clauses[0]), ", "
-        if len(clauses) == 1:
-            cut = textwrap.shorten(" ".join(lines[most - 1 :]), room, placeholder=" …")
-            lines = [*lines[: most - 1], cut]
+        if len(clauses) == 1:  # it is never cut off in mid-sentence
             break
         clauses.pop()
     indents = [sentence.name.ljust(NAME_WIDTH), *[" " * NAME_WIDTH] * (len(lines) - 1)]

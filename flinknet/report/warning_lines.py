@@ -218,6 +218,8 @@ def merged_text(texts: Sequence[str]) -> str:
     for column in zip(*rows, strict=True):
         numbers = sorted({match[0] for match in column}, key=_value)
         merged += texts[0][end : column[0].start()]
+        if len(numbers) > 1 and merged.endswith(" waited "):
+            merged += "up to "
         is_one = len(numbers) == 1 or merged.endswith("up to ")  # the largest is that of all
         merged += numbers[-1] if is_one else f"{numbers[0]} … {numbers[-1]}"
         end = column[0].end()

@@ -119,6 +119,14 @@ class Search:
         return self.is_below and not self._has_kept
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether it is decided, and yet no tried rate keeps the limit: surely or in most runs."""
+        return self.is_decided and not any(
+            each.is_below_probability >= self.confidence or 2 * each.kept > each.runs
+            for each in self.tried()
+        )
+
+    @property
     def is_over(self) -> bool:
         """Whether no further run is needed, or allowed."""
         return self.is_decided or self.is_below or len(self.runs) >= self.runs_max

@@ -85,6 +85,13 @@ def test_bench_finds_the_capacity(tmp_path: Path, is_disturbed: bool) -> None:
     assert (own["disturbed_runs"] > 0) is is_disturbed
     assert len({each.seed for each in server.scenarios}) > len(server.scenarios) // 3
     assert "is the highest rate that keeps p99<=20ms" in found.output
+    assert re.search(r"at \S+ k/s \(\d+ of \d+ runs? kept", found.output)
+    measured, disturbed = (
+        int(each[1]) if (each := re.search(rf"{begin} (\d+) run", found.output)) else 0
+        for begin in ("measured  ", "disturbed")
+    )
+    assert measured >= disturbed == own["disturbed_runs"]
+    assert f"trust      {'fair' if is_disturbed else 'good'}: within" in found.output
     assert csv.read_text().startswith("setting,producers,rate_per_s,runs,kept,figure")
 
 

@@ -59,6 +59,11 @@ def test_the_shuffle_example_on_two_task_managers(flinknet: Flinknet) -> None:
     assert plan["would_start"] is True
 
 
+def test_details_that_were_asked_for_are_not_advised(flinknet: Flinknet) -> None:
+    assert "--details shows" in flinknet("plan", JOBS / "shuffle.py").stdout
+    assert "--details" not in flinknet("plan", JOBS / "shuffle.py", "--details").stdout
+
+
 def test_json_of_all_layers(flinknet: Flinknet) -> None:
     result = flinknet("plan", JOBS / "socket_word_count.py", "--format", "json")
     document = json.loads(result.stdout)

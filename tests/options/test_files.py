@@ -412,6 +412,12 @@ def test_a_key_that_flink_does_not_have_is_ignored_and_named_with_the_nearest(
     assert warning.text == f"{path}: ignored, Flink has no such key: {nearest}"
 
 
+def test_a_key_that_flink_removed_is_named_with_the_release(tmp_path: Path) -> None:
+    key = "taskmanager.network.credit-model"
+    _, (warning,) = read_flink_conf(write(tmp_path, f"{key}: true\n", "flink-conf.yaml"))
+    assert warning.text.endswith(f"Flink has no such key: {key} (removed in Flink 1.10)")
+
+
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_bytes(b"\xff\xfe")

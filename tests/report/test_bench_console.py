@@ -77,7 +77,9 @@ def test_a_bench_answers_in_six_lines_and_one_table() -> None:
 
 
 def test_details_show_all_figures_the_channels_and_the_limit() -> None:
-    actual = shown([configuration("", [result()])], has_details=True)[6:]
+    answer = shown([configuration("", [result()])], has_details=True)
+    assert not any("--details" in line for line in answer)  # it was given
+    actual = answer[5:]
     groups, header, row, sent, _, channel_groups, channel_header, first, second, limit = actual
     assert sent.split()[:2] == ["buffers", "100"]
     assert groups.split() == ["latency", "uncorrected", "backlog"]
@@ -587,3 +589,8 @@ def test_no_figure_has_two_headings_or_two_meanings() -> None:
     texts = "".join(path.read_text(encoding="utf-8") for path in paths)
     assert [x.meaning for x in figures if x.meaning and texts.count(x.meaning) > 1] == []
     assert all(metric.figure.title in titles for metric in METRICS.values())
+
+
+def test_of_several_disturbed_runs_the_worst_is_named() -> None:
+    lines = [f"a TaskManager waited {share}% of the time for a CPU" for share in (44, 58, 51)]
+    assert merged_text(lines) == "a TaskManager waited up to 58% of the time for a CPU"

@@ -128,7 +128,9 @@ def test_a_chain_whose_source_seems_to_wait_first_teaches_nothing() -> None:
 
 
 def test_a_source_that_never_waits_teaches_nothing() -> None:
-    assert back_pressure([chain(0.1)], LOAD).lesson[0].startswith("Unexpected")
+    unexpected, *_ = back_pressure([chain(0.1)], LOAD).lesson
+    assert unexpected.startswith("Unexpected")
+    assert "Try a longer --duration" in unexpected
 
 
 def checkpointed(name: str, duration_ms: float, overtaken_bytes: float) -> DemoRun:

@@ -85,7 +85,6 @@ def test_a_result_has_a_table_of_vertices_and_one_of_edges() -> None:
 ran        Count: failed after 3.00 s, 2 restarts; 2.00 k records/s
 verdict    B (1/2) failed in attempt 1: ValueError: no; B: it is busy
 trust      fair: of the result
-next       --details shows edges and attempts
 
 vertex  tasks  records in  records out  busy  idle  pressed      p50      p99
 A: in       1                   5.00 k   25%   25%      50%

@@ -335,3 +335,11 @@ def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> 
     assert [each.name for each in chart.series] == ["p50", "p99"]
     assert chart.series[0].low
     assert main_chart(replay_page([typed(answer(model_error={"throughput": 0.6})).alone])) is None
+
+
+def test_a_clause_without_commas_wraps_and_is_never_cut_off() -> None:
+    clause = " ".join(["fair: a TaskManager waited"] + ["up to 44% of the time"] * 12)
+    others = [page_parts.Sentence(f"s{each}", ["it is"]) for each in range(6)]
+    lines = page_parts.headline([*others, page_parts.Sentence("trust", [clause])])
+    assert "…" not in "".join(lines)
+    assert " ".join(" ".join(lines).split()).endswith(clause)
