@@ -171,7 +171,10 @@ def place(
     }.items():
         (tmp_path / name).symlink_to(target)
     (tmp_path / "conf").mkdir()
-    settings = {"execution.buffer-timeout.interval": "10 ms"}
+    settings = {
+        "execution.buffer-timeout.interval": "10 ms",
+        "taskmanager.memory.process.size": "1728m",
+    }
     for name in ("conf/config.yaml", "main.yaml"):
         (tmp_path / name).write_text(yaml.safe_dump(settings))
     for name, timeout in (("old.toml", "100 ms"), ("new.toml", "10 ms")):

@@ -246,7 +246,7 @@ def test_each_of_two_undecided_limits_is_named_with_its_interval(
     verdict = answer["verdict"]
     assert re.match(r"undecided \(2 of 2\): p99>\+10% \(.+….+%\), p99>\+9% \(.+….+%\)", verdict)
     assert "p99>+10%: about 17 runs would decide; p99>+9%: the 9 runs of the baseline" in verdict
-    assert answer["next"].startswith("repeat it once, with that many --runs; ")
+    assert answer["next"].startswith("repeat it once, with that many --runs")
 
 
 def test_the_next_step_is_that_of_each_cause(gate: Callable[..., Result], run: Any) -> None:
@@ -261,7 +261,7 @@ def test_the_next_step_is_that_of_each_cause(gate: Callable[..., Result], run: A
     limit = ("--baseline", "main.json", "--runs", "2", "--fail-if", "p99>+10%")
     answer = headline(gate("conf:buffer-timeout=5200us", *limit))
     assert "how many runs would decide is unknown" in answer["verdict"]
-    assert answer["next"].startswith("repeat it once, with more --runs; ")
+    assert answer["next"].startswith("repeat it once, with more --runs")
 
 
 def test_a_baseline_of_another_load_has_its_own(gate: Callable[..., Result]) -> None:
@@ -272,7 +272,7 @@ def test_a_baseline_of_another_load_has_its_own(gate: Callable[..., Result]) -> 
     assert answer["compared"].startswith(
         "fast against baseline; baseline: 9 runs each of 3 s; fast: 2 runs each of 1 s"
     )
-    assert answer["next"].startswith("a gate needs the same duration for all; ")
+    assert answer["next"].startswith("a gate needs the same duration for all")
     assert "\n2 runs of fast hardly show" in result.stdout
 
 
