@@ -35,7 +35,7 @@ help:
 	@echo "make light  dist/flinknet_light-*.whl: flinknet without Spark, Java, numba and pandas, for hosts that measure and record"
 	@echo "make wheel  builds the wheels, installs them into new environments and tries them; minutes"
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
-	@echo "make test   lint, types and the tests that find most: 6 minutes on two processors, installation included"
+	@echo "make test   lint, types and the tests that find most: 5 minutes on two processors, installation included"
 	@echo "make test-all  the same, then the tests that are marked slow, and the core without machine code"
 	@echo "make commands  every command of README, docs/ and the helps, with its processes and Spark; minutes"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
