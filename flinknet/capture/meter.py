@@ -170,7 +170,7 @@ METRICS: Final[Mapping[str, tuple[Callable[[str, str], float], Callable[[float],
     "added_delay": (partial(parse_duration_ns, bare_unit=None), human_duration),
 }
 """Metrics that a trigger may use, measured once a second: how a bound is read, and a value shown.
-The help of `trace tap` says what they mean."""
+The help of `trace tap` explains each."""
 
 
 @dataclass(frozen=True, slots=True)

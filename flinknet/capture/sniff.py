@@ -61,7 +61,7 @@ their buffer (a power of two), and the options before the filter."""
 
 @dataclass(frozen=True, slots=True)
 class SniffConfig:
-    """What to capture."""
+    """Ports, interface and limits of a capture."""
 
     ports: tuple[tuple[int, int], ...]  # first and last of each range
     interface: str = "any"

@@ -248,8 +248,8 @@ class MarkedLatency:
 
 
 class LatencyStats:
-    """Latencies of all operators of a task (Flink: one LatencyStats per operator), so many of each
-    (Flink: DescriptiveStatisticsHistogram).
+    """The latest latencies of all operators of a task, a fixed number of each (Flink: one
+    LatencyStats per operator, a DescriptiveStatisticsHistogram).
 
     May be read while a worker has the operators: each access is one step of the interpreter.
     """

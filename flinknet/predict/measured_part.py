@@ -87,7 +87,7 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
             " not when, so there is nothing to replay; `flinknet trace export` has the messages"
         )
     is_interrupted = to_ns is None
-    how = {"is_interrupted": is_interrupted, "is_gap_used": is_cut_used}
+    how = {"is_interrupted": is_interrupted, "is_cut_used": is_cut_used}
     spans = [_span(file, from_ns, **how) for file in run.files]
     held = [span for span in spans if span.last_ns >= from_ns]
     is_inside = any(to_ns is None or span.first_ns < to_ns for span in held)
@@ -98,9 +98,10 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
         )
     files = zip(run.files, spans, strict=True)
     dropped = {file.path: span.dropped_events for file, span in files if span.dropped_events}
-    ends = [span for span in spans if span.is_cut or (is_interrupted and span in held)]
     if is_cut_used:
         ends = held if is_interrupted or all(span.is_cut for span in held) else []
+    else:
+        ends = [span for span in spans if span.is_cut or (is_interrupted and span in held)]
     if not ends:
         assert to_ns is not None, "an interrupted run has ends"
         until_ns = to_ns if manifest.scenario.get(IS_PART) else FOREVER_NS
@@ -115,21 +116,21 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
             f"{run.path}: {why} before anything of its measured part was done with; record it again"
         )
     known = human_duration(first.known_to_ns - from_ns)
-    whole = "" if to_ns is None else f" of {human_duration(to_ns - from_ns)}"
-    note = f"{why}: the answer is that of the first {known}{whole} of the measured part"
+    known += "" if to_ns is None else f" of {human_duration(to_ns - from_ns)}"
+    note = f"{why}: the answer is that of the first {known} of the measured part"
     until_ns = end_of(span.last_ns for span in ends) + 1
     return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,), dropped, why)
 
 
-def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool, is_gap_used: bool) -> _FileSpan:
+def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool, is_cut_used: bool) -> _FileSpan:
     index = file_index(file)
     if index.is_whole and not is_interrupted and len(index.blocks):
         first_ns, last_ns = int(index.blocks["first_ns"].min()), int(index.blocks["last_ns"].max())
-        dropped_events = index.dropped_events or 0
-        return _FileSpan(file.title, first_ns, last_ns, False, FOREVER_NS, dropped_events)
+        dropped = index.dropped_events or 0
+        return _FileSpan(file.title, first_ns, last_ns, False, FOREVER_NS, dropped)
     with TraceReader(file) as reader:
         blocks = reader.blocks()
-        if reader.truncation is not None and not is_gap_used:
+        if reader.truncation is not None and not is_cut_used:
             blocks = blocks[: reader.truncation.blocks_before_damage]
         first_ns = min((block.first_ns for block in blocks), default=0)
         last_ns = max((block.last_ns for block in blocks), default=-1)

@@ -103,8 +103,7 @@ def print_page(console: Console, page: page_parts.Page, *, has_details: bool = F
             console.print()
         if view.parts and not view.headline:
             console.print(Text(view.title, style="bold"))
-        answer = page_parts.off_terminal(view.headline, "--details")
-        print_view(console, replace(view, headline=answer) if has_details else view)
+        print_view(console, replace(view, details=[]), has_details=has_details)
         if has_details and view.details:
             if view.headline or view.parts:
                 console.print()

@@ -337,7 +337,7 @@ _RECORD_TAGS = (0, 1)
 STAMPED_MIN_BYTES = OVERHEAD_BYTES + SMALLEST_VALUE_BYTES
 
 MEASURED, STAMPED, COUNTED = "measured", "stamped", "counted"
-"""What a sink expects: our own records, records in our form from elsewhere, or anything."""
+"""Records that a sink accepts: our own, those of others in our form, or any."""
 
 
 class ForeignSink(LatencySink):

@@ -269,7 +269,7 @@ def receive_barrier(
     if m.is_pending:
         channel.travelled = 1 + now - channel.source.written_ns
     _mark_aligned(m, channel, now)
-    if m.aligned_timeout_ns:  # what was announced has come
+    if m.aligned_timeout_ns:  # the channel's announced barrier has arrived
         kept = 0
         for place in range(sink.announced_count):
             if sink.announced[place] != channel:

@@ -62,7 +62,7 @@ def kept_on_disk(function: _Function) -> _Function:
 
 
 def _compile_once(dispatcher: Any, compile_or_load: Callable[[Any], Any], signature: Any) -> Any:
-    """Of processes that need the same machine code, one makes it while the others wait for it."""
+    """Compile in one process while others that need the same machine code wait for it."""
     cache, target = dispatcher._cache, dispatcher.targetctx
     target.refresh()
     with ExitStack() as stack:

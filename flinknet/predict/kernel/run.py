@@ -112,8 +112,7 @@ def _release(link: Link, since_ns: int, now: int) -> None:
 
 
 def _wait(link: Link, since_ns: int) -> None:
-    """A writer waits for buffers: its task stops where it is, and what it would write later to any
-    exchange is withheld."""
+    """A writer waits for a buffer: its task stops and writes to no exchange until it has one."""
     link.waits_since_ns = since_ns
     relay = link.relay
     if relay.sink.is_held_up:
