@@ -37,6 +37,7 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -78,19 +79,19 @@ class Shape:
 
     @property
     def options(self) -> list[str]:
-        """Of `trace synth`."""
+        """Of `synthetic_trace`."""
         tasks = math.isqrt(self.channels)
         producers = 1 if self.skew == "channel" else tasks
         consumers = self.channels // producers
         options = {"--producers": producers, "--consumers": consumers}
         options |= {"--task-managers": self.recordings}
         if self.skew == "channel":  # full buffers, so that records and events are skewed alike
-            options |= {"--skew": f"{_half_exponent(consumers):.4f}", "--rate": "1M/s"}
-            options |= {"--buffer-timeout": "1s"}
+            options |= {"--skew": f"{_half_exponent(consumers):.4f}", "--rate": 1_000_000}
+            options |= {"--buffer-timeout-ms": 1_000}
         elif self.channels <= 16:
-            options |= {"--rate": f"{10_000 * consumers}/s", "--buffer-timeout": "1ms"}
+            options |= {"--rate": 10_000 * consumers, "--buffer-timeout-ms": 1}
         else:
-            options |= {"--rate": f"{1_000 * consumers}/s", "--buffer-timeout": "10ms"}
+            options |= {"--rate": 1_000 * consumers, "--buffer-timeout-ms": 10}
         return [str(each) for pair in options.items() for each in pair]
 
 
@@ -143,6 +144,11 @@ def main() -> None:
     keep(options.out, sizes=rows, units=units)
 
 
+def number_of(size: str) -> int:
+    """Events of a size such as 10M."""
+    return round(float(size[:-1]) * {"k": 1e3, "M": 1e6, "G": 1e9}[size[-1]])
+
+
 def keep(file: Path | None, **numbers: Any) -> None:
     """Write them as JSON, if there is a file for it."""
     if file is not None:
@@ -155,9 +161,8 @@ def made(size: str, traces: Path, shape: Shape) -> Path:
     if not (run / "manifest.json").exists():
         plain = traces / f"synth-{size}-even" if shape.skew == "second" else run
         started_s = time.perf_counter()
-        command = [str(FLINKNET), "trace", "synth", "--events", size, *shape.options]
-        command += ["--out", str(plain), "--json"]
-        events = json.loads(written(command, plain))["events"]
+        command = [sys.executable, "-m", "bench.synthetic_trace", "--events", str(number_of(size))]
+        events = int(written([*command, *shape.options, "--out", str(plain)], plain))
         speed = events / (time.perf_counter() - started_s)
         say(f"made {events:,} events, {speed / 1e6:.1f} million a second")
         if shape.skew == "second":

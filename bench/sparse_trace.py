@@ -6,7 +6,6 @@ consumers. Channels differ in their instants only.
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.measure import FLINKNET
+from bench.synthetic_trace import make_run
+from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.run_directory import seal_run
 from flinknet.trace.schema import ROW_DTYPE
@@ -28,10 +28,9 @@ def write_sparse_trace(run: Path, tasks: int, task_managers: int) -> None:
     """Write a run with so many producers and consumers each, and an even number of files."""
     with tempfile.TemporaryDirectory() as scratch:
         one = Path(scratch) / "one"
-        command = [str(FLINKNET), "trace", "synth", "--events", str(EVENTS_OF_CHANNEL)]
-        command += ["--producers", "1", "--consumers", "1", "--rate", "1k/s", "--seed", "1"]
-        command += ["--buffer-timeout", "10ms", "--out", str(one), "--json"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        network = NetworkConfig(buffer_timeout_ns=10_000_000)
+        workload = WorkloadConfig(rate_per_s=1_000.0, duration_ns=1)
+        make_run(one, Scenario(network, workload), events=EVENTS_OF_CHANNEL)
         manifest = RunManifest.load(one)
         sides = [_rows(one / process.file) for process in manifest.processes]
     half = task_managers // 2

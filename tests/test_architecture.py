@@ -119,8 +119,6 @@ simulator: core trace graph job job.load
 predict: core core.buffers core.wire trace simulator predict.fit predict.kernel
 predict.fit: trace simulator core.probe core.wire.records predict
 predict.kernel:
-predict.synth: trace job job.load core.probe core.buffers.data_type core.wire.records
-    runtime.signals runtime.cluster.collected
 replay: trace predict core.probe core.buffers.data_type
     core.wire.ids replay.spark replay.observe replay.advise
     core.wire.lineage  # who feeds whom shows in ids of the wire alone
@@ -133,7 +131,7 @@ replay.advise: trace predict core.probe core.buffers.data_type
 export: trace core.probe
 report: report.demos
 report.demos: report
-cli: core graph job job.load trace capture capture.rest runtime simulator predict predict.synth
+cli: core graph job job.load trace capture capture.rest runtime simulator predict
     replay export replay.spark replay.advise report report.demos certificates
 """)
 """Room -> rooms and modules it may import besides the leaves. A room in a room has a line of its
@@ -146,7 +144,7 @@ tells the same facts of the host and the same reasons of TLS as `runtime`, its l
 those of `runtime` do, and it has nothing else of it.
 `capture.rest` asks Flink's JobManager; what it is told of a job are values of `graph.running_job`,
 which the planner reads, too. A tap asks in a process of its own.
-Signals reach `predict.synth` as they do `runtime`. What steps cost in virtual time
+What steps cost in virtual time
 (`simulator.cost_model`) is known to the simulator, which knows of no recorded run; `predict` fits
 it.
 """

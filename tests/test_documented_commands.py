@@ -21,8 +21,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from bench.synthetic_trace import make_run
 from flinknet.cli import main
 from flinknet.cli.sweep import Executor
+from flinknet.config import Scenario, WorkloadConfig
 from flinknet.trace.share import copy_run, with_recording
 from tests.capture.pcap.test_importing import write_capture
 from tests.capture.rest.saved import directory
@@ -71,13 +73,12 @@ MORE = {
     **dict.fromkeys(("bench", "bench run", "bench again", "bench demo"), ("--duration",)),
     "compare-configs": ("--duration", "--runs", "--repeat-disturbed"),
     "job run": ("--duration",),
-    "trace synth": ("--events",),
 }
 """Options that make a command shorter where it does not give them."""
 
 STARTS_NOTHING = (
     *("bench", "bench run", "bench again", "bench config", "bench channels", "compare-configs"),
-    *("trace export", "trace import", "trace info", "trace verify", "trace synth", "trace tap"),
+    *("trace export", "trace import", "trace info", "trace verify", "trace tap"),
     *("trace dissector", "certificates", "doctor", "plan", "job list"),
 )
 """Commands that run in every test run; the first ones with the executor that stands in."""
@@ -135,10 +136,8 @@ def test_every_kind_of_source_has_commands() -> None:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run long enough for a timeout of 100 ms."""
     place = tmp_path_factory.mktemp("recorded") / "run"
-    done = CliRunner().invoke(
-        main, ["trace", "synth", "--out", str(place), "--rate", "500/s", "--duration", "3s"]
-    )
-    assert done.exit_code == 0, done.output
+    workload = WorkloadConfig(2, 2, rate_per_s=500.0, duration_ns=3_000_000_000)
+    make_run(place, Scenario(workload=workload))
     return place
 
 
@@ -273,8 +272,6 @@ def adapted(command: str, words: Sequence[str]) -> list[str]:
     if "--alignment" in found and "--checkpoint-interval" not in found:  # no barriers
         found += ["--checkpoint-interval", "1s"]
     if {"--help", "--records", "--detached", "--slow-consumer"} & set(found):
-        return found
-    if command == "trace synth" and "--duration" in found:
         return found
     at = found.index("--") if "--" in found else len(found)
     for option in MORE.get(command, ()):

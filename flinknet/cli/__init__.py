@@ -16,8 +16,7 @@ normally ends by such a signal, and exits with 0.
     plan                with plan_running: a job on a real cluster
     job                 with job_run; job.py has the other commands
     trace               with trace_replay, trace_tap, trace_import (trace sniff, too), trace_export
-                        (trace convert, too), trace_watch, trace_synth, trace_share; trace.py has
-                        the other commands
+                        (trace convert, too), trace_watch, trace_share; trace.py has the others
     worker              with the workers of other commands
     certificates, doctor
 

@@ -346,8 +346,6 @@ def _predictions(
             point = replace(point, notes=(_NOTE_ON_LINK, *point.notes))
         predictions.append(point)
     differences = differences_from(run.manifest.host, here)
-    if run.manifest.is_synthetic:
-        differences = ["made, not recorded"]
     if not differences:
         return predictions
     note = (

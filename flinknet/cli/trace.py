@@ -34,7 +34,6 @@ _LAZY_COMMANDS = {
         "Put a recording and its answer into one file, without names, for a colleague.",
     ),
     "sniff": ("trace_import", "Record a real Flink's traffic while its jobs run, from packets."),
-    "synth": ("trace_synth", "Make a large trace with known answers, without recording anything."),
     "watch": (
         "trace_watch",
         "Show what happens in traces that are still being written, with Spark.",
@@ -45,7 +44,7 @@ _LAZY_COMMANDS = {
 _IN_ORDER = (
     *("replay", "info", "verify", "export"),
     *("sniff", "tap", "import", "watch"),
-    *("share", "convert", "synth", "dissector"),
+    *("share", "convert", "dissector"),
 )
 """All commands in the order of help: the most used first."""
 

@@ -7,5 +7,5 @@
 - What-if: `what_if` chooses between the simulator and the compiled model (`fast_path`, one
   exchange or several; `kernel_edge`, what it covers; `layout`, `kernel`); `job_run`, jobs; `grid`,
   the settings to try.
-- Answers: `outcome`. Made-up traces with known laws: `synth`.
+- Answers: `outcome`.
 """

@@ -36,9 +36,6 @@ NAME_BYTES_MAX = 255
 DEPTH_MAX = 32
 """Deepest nesting of lists and objects to read."""
 
-SYNTHETIC = "synthetic"
-"""Key in `host` that marks a run that was not recorded."""
-
 SETTINGS_FROM = "settings_from"
 """Key in `scenario`: where each of the Flink keys that were set comes from; others are defaults."""
 
@@ -149,10 +146,6 @@ class RunManifest:
     def settings_from(self) -> Mapping[str, str] | None:
         """Who stated each of the Flink keys that are no defaults; None where that is unknown."""
         return self.scenario.get(SETTINGS_FROM)
-
-    @property
-    def is_synthetic(self) -> bool:
-        return bool(self.host.get(SYNTHETIC))
 
     def of_edge(self, edge: int) -> RunManifest:
         channels = tuple(channel for channel in self.channels if channel.edge == edge)

@@ -266,7 +266,6 @@ def test_a_directory_with_runs_is_not_written_over(flinknet: Flinknet, run: Any)
         ("bench", "--job", SHUFFLE),
         ("bench", "--as-producer", "--listen", "127.0.0.1:0"),
         ("compare-configs", "base", "execution.buffer-timeout.interval=5ms"),
-        ("trace", "synth", "--events", "10"),
     ],
     ids=lambda call: " ".join(call[:2]),
 )

@@ -295,7 +295,6 @@ def test_the_error_of_a_run_is_reported_even_if_nobody_reads_what_was_measured(
     ("host", "note"),
     [
         ({"cores": 64}, "recorded under other conditions (cores 64 there, 2 here): "),
-        ({"synthetic": True}, "recorded under other conditions (made, not recorded): "),
         ({"cores": 2}, None),
     ],
 )

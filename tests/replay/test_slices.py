@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bench.synthetic_trace import make_run
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.exchange import recorded_setting
 from flinknet.predict.grid import Grid
 from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.loading import load_exchange
-from flinknet.predict.synth.plan import plan
-from flinknet.predict.synth.run import write_slices
 from flinknet.replay import simulations, slices
 from flinknet.replay.observe import traffic
 from flinknet.replay.observe.tree import answers_of
@@ -45,8 +44,7 @@ def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) 
         duration_ns=4_000 * MS,
         warmup_ns=100 * MS,
     )
-    found = plan(Scenario(network=network, workload=workload, seed=seed))
-    assert all(events for events, _ in write_slices(found, directory))
+    assert make_run(directory, Scenario(network=network, workload=workload, seed=seed))
     return open_recorded_run(directory, 0)
 
 

@@ -12,13 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench import synthetic_trace
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.synth import run as synth_run
-from flinknet.predict.synth.plan import plan
-from flinknet.predict.synth.run import write_slices
 from flinknet.replay.observe import channel_events, units, widening
 from flinknet.replay.observe.channel_events import SetAside
 from flinknet.replay.observe.credit import CREDIT_TRIPS
@@ -41,7 +39,6 @@ OF_SLICES = {each.name: each for each in (REGIME_TIMES, TASK_TIMES, CREDIT_TRIPS
 
 def made_run(directory: Path, *, seed: int, timeout_ns: int, rate_per_s: float) -> RecordedRun:
     """A synthetic run of many small blocks; some of its buffers wait for credit."""
-    directory.mkdir()
     scenario = Scenario(
         network=NetworkConfig(buffer_timeout_ns=timeout_ns, exclusive_buffers=2),
         workload=WorkloadConfig(
@@ -53,15 +50,14 @@ def made_run(directory: Path, *, seed: int, timeout_ns: int, rate_per_s: float) 
         ),
         seed=seed,
     )
-    found = plan(scenario, skew=0.7)
-    assert all(events for events, _ in write_slices(found, directory))
+    assert synthetic_trace.make_run(directory, scenario, skew=0.7)
     return open_recorded_run(directory, 0)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synth_run, "BLOCK_EVENTS", 500)
-    monkeypatch.setattr(synth_run, "SLICE_EVENTS", 4_000)
+    monkeypatch.setattr(synthetic_trace, "BLOCK_EVENTS", 500)
+    monkeypatch.setattr(synthetic_trace, "SLICE_EVENTS", 4_000)
 
 
 def slices_of(run: RecordedRun, split: int) -> Units:

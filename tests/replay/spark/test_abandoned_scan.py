@@ -39,14 +39,13 @@ def scan(run: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_limit_ends_a_scan_without_a_stack(tmp_path: Path) -> None:
+    from bench.synthetic_trace import make_run
     from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-    from flinknet.predict.synth.plan import plan
-    from flinknet.predict.synth.run import synthesize
 
     workload = WorkloadConfig(producers=2, consumers=2, rate_per_s=20_000.0, duration_ns=1)
     network = NetworkConfig(buffer_timeout_ns=1_000_000)
     scenario = Scenario(network=network, workload=workload)
-    synthesize(plan(scenario, events=300_000), tmp_path / "run")
+    make_run(tmp_path / "run", scenario, events=300_000)
     done = scan(tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("DATA_BUFFER") == 5

@@ -13,9 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bench.synthetic_trace import make_run
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.predict.synth.plan import plan
-from flinknet.predict.synth.run import synthesize
 from tests.runtime.processes import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket, pytest.mark.slow("a JVM of its own")]
@@ -29,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "run"
     network = NetworkConfig(buffer_timeout_ns=1_000_000)
     workload = WorkloadConfig(producers=2, consumers=2, rate_per_s=20_000.0, duration_ns=1)
-    synthesize(plan(Scenario(network=network, workload=workload), events=100_000), directory)
+    make_run(directory, Scenario(network=network, workload=workload), events=100_000)
     return directory
 
 

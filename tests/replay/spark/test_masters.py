@@ -9,10 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import flinknet.__main__
+from bench.synthetic_trace import make_run
 from flinknet.cli import main
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.predict.synth.plan import plan
-from flinknet.predict.synth.run import synthesize
 from tests.replay.spark.spark_processes import (
     QUICK_JAVA,
     SPARK_HOME,
@@ -41,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "run"
     network = NetworkConfig(buffer_timeout_ns=5 * MS)
     workload = WorkloadConfig(producers=2, consumers=2, rate_per_s=20_000.0, duration_ns=1)
-    synthesize(plan(Scenario(network=network, workload=workload), events=30_000), directory)
+    make_run(directory, Scenario(network=network, workload=workload), events=30_000)
     return directory
 
 

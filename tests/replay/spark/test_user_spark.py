@@ -13,9 +13,8 @@ import psutil
 import pyarrow.parquet
 import pytest
 
+from bench.synthetic_trace import make_run
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.predict.synth.plan import plan
-from flinknet.predict.synth.run import synthesize
 from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
 from tests.replay.spark.spark_processes import (
@@ -98,7 +97,7 @@ def test_a_cluster_of_two_workers_gives_the_same_bytes_when_one_is_killed_in_mid
     network = NetworkConfig(buffer_timeout_ns=5 * MS)
     workload = WorkloadConfig(producers=4, consumers=4, rate_per_s=20_000.0, duration_ns=1)
     large = tmp_path / "large"
-    synthesize(plan(Scenario(network=network, workload=workload), events=3_000_000), large)
+    make_run(large, Scenario(network=network, workload=workload), events=3_000_000)
     here = answer(large, tmp_path / "here.json", "--master", "local[1]")
     cluster = processes.cluster(workers=2, cores=1)
     on_two = ("--master", cluster.url)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from bench.synthetic_channel import ChannelLaw, SyntheticChannel
 from flinknet.arrays import EventColumns
 from flinknet.core.probe import FlushReason
-from flinknet.errors import ConfigError
-from flinknet.predict.synth.plan import ChannelLaw, SyntheticChannel
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -123,5 +122,5 @@ def test_a_buffer_without_credit_waits_for_it() -> None:
 
 def test_a_channel_that_does_not_keep_up_is_an_error() -> None:
     law = replace(LAW, timeout_ns=0, credit=1, gap_ns=1_000.0)
-    with pytest.raises(ConfigError, match="does not keep up"):
+    with pytest.raises(ValueError, match="does not keep up"):
         whole(law, [], S + 20 * MS)

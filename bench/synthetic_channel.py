@@ -1,5 +1,4 @@
-"""Plan of a synthetic run: its tasks, and the law of each of its channels, which says when records
-come and what becomes of the buffers that hold them.
+"""The law of a synthetic channel: when its records come and what becomes of its buffers.
 
 Records come evenly. A buffer leaves at the beat of its producer's flusher or when the record comes
 that no longer fits, whichever is first; a beat does not close the segment, which goes on being
@@ -10,18 +9,13 @@ same seed gives the same events however they are sliced.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import EventColumns, IntArray
-from flinknet.config import CREDIT, Scenario
 from flinknet.core.probe import FlushReason
-from flinknet.core.wire.records import OVERHEAD_BYTES
-from flinknet.errors import ConfigError
-from flinknet.job.load.plan import LoadPlan, load_plan_of
 
 LATE_NS, LATE_SPREAD_NS = 15_000, 30_000
 """From when a buffer is due until it is handed to the socket."""
@@ -44,20 +38,6 @@ _PRIME, _MIX_1, _MIX_2 = (
     np.uint64(0xBF58476D1CE4E5B9),
     np.uint64(0x94D049BB133111EB),
 )
-
-START_NS = 1_000_000_000_000
-"""Instant at which a synthetic run begins, on its clock."""
-
-FLUSH_OVERHEAD_NS = 100_000
-"""Time by which the flusher's period is longer than the buffer timeout, as in Flink."""
-
-OPENING_NS = 1_000_000
-"""Time from the requests for partitions to the first records."""
-
-EVENTS_PER_BUFFER = 5
-"""Events of a buffer: sent, received, consumed; credit announced and received."""
-
-_BUSY_MAX = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +110,7 @@ class SyntheticChannel:
         end, what is left leaves too. Columns are int64; `free_buffers` are those of the consumer
         before it took a buffer, whose credit is announced at `credit_ns`.
 
-        Raises: ConfigError if the channel does not keep up.
+        Raises: ValueError if the channel does not keep up.
         """
         due_ns, ends, reason = self._cuts(until_ns, is_end=is_end)
         starts = np.r_[self._bytes, ends[:-1]] if len(ends) else ends
@@ -238,143 +218,12 @@ class SyntheticChannel:
             if (allowed_ns <= sent_ns).all():
                 return sent_ns, received_ns, consumed_ns, credit_ns, arrives_ns
             sent_ns = np.maximum(sent_ns, allowed_ns)
-        raise ConfigError(
+        raise ValueError(
             f"channel {self.law.channel} does not keep up with {self.law.buffers_per_s:,.0f}"
-            f" buffers a second and {credit} exclusive buffers; lower the rate, or raise the buffer"
-            " timeout or the exclusive buffers"
+            f" buffers a second and {credit} exclusive buffers"
         )
 
 
 def _share(dice: npt.NDArray[np.uint64], shift: int, below: int) -> IntArray:
     bits = (dice >> np.uint64(shift)) & np.uint64(0xFFFF)
     return (bits * np.uint64(below) >> np.uint64(16)).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class SynthPlan:
-    """A synthetic run without its events.
-
-    Attributes:
-        laws: of each channel.
-        skew: subtask i of the consumers gets a share of each producer's records in proportion to
-            (i + 1) ** -skew.
-    """
-
-    scenario: Scenario
-    load: LoadPlan
-    laws: tuple[ChannelLaw, ...]
-    skew: float
-
-    @property
-    def first_record_ns(self) -> int:
-        """Instant at which load begins."""
-        return START_NS + OPENING_NS
-
-    @property
-    def measured_from_ns(self) -> int:
-        return self.first_record_ns + self.scenario.workload.warmup_ns
-
-    @property
-    def end_ns(self) -> int:
-        """End of the measured part, and of the data."""
-        assert self.scenario.workload.duration_ns is not None
-        return self.measured_from_ns + self.scenario.workload.duration_ns
-
-    @property
-    def events_per_s(self) -> float:
-        return EVENTS_PER_BUFFER * sum(law.buffers_per_s for law in self.laws)
-
-    @property
-    def events(self) -> int:
-        """Approximate number of events, without those of the ends."""
-        return round(self.events_per_s * (self.end_ns - self.first_record_ns) / 1e9)
-
-    @property
-    def events_of_ends(self) -> int:
-        """Number of events of the ends, at most: a channel is opened and ends in five, and its last
-        buffer is one more."""
-        return (EVENTS_PER_BUFFER + 5) * len(self.laws)
-
-
-def plan(scenario: Scenario, *, skew: float = 0.0, events: int | None = None) -> SynthPlan:
-    """Plan a run with a number of events, or with the scenario's duration.
-
-    Raises: ConfigError for a scenario that cannot be made, or a rate that is too high.
-    """
-    _check(scenario)
-    load = load_plan_of(scenario)
-    found = SynthPlan(scenario, load, _laws(scenario, load, skew), skew)
-    for law in found.laws:
-        records_per_s = 1e9 / law.gap_ns
-        take_ns = 4_000 + PAUSE_NS / PAUSE_EVERY
-        busy = (law.buffers_per_s * take_ns + records_per_s * TAKE_NS_PER_RECORD) / 1e9
-        in_flight = law.buffers_per_s * (2 * WAY_NS + LATE_NS + take_ns) / 1e9 / law.credit
-        if max(busy, in_flight) > _BUSY_MAX:
-            raise ConfigError(
-                f"a synthetic channel carries at most some {_BUSY_MAX:.0%} of what it could, and"
-                f" channel {law.channel} would carry {max(busy, in_flight):.0%}; lower the rate,"
-                " raise the buffer timeout, or use more producers and consumers"
-            )
-    if events is None:
-        return found
-    length_ns = round(events / found.events_per_s * 1e9)
-    warmup_ns = min(scenario.workload.warmup_ns, length_ns // 10)
-    duration_ns = max(length_ns - warmup_ns, 1)
-    workload = replace(scenario.workload, duration_ns=duration_ns, warmup_ns=warmup_ns)
-    return replace(found, scenario=replace(scenario, workload=workload))
-
-
-def _laws(scenario: Scenario, load: LoadPlan, skew: float) -> tuple[ChannelLaw, ...]:
-    network, workload = scenario.network, scenario.workload
-    first_ns = START_NS + OPENING_NS
-    period_ns = max(network.buffer_timeout_ns, 0) + FLUSH_OVERHEAD_NS
-    laws = []
-    for channel in load.channels:
-        own = load.tasks[channel.producer].outputs[0].channels
-        weights = (np.array([load.channels[each].consumer for each in own]) + 1.0) ** -skew
-        share = float((channel.consumer + 1.0) ** -skew / weights.sum())
-        gap_ns = 1e9 / (workload.rate_per_s * share)
-        record_gap_ns = 1e9 / workload.rate_per_s
-        phase = _phase(scenario.seed, channel.producer)
-        laws.append(
-            ChannelLaw(
-                channel=channel.index,
-                seed=scenario.seed,
-                first_ns=first_ns + record_gap_ns * (phase + channel.subpartition),
-                gap_ns=gap_ns,
-                record_bytes=workload.record_size.low_bytes + OVERHEAD_BYTES,
-                segment_bytes=network.segment_size_bytes,
-                timeout_ns=network.buffer_timeout_ns,
-                beat_ns=first_ns + round(period_ns * _phase(~scenario.seed, channel.producer)),
-                period_ns=period_ns,
-                credit=network.exclusive_buffers,
-            )
-        )
-    return tuple(laws)
-
-
-def _phase(seed: int, producer: int) -> float:
-    """A share of a period; golden-ratio steps keep producers apart."""
-    return (seed * 0.754877666 + (producer + 1) * 0.618033989) % 1.0
-
-
-def _check(scenario: Scenario) -> None:
-    network, workload = scenario.network, scenario.workload
-    size = workload.record_size
-    refused: Sequence[tuple[bool, str]] = (
-        (workload.is_max_rate, "--rate: a synthetic run needs one, such as --rate 100k/s"),
-        (size.low_bytes != size.high_bytes, "--record-size: synthetic records are of one size"),
-        (workload.arrivals != "constant", "--arrivals: synthetic records come evenly"),
-        (bool(workload.relays), "--relays: a synthetic run is one exchange"),
-        (bool(workload.slow_consumers), "--slow-consumer: synthetic consumers keep up"),
-        (workload.records is not None, "--records: give --duration or --events"),
-        (workload.is_blocking, "--partition-type: a synthetic exchange is pipelined"),
-        (scenario.placement != "split", "--placement: a synthetic run is split"),
-        (scenario.flow_control != CREDIT, "--flow-control: a synthetic run has credit"),
-        (network.debloating_enabled, "buffer debloating is not known to synthetic runs"),
-        (network.checkpoint_interval_ns is not None, "synthetic runs have no checkpoints"),
-        (network.exclusive_buffers < 1, "synthetic channels need an exclusive buffer"),
-    )
-    for is_asked, why in refused:
-        if is_asked:
-            raise ConfigError(f"{why}; bench runs the others")
