@@ -53,7 +53,7 @@ def test_what_cannot_be_measured_is_refused(words: list[str], why: str) -> None:
 )
 def test_flinknet_bench_understands_what_it_is_asked(words: list[str]) -> None:
     exchanges, keys = asked(*words)
-    given = ["bench", "--print-channels", *bench_options(exchanges[0], keys)]
+    given = ["bench", "channels", *bench_options(exchanges[0], keys)]
     answer = CliRunner().invoke(main, given)
     assert answer.exit_code == 0, answer.output
 

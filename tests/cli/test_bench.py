@@ -262,9 +262,9 @@ def test_a_directory_with_runs_is_not_written_over(flinknet: Flinknet, run: Any)
     [
         ("bench",),
         ("bench", "--no-trace"),
-        ("bench", "--demo", "head-of-line"),
-        ("bench", "--job", SHUFFLE),
-        ("bench", "--as-producer", "--listen", "127.0.0.1:0"),
+        ("bench", "demo", "head-of-line"),
+        ("job", "run", SHUFFLE),
+        ("bench", "produce", "--listen", "127.0.0.1:0"),
         ("compare-configs", "base", "execution.buffer-timeout.interval=5ms"),
     ],
     ids=lambda call: " ".join(call[:2]),
@@ -379,16 +379,7 @@ def test_tasks_are_placed_and_joined_as_asked(flinknet: Flinknet, run: Any) -> N
 
 @pytest.mark.row("S080")
 def test_the_channel_table_of_the_worked_example(flinknet: Flinknet, run: Any) -> None:
-    options = [
-        "bench",
-        "--placement",
-        "spread",
-        "--producers",
-        "4",
-        "--consumers",
-        "4",
-        "--print-channels",
-    ]
+    options = ["bench", "channels", "--placement", "spread", "--producers", "4", "--consumers", "4"]
     table = flinknet(*options).stdout
     rows = [line.split() for line in table.splitlines() if "source " in line]
     over = [[row[9] for row in rows if row[2:4] == ["source", f"{p}"]] for p in range(4)]
@@ -408,7 +399,7 @@ def test_the_channel_table_fits_a_narrow_terminal(
 ) -> None:
     monkeypatch.setattr("flinknet.report.console.WIDTH_OFF_TERMINAL", 80)
     spread = ["--placement", "spread", "--relays", "1", "--producers", "2", "--consumers", "2"]
-    stdout = flinknet("bench", "--print-channels", *spread).stdout
+    stdout = flinknet("bench", "channels", *spread).stdout
     assert "…" not in stdout
     assert "tm-0->tm-1: 1 channel\n" in stdout
     assert max(map(len, stdout.splitlines())) <= 80

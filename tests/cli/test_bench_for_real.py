@@ -177,7 +177,8 @@ def test_a_job_runs_again_with_timeouts_of_its_tasks(tmp_path: Path) -> None:
     program.write_text(PROGRAM, encoding="utf-8")
     options = ["--task-managers", "2", "--slots", "1", "--duration", "1s"]
     keys = ["-D", "execution.buffer-timeout.interval=20ms"]
-    first = bench(tmp_path, "--job", str(program), *options, *keys, "--out", str(run))
+    call = [*COMMAND[:-1], "job", "run", str(program), *options, *keys, "--out", str(run)]
+    first = subprocess.run(call, capture_output=True, text=True, check=False)
     assert first.returncode == 0, first.stderr
     asked = ["--edge-timeout", "1=5ms,Enrich=50ms", "--out", str(again), "--json"]
     done = bench(tmp_path, "again", str(run), *asked)

@@ -1,4 +1,4 @@
-"""flinknet bench --job and flinknet job: what they refuse, in one line, before anything runs."""
+"""flinknet job: what they refuse, in one line, before anything runs."""
 
 from __future__ import annotations
 

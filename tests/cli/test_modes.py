@@ -1,10 +1,8 @@
-"""A mode of bench is a sub-command; plain bench still takes the old option for each of them."""
+"""A mode of bench is a sub-command, and plain bench is `bench run`; helps and completion."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,89 +10,36 @@ from click.shell_completion import BashComplete, CompletionItem
 from click.testing import CliRunner
 
 from flinknet.cli import main
-from flinknet.cli.bench import bench
-from flinknet.cli.job import job
+from flinknet.cli.bench_run import run
 from tests.documented import helps
 
 from .conftest import Flinknet
 
-ROOT = Path(__file__).parents[2]
-SHUFFLE = str(ROOT / "bench" / "jobs" / "shuffle.py")
-PARTITION = "00" * 60
 MODES = ("run", "demo", "again", "consume", "produce", "config", "channels")
 
-OLD_AND_NEW = [
-    ("bench", "bench run"),
-    (
-        "bench --rate 2k/s --buffer-timeout 0,5ms -D a=b --runs 3 --seed 7 --no-trace --json -",
-        "bench run --rate 2k/s --buffer-timeout 0,5ms -D a=b --runs 3 --seed 7 --no-trace --json -",
-    ),
-    (
-        "bench --slow-consumer 0:1ms --slow-consumer 1:pause --out x",
-        "bench run --slow-consumer 0:1ms --slow-consumer 1:pause --out x",
-    ),
-    ("bench --demo head-of-line --rate 5k/s", "bench demo head-of-line --rate 5k/s"),
-    ("bench --no-trace --demo head-of-line", "bench demo head-of-line"),
-    (
-        "bench --from-trace . --duration 1s --no-trace --segment-size 4kb,8kb",
-        "bench again . --duration 1s --no-trace --segment-size 4kb,8kb",
-    ),
-    ("bench --from-trace . --runs 3 --seed 9 --warmup 1s", "bench again ."),
-    (
-        f"bench --as-consumer-of a:1 --partition {PARTITION} --subpartition 1 --stamped",
-        f"bench consume a:1 --partition {PARTITION} --subpartition 1 --stamped",
-    ),
-    ("bench --as-producer --consumers 2 --rate 1k/s", "bench produce --consumers 2 --rate 1k/s"),
-    (
-        f"bench --as-producer --listen a:1 --partition {PARTITION} --partition {PARTITION}",
-        f"bench produce --listen a:1 --partition {PARTITION} --partition {PARTITION}",
-    ),
-    ("bench --print-config --producers 4 --json -", "bench config --producers 4 --json -"),
-    ("bench --print-config --runs 2 --seed 3 --out x --no-trace", "bench config"),
-    ("bench --json --print-config", "bench config --json"),
-    ("bench --print-channels --placement spread", "bench channels --placement spread"),
-    (f"bench --job {SHUFFLE}", f"job run {SHUFFLE}"),
-    (
-        f"bench --job {SHUFFLE} --task-managers 2 --slots 2 --detached -- 4 --x",
-        f"job run {SHUFFLE} --task-managers 2 --slots 2 --detached -- 4 --x",
-    ),
-]
+PLAIN = (
+    "",
+    " --rate 2k/s --buffer-timeout 0,5ms -D a=b --runs 3 --seed 7 --no-trace --json -",
+    " --slow-consumer 0:1ms --slow-consumer 1:pause --out x",
+)
 
 
-@pytest.fixture
-def parsed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[str, dict[str, Any]]]:
-    """Which sub-command a call reaches, with which values; nothing runs."""
-    reached: list[tuple[str, dict[str, Any]]] = []
-
-    def note(name: str) -> Callable[..., None]:
-        return lambda **values: reached.append((name, values))
-
-    for mode in MODES:
-        monkeypatch.setattr(bench.commands[mode], "callback", note(mode))
-    monkeypatch.setattr(job.commands["run"], "callback", note("job"))
-
-    def parse(call: str) -> tuple[str, dict[str, Any]]:
-        reached.clear()
-        done = CliRunner().invoke(main, call.split())
+@pytest.mark.parametrize("words", PLAIN)
+def test_plain_bench_is_parsed_as_bench_run(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(run, "callback", lambda **values: calls.append(values))
+    for command in ("bench", "bench run"):
+        done = CliRunner().invoke(main, (command + words).split())
         assert done.exit_code == 0, done.output
-        (one,) = reached
-        return one
-
-    return parse
-
-
-@pytest.mark.parametrize(("old", "new"), OLD_AND_NEW, ids=[new for _, new in OLD_AND_NEW])
-def test_the_old_spelling_of_a_mode_is_parsed_as_its_sub_command(
-    parsed: Callable[[str], tuple[str, dict[str, Any]]], old: str, new: str
-) -> None:
-    assert parsed(old) == parsed(new)
+    plain, named = calls
+    assert plain == named
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_help_of_bench_has_its_commands_and_the_options_of_run_alone(mode: str) -> None:
     text = CliRunner().invoke(main, ["bench", "--help"], terminal_width=80).stdout
     assert f"\n  {mode} " in text
-    for option in ("--demo", "--from-trace", "--job", "--as-producer", "--stamped", "--slots"):
+    for option in ("--stamped", "--slots"):
         assert option not in text
     assert "--buffer-timeout LIST" in text
     assert "--relays" in text
@@ -144,12 +89,10 @@ def test_helps_show_the_defaults_that_hold_there() -> None:
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
-        ("bench --from-trace . --print-config", "do not go together; give one of them"),
-        ("bench --demo head-of-line --from-trace .", "do not go together; give one of them"),
         ("bench --listen 127.0.0.1:0", "No such option '--listen'"),
-        ("bench --print-config --report x.html", "No such option '--report'"),
+        ("bench config --report x.html", "No such option '--report'"),
         ("bench --partition x", "No such option '--partition'"),
-        ("bench --rate 1k/s config", "the command config comes first: flinknet bench config"),
+        ("bench --rate 1k/s config", "unexpected extra argument (config)"),
     ],
 )
 def test_options_of_two_modes_are_refused_in_one_line(call: str, complaint: str) -> None:

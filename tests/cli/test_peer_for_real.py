@@ -26,9 +26,7 @@ def read(directory: Path, port: int, *options: str, partitions: int = 1) -> Flin
     """A consumer, in a directory of its own."""
     directory.mkdir()
     address = f"127.0.0.1:{port}"
-    return Flinknet(
-        directory, "--as-consumer-of", address, *partition_options(partitions), *options
-    )
+    return Flinknet(directory, "consume", address, *partition_options(partitions), *options)
 
 
 def test_both_ends_count_the_same(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_how_many_buffers_are_needed_is_one_sentence(flinknet: Flinknet) -> None
 def test_plan_and_print_config_name_buffers_alike(flinknet: Flinknet) -> None:
     names = ("buffers", "exclusive", "required by pools", "spare")
     plan = flinknet("plan", JOBS / "shuffle.py", "--layer", "physical").stdout
-    config = flinknet("bench", "--print-config").stdout
+    config = flinknet("bench", "config").stdout
     for table in (plan, config):
         (heading,) = (
             line for line in table.splitlines() if line.strip().startswith("TaskManager ")

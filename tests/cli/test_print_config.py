@@ -1,4 +1,4 @@
-"""flinknet bench --print-config: every key with its value and origin, and no run."""
+"""flinknet bench config: every key with its value and origin, and no run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def configs(result: Result, exit_code: int = 0) -> list[dict[str, Any]]:
 
 
 def test_every_key_is_there_and_nothing_is_run(flinknet: Flinknet, run: Any) -> None:
-    (keys,) = configs(flinknet("bench", "--print-config", "--json", "-"))
+    (keys,) = configs(flinknet("bench", "config", "--json", "-"))
     assert list(keys) == list(options())
     assert run.scenarios == []
     assert not list(Path().iterdir())
@@ -57,7 +57,7 @@ def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path)
     conf.write_text(f"{SEGMENT}: 8kb\n{EXCLUSIVE}: 3\n{TIMEOUT}: 1 ms\n")
     (keys,) = configs(
         flinknet(
-            *("bench", "--print-config", "--json", "-", "--flink-conf", "config.yaml"),
+            *("bench", "config", "--json", "-", "--flink-conf", "config.yaml"),
             *("-D", f"{EXCLUSIVE}=4", "--buffer-timeout", "5ms"),
         ),
         exit_code=2,  # no total size of memory
@@ -91,13 +91,13 @@ def test_no_key_is_folded_on_a_narrow_terminal(
     flinknet: Flinknet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    lines = flinknet("bench", "--print-config").stdout.splitlines()
+    lines = flinknet("bench", "config").stdout.splitlines()
     assert set(options()) <= set(lines)
     assert lines[lines.index(SEGMENT) + 1].split("  ")[1] == "32 kb"
 
 
 def test_types_limits_and_effect_are_reported(flinknet: Flinknet) -> None:
-    (keys,) = configs(flinknet("bench", "--print-config", "--json", "-"))
+    (keys,) = configs(flinknet("bench", "config", "--json", "-"))
     runtime_mode = keys["execution.runtime-mode"]
     assert runtime_mode["type"] == "choice"
     assert runtime_mode["limits"] == ["STREAMING", "BATCH", "AUTOMATIC"]
@@ -109,9 +109,7 @@ def test_types_limits_and_effect_are_reported(flinknet: Flinknet) -> None:
 
 
 def test_derived_sizes_say_how(flinknet: Flinknet) -> None:
-    (keys,) = configs(
-        flinknet("bench", "--print-config", "--json", "-", "-D", f"{FLINK_SIZE}=1280m")
-    )
+    (keys,) = configs(flinknet("bench", "config", "--json", "-", "-D", f"{FLINK_SIZE}=1280m"))
     assert keys[NETWORK_MIN]["value"] == "134217730 b"
     assert keys[NETWORK_MIN]["origin"] == "derived"
     assert keys[NETWORK_MIN]["how"] == (
@@ -123,9 +121,9 @@ def test_derived_sizes_say_how(flinknet: Flinknet) -> None:
 
 def test_a_timeout_and_its_switch_follow_each_other(flinknet: Flinknet) -> None:
     enabled = "execution.buffer-timeout.enabled"
-    (keys,) = configs(flinknet("bench", "--print-config", "--json", "-", "--buffer-timeout", "-1"))
+    (keys,) = configs(flinknet("bench", "config", "--json", "-", "--buffer-timeout", "-1"))
     assert (keys[enabled]["value"], keys[enabled]["origin"]) == ("false", "derived")
-    (keys,) = configs(flinknet("bench", "--print-config", "--json", "-", "-D", f"{enabled}=false"))
+    (keys,) = configs(flinknet("bench", "config", "--json", "-", "-D", f"{enabled}=false"))
     assert (keys[TIMEOUT]["value"], keys[TIMEOUT]["origin"]) == ("-1 ms", "derived")
 
 
@@ -133,7 +131,7 @@ def test_flow_control_is_reported_by_the_key_of_flink_1(flinknet: Flinknet) -> N
     key = "taskmanager.network.credit-model.enabled"
     actual = []
     for option in ("--flow-control", "tcp"), ("-D", f"{key}=false"), ():
-        (keys,) = configs(flinknet("bench", "--print-config", "--json", "-", *option))
+        (keys,) = configs(flinknet("bench", "config", "--json", "-", *option))
         actual.append((keys[key]["value"], keys[key]["origin"]))
     assert actual[:2] == [("false", "--flow-control"), ("false", "-D")]
     assert actual[2][0] == "true"
@@ -141,23 +139,21 @@ def test_flow_control_is_reported_by_the_key_of_flink_1(flinknet: Flinknet) -> N
 
 def test_passwords_are_hidden(flinknet: Flinknet) -> None:
     key = "security.ssl.internal.keystore-password"
-    result = flinknet("bench", "--print-config", "--json", "-", "-D", f"{key}=geheim")
+    result = flinknet("bench", "config", "--json", "-", "-D", f"{key}=geheim")
     (keys,) = configs(result)
     assert keys[key]["value"] == "******"
     assert "geheim" not in result.output
 
 
 def test_a_sweep_has_a_configuration_for_each_setting(flinknet: Flinknet) -> None:
-    result = flinknet("bench", "--print-config", "--json", "-", "--segment-size", "4kb,8kb")
+    result = flinknet("bench", "config", "--json", "-", "--segment-size", "4kb,8kb")
     assert [keys[SEGMENT]["value"] for keys in configs(result)] == ["4 kb", "8 kb"]
     names = [one["name"] for one in json.loads(result.stdout)["configs"]]
     assert names == ["segment-size=4kb", "segment-size=8kb"]
 
 
 def test_buffers_of_each_task_manager_are_reported(flinknet: Flinknet) -> None:
-    result = flinknet(
-        *("bench", "--print-config", "--json", "-", "--producers", "4", "--consumers", "2")
-    )
+    result = flinknet(*("bench", "config", "--json", "-", "--producers", "4", "--consumers", "2"))
     memory = json.loads(result.stdout)["configs"][0]["memory"]
     names = ("total_buffers", "exclusive_buffers", "required_buffers", "spare_buffers")
     assert [[each[name] for name in names] for each in memory] == [
@@ -167,7 +163,7 @@ def test_buffers_of_each_task_manager_are_reported(flinknet: Flinknet) -> None:
 
 
 def test_the_table_is_grouped_and_names_what_is_deprecated(flinknet: Flinknet) -> None:
-    result = flinknet("bench", "--print-config", "-D", "execution.buffer-timeout=5ms")
+    result = flinknet("bench", "config", "-D", "execution.buffer-timeout=5ms")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0] == f"Note: execution.buffer-timeout is deprecated: use {TIMEOUT}"
@@ -179,7 +175,7 @@ def test_the_table_is_grouped_and_names_what_is_deprecated(flinknet: Flinknet) -
 
 
 def test_the_document_may_go_to_a_file_next_to_the_table(flinknet: Flinknet) -> None:
-    result = flinknet("bench", "--print-config", "--json", "config.json")
+    result = flinknet("bench", "config", "--json", "config.json")
     assert SEGMENT in result.stdout
     assert json.loads(Path("config.json").read_text())["schema_version"] == 1
 
@@ -209,7 +205,7 @@ def test_memory_that_does_not_hold_the_run_is_refused_before_anything_starts(
 
 
 def test_a_bare_number_of_milliseconds_says_so(flinknet: Flinknet) -> None:
-    keys = flinknet("bench", "--print-config", "--json", "-")
+    keys = flinknet("bench", "config", "--json", "-")
     types = {each["key"]: each["type"] for each in json.loads(keys.stdout)["configs"][0]["keys"]}
     assert types["taskmanager.network.request-backoff.initial"] == "milliseconds"
     refused = flinknet("bench", "-D", "taskmanager.network.request-backoff.max=1s")

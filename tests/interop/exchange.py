@@ -235,14 +235,12 @@ def partition_options(count: int = 1) -> list[str]:
 def consume(directory: Path, flink: FlinkPeer, *options: str, partitions: int = 1) -> Flinknet:
     """flinknet reads what Flink produces."""
     address = f"127.0.0.1:{flink.port}"
-    return Flinknet(
-        directory, "--as-consumer-of", address, *partition_options(partitions), *options
-    )
+    return Flinknet(directory, "consume", address, *partition_options(partitions), *options)
 
 
 def produce(directory: Path, *options: str, partitions: int = 1) -> Flinknet:
     """flinknet produces, and Flink may ask for it."""
-    return Flinknet(directory, "--as-producer", *partition_options(partitions), *options)
+    return Flinknet(directory, "produce", *partition_options(partitions), *options)
 
 
 def tls_keys(directory: Path) -> dict[str, object]:

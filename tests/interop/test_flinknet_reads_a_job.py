@@ -60,7 +60,7 @@ def test_the_partition_of_a_batch_job_is_read(
             log.wait_for_text("switched from RUNNING to FINISHED")
         found = re.search(r"ResultPartition (\S+) \[BLOCKING", registered)
         assert found is not None, registered
-        address = ["--as-consumer-of", f"127.0.0.1:{port}", "--partition", found[1]]
+        address = ["consume", f"127.0.0.1:{port}", "--partition", found[1]]
         with Flinknet(tmp_path, *address, "--partition-type", "blocking") as flinknet:
             ending = flinknet.end()
     assert ending.code == 0, ending.lines

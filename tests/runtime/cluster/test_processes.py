@@ -57,7 +57,7 @@ def test_a_detached_job_goes_on_without_its_client(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     submitted = subprocess.run(
         [
-            *(*COMMAND, "bench", "--job", tmp_path / "program.py", "--task-managers", "2"),
+            *(*COMMAND, "job", "run", tmp_path / "program.py", "--task-managers", "2"),
             *("--slots", "1", "--detached", "--out", run_dir),
         ],
         capture_output=True,
@@ -96,7 +96,7 @@ def test_a_detached_job_goes_on_without_its_client(tmp_path: Path) -> None:
 @pytest.mark.row("S148")
 def test_who_stays_gets_the_result(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PIPELINE)
-    call = [*COMMAND, "bench", "--job", tmp_path / "program.py", "--slots", "1", "--json", "-"]
+    call = [*COMMAND, "job", "run", tmp_path / "program.py", "--slots", "1", "--json", "-"]
     call += ["--out", tmp_path / "run", "--", "2", "max", "5000"]
     ended = subprocess.run(call, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -420,7 +420,7 @@ def test_an_attached_job_ends_with_its_client(
     tmp_path: Path, start_process: Callable[..., subprocess.Popen[str]], number: signal.Signals
 ) -> None:
     (tmp_path / "program.py").write_text(PIPELINE)
-    call = [*COMMAND, "bench", "--job", tmp_path / "program.py", "--slots", "1"]
+    call = [*COMMAND, "job", "run", tmp_path / "program.py", "--slots", "1"]
     call += ["--task-managers", "2", "--duration", "10min", "--out", tmp_path / "run"]
     client, processes = running(start_process, call)
     assert len(processes) == 3
@@ -463,7 +463,7 @@ def test_who_has_not_the_secret_is_sent_away(start: Start) -> None:
 
 def test_a_program_that_is_none_is_reported_by_the_job_manager(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("def main(env):\n    env.nothing()\n")
-    call = [*COMMAND, "bench", "--job", tmp_path / "program.py", "--out", tmp_path / "run"]
+    call = [*COMMAND, "job", "run", tmp_path / "program.py", "--out", tmp_path / "run"]
     ended = subprocess.run(call, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "program.py:2" in ended.stderr
