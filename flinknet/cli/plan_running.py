@@ -76,6 +76,8 @@ def show_running_plan(values: Mapping[str, Any], settings: Mapping[str, str]) ->
             why = "no answer says where its tasks are"
         if chosen.state != PLAN:
             notes.insert(0, f"placed anew, not as it runs: {why}")
+    if not managers:
+        notes.insert(0, "slots and network memory are assumed; --slots and -D set them")
     if now is None or parallelism is not None or task_managers or slots:
         graph = execution_graph_of(job_graph_of_running(wanted, config))
         slots = slots or max((each.slots for each in managers), default=config.task_slots)

@@ -109,9 +109,11 @@ def _verdict(found: FoundRate, *, is_short: bool) -> str:
             f"{name}the highest rate that keeps {found.limit} is not known yet, probably"
             f" {human_rate(low)} to {_rate(found, high)}"
         )
+    tried = [each for each in search.tried() if each.rate_per_s <= high]
+    runs = counted(sum(each.runs for each in tried), "run")
     return (
-        f"{name}{rate} is the highest rate that keeps {found.limit}"
-        f" ({search.confidence:.0%}: {interval})"
+        f"{name}{rate} is the highest rate that keeps {found.limit} ({search.confidence:.0%}:"
+        f" {interval}; {sum(each.kept for each in tried)} of {runs} up to there kept it)"
     )
 
 

@@ -84,7 +84,9 @@ def test_bench_finds_the_capacity(tmp_path: Path, is_disturbed: bool) -> None:
     assert own["max_per_s"] == CAPACITY_PER_S
     assert (own["disturbed_runs"] > 0) is is_disturbed
     assert len({each.seed for each in server.scenarios}) > len(server.scenarios) // 3
-    assert "is the highest rate that keeps p99<=20ms" in found.output
+    words = " ".join(found.output.split())
+    assert "is the highest rate that keeps p99<=20ms (95%: " in words
+    assert re.search(r"; \d+ of \d+ runs up to there kept it\)", words)
     assert re.search(r"at \S+ k/s \(\d+ of \d+ runs? kept", found.output)
     measured, disturbed = (
         int(each[1]) if (each := re.search(rf"{begin} (\d+) run", found.output)) else 0
