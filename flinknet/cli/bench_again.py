@@ -4,9 +4,7 @@ other settings, and shows each measurement next to the model's prediction from t
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -37,10 +35,6 @@ if TYPE_CHECKING:
     from flinknet.replay.read import RecordedRun
 
     from .sweep import Executor, Plan
-
-SCHEMA_VERSION = 1
-
-_NOTE_ON_LINK = "predicted with the round trip of the link alone, without its bandwidth and jitter"
 
 _METRICS = ("throughput", "p50", "p99")
 
@@ -153,19 +147,10 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                     processors=None if result.processors is None else asdict(result.processors),
                 )
                 _add_row(document, row, files)
-    except BaseException:
-        # Finished runs are written and printed even if a later run failed.
-        if settings:
-            with suppress(Exception):  # report the first failure
-                reports.write(page)
-            try:
-                _print_result(document, out, values)
-            except (Exception, SystemExit):  # rich exits at a closed pipe; the last flush must not
-                with suppress(OSError), open(os.devnull, "wb") as null_device:
-                    os.dup2(null_device.fileno(), sys.stdout.fileno())
-        raise
-    reports.write(page)
-    _print_result(document, out, values)
+    finally:
+        if settings:  # finished runs are written and printed even if a later run failed
+            _print_result(document, out, values)
+            reports.write(page)
 
 
 def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
@@ -204,7 +189,7 @@ def _document(
     from flinknet.replay.advise.caveats import warnings_of
 
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "is_complete": False,
         "settings_asked": asked,
         "trace": str(run.path),
@@ -230,19 +215,16 @@ def _add_row(document: dict[str, Any], row: dict[str, Any], files: Sequence[AnyP
 
 
 def _print_result(document: dict[str, Any], out: Path | None, values: Mapping[str, Any]) -> None:
-    """Print the results on stdout and, even if that fails, their place on stderr."""
     from flinknet.report.from_trace import again_view
 
-    try:
-        if values["json"] == STDOUT:
-            put_json(STDOUT, document)
-        else:
-            show(again_view(document), has_details=values["details"])
-    finally:
-        if out is not None:
-            click.echo(
-                f"results: {out}/prediction.json, and result.json in each run directory", err=True
-            )
+    if out is not None:
+        click.echo(
+            f"results: {out}/prediction.json, and result.json in each run directory", err=True
+        )
+    if values["json"] == STDOUT:
+        put_json(STDOUT, document)
+    else:
+        show(again_view(document), has_details=values["details"])
 
 
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[Plan]:
@@ -343,7 +325,9 @@ def _predictions(
     for attempt, each in zip(attempts, predict_here(run, settings, duration_ns), strict=True):
         link, point = attempt.scenario.link, each.point
         if link is not None and (link.bandwidth_bytes_per_s or link.jitter_ns):
-            point = replace(point, notes=(_NOTE_ON_LINK, *point.notes))
+            left_out = "without its bandwidth and jitter"
+            note = f"predicted with the round trip of the link alone, {left_out}"
+            point = replace(point, notes=(note, *point.notes))
         predictions.append(point)
     differences = differences_from(run.manifest.host, here)
     if not differences:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +22,7 @@ from flinknet.whole_files import work_directory
 
 from .commands import SectionedCommand
 from .files import STDOUT, ReportFiles, put_result, target_of
-from .option_tables import KEYS, NETWORK, WORKERS, default_of, options
+from .option_tables import KEYS, NETWORK, WORKERS, options
 from .options import check_single_values, collect, scenario_of
 
 if TYPE_CHECKING:
@@ -148,38 +147,18 @@ _COLUMNS = (
 SAMPLES = 60
 """Samples of a run, which are the points of its plots."""
 
-
-def _options() -> str:
-    """The table of options. A default is that of most demos that take it, then those of others."""
-    intervals = {name: each.network.get(flink.CHECKPOINT_INTERVAL) for name, each in DEMOS.items()}
-    defaults = {"checkpoint-interval": _mostly({n: x or "never" for n, x in intervals.items()})}
-    for option in ("rate", "record-size", "arrivals", "duration", "warmup", "link"):
-        otherwise = default_of(f"--{option}")
-        values = {
-            name: each.load.get(option, otherwise)
-            for name, each in DEMOS.items()
-            if option not in each.fixed
-        }
-        defaults[option] = _mostly(values)
-    *load, link = (f"--{name}" for name in defaults if name != "checkpoint-interval")
-    own = "--out DIR\n    Directory for the runs and their traces. [default: none is kept]"
-    ordered = [*load, *WORKERS.split(), link, *NETWORK.split()]
-    shown = [
-        f"{each} [default: {defaults[each[2:]]}]" if each[2:] in defaults else each
-        for each in ordered
-    ]
-    return "\n".join([*shown, f"{KEYS} --seed", own, "--json --report --plot"])
-
-
-def _mostly(values: Mapping[str, str]) -> str:
-    ((usual, _),) = Counter(values.values()).most_common(1)
-    others = [f"{name}: {value}" for name, value in values.items() if value != usual]
-    return "; ".join([usual, *others])
+_OPTIONS = f"""
+--rate --record-size --arrivals --duration --warmup --link --checkpoint-interval [default: by demo]
+{WORKERS} {NETWORK.replace("--checkpoint-interval", "")} {KEYS} --seed
+--out DIR
+    Directory for the runs and their traces. [default: none is kept]
+--json --report --plot
+"""
 
 
 @click.command(cls=SectionedCommand)
 @click.argument("name", metavar="[NAME]", type=click.Choice(list(DEMOS)), required=False)
-@options(_options())
+@options(_OPTIONS)
 @click.pass_obj
 def demo(executor: Executor | None, /, **values: Any) -> None:
     """Show one effect in a few seconds; without NAME, list the demos.

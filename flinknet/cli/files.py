@@ -201,16 +201,11 @@ def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:
     if text is None or text == STDOUT:
         return text
     path = path_of(text)
-    if option == "--json":
-        if path.is_dir():
-            raise ConfigError(
-                f"--json: {path} is a directory; write the name of a file, or --json - {path}"
-            )
-        if path.is_file() and not _may_be_json(path):
-            raise ConfigError(
-                f"--json: {path} is there and is not JSON; choose another name, or write"
-                f" --json - {path}"
-            )
+    if option == "--json" and (path.is_dir() or (path.is_file() and not _may_be_json(path))):
+        raise ConfigError(
+            f"--json: {path} is there and is not JSON; choose another name, or write"
+            f" --json - {path}"
+        )
     check_writable_file(path, option)
     return path
 

@@ -349,11 +349,6 @@ def _shared() -> Mapping[str, _Entry]:
     return {each.names.partition("/")[0]: each for each in _entries(SHARED, {})}
 
 
-def default_of(option: str) -> str:
-    """The default that the help of a shared option shows; empty without one."""
-    return _shared()[option].help.partition(_DEFAULT)[2].removesuffix("]")
-
-
 def _entries(text: str, shared: Mapping[str, _Entry]) -> Iterator[_Entry]:
     section = ""
     for heading, tilde, line, more in _LINES.findall(cleandoc(text)):

@@ -28,11 +28,6 @@ LAYERS = ("stream", "job", "execution", "physical")
 FORMATS = ("tree", "json", "dot", "svg")
 PARALLELISM = "parallelism.default"
 EXIT_WOULD_NOT_START = 1
-OF_PROGRAM = (
-    "; a JOB that takes its parallelism as an argument gets it behind its name: flinknet plan"
-    " bench/jobs/shuffle.py 8"
-)
-OF_VERTICES = "; of a job without a program, --vertices has the numbers of subtasks"
 
 
 _OPTIONS = f"""
@@ -138,10 +133,7 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     rest_place(values)
     for name in ("rest_save", "job_name", "parallelism"):
         if values[name] is not None:
-            own = ""
-            if name == "parallelism":
-                own = OF_PROGRAM if vertices is None else OF_VERTICES
-            raise ConfigError(f"--{name.replace('_', '-')} needs --rest{own}")
+            raise ConfigError(f"--{name.replace('_', '-')} needs --rest")
     if values["start_condition"] is not None:
         settings[START_CONDITION] = values["start_condition"]
     program = _program(job, arguments, vertices, settings)
@@ -222,16 +214,9 @@ def _program(
 
     if vertices is not None:
         if job is not None:
-            if _is_list_of_numbers(job):
-                raise ConfigError(
-                    f"--vertices: write the numbers with commas and no spaces: {vertices},{job}"
-                )
             raise ConfigError("--vertices stands for a JOB; give one of them")
         return vertex_row(_subtasks(vertices), settings)
     assert job is not None
-    if _is_list_of_numbers(job) and not job.exists():
-        vertices = str(job) if "," in str(job) else f"{job},{job}"
-        raise ConfigError(f"{job}: no such file; for a job without one write --vertices {vertices}")
     with redirect_stdout(sys.stderr):  # keep the program's output apart from the plan
         return load_program(job, settings, arguments)
 
@@ -250,10 +235,6 @@ def _subtasks(text: str) -> list[int]:
             " more, such as 4,16,16"
         )
     return [int(each) for each in numbers]
-
-
-def _is_list_of_numbers(path: Path) -> bool:
-    return all(each.isdecimal() for each in str(path).split(","))
 
 
 def _settings(values: Mapping[str, Any]) -> dict[str, str]:

@@ -116,13 +116,6 @@ def import_(captures: tuple[Path, ...], **values: Any) -> None:
         raise ConfigError(f"--out: give the run directory to make; {paths[0]} is no name for it")
     directory = out or _directory_for(paths)
     check_new_directory(directory)
-    if others := [] if is_live else _others_of(paths):
-        more = f" and {len(others) - 1} more are" if len(others) > 1 else " is"
-        click.echo(
-            f"flinknet: {others[0]}{more} of the same capture; all files in one call make one"
-            " recording",
-            err=True,
-        )
     imported = imported_packets(paths, directory, values, is_live=is_live, follows=follow)
     put_result(target, imported, import_view(imported), has_details=values["details"])
 
@@ -291,19 +284,3 @@ def _directory_for(captures: Sequence[AnyPath]) -> Path:
     place = first.parent if isinstance(first, Path) else Path()
     directory = place / (name if is_one or not number else f"{name}-{number}")
     return directory if directory != first else place / f"{name}-trace"
-
-
-def _others_of(captures: Sequence[AnyPath]) -> list[str]:
-    """Names of further files of the first file's capture in its directory."""
-    from flinknet.capture.pcap.files import series_of
-
-    given = {series_of(each.name) for each in captures}
-    (name, number), place = series_of(captures[0].name), captures[0].parent
-    if number is None or not isinstance(place, Path):
-        return []
-    neighbours = ((each.name, series_of(each.name)) for each in place.iterdir())
-    return sorted(
-        each
-        for each, found in neighbours
-        if found not in given and found[0] == name and found[1] is not None
-    )

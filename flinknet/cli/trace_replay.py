@@ -19,7 +19,15 @@ from flinknet.storage import AnyPath, path_of
 
 from . import replay_options
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, check_stdout, path_of_runs, put_text, target_of
+from .files import (
+    STDOUT,
+    ReportFiles,
+    check_new_directory,
+    check_stdout,
+    path_of_runs,
+    put_text,
+    target_of,
+)
 from .option_tables import REST_FILES, SPARK, options
 
 if TYPE_CHECKING:
@@ -176,7 +184,10 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
     csv_target = target_of(csv, "--csv")
     check_stdout(values, "json", "csv")
     pictures = ReportFiles.of(values)
-    out_dir = _new_directory(values["out"]) if values["out"] else None
+    out_dir = path_of(values["out"]) if values["out"] else None
+    if out_dir is not None:
+        check_new_directory(out_dir)
+        out_dir.mkdir(parents=True, exist_ok=True)
     known = replay_options.setting_warnings(values)
     if any(warnings for _, warnings in known):
         from .sweep import say_first  # half a second of imports
@@ -265,14 +276,6 @@ def _check_channels(channels: Sequence[int] | None, runs: Sequence[RecordedRun])
         raise ConfigError(
             f"--channel: {unknown[0]} is not in the trace; its channels are 0 to {max(known)}"
         )
-
-
-def _new_directory(text: str) -> AnyPath:
-    path = path_of(text)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ConfigError(f"--out: {path} exists and is not empty; give a new directory")
-    path.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def _directory(text: str) -> Path:

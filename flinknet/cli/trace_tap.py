@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -255,20 +256,14 @@ def _rotation(rotate: str | None, ring: str | None) -> Rotation:
         return Rotation(ring_ns=some_time(ring, "--ring"))
     if rotate is None:
         return Rotation()
-    try:
+    with suppress(ConfigError):
         return Rotation(rotate_ns=some_time(rotate, "--rotate"))
-    except ConfigError:
-        try:
-            size = parse_size_bytes(rotate, "--rotate")
-        except ConfigError:
-            size = 0
-    if 0 < size < _ROTATE_BYTES_MIN:
-        raise ConfigError(f"--rotate: {rotate!r} is too small; give 64kb or more, such as 256MiB")
-    if not size:
-        raise ConfigError(
-            f"--rotate: {rotate!r} is neither a size nor a time; write 256MiB or 10min"
-        )
-    return Rotation(rotate_bytes=size)
+    with suppress(ConfigError):
+        if (size := parse_size_bytes(rotate, "--rotate")) >= _ROTATE_BYTES_MIN:
+            return Rotation(rotate_bytes=size)
+    raise ConfigError(
+        f"--rotate: {rotate!r} is neither a size of 64kb or more nor a time; write 256MiB or 10min"
+    )
 
 
 def _rest(values: Mapping[str, Any]) -> RestPlace | None:

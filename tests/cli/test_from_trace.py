@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,16 +21,6 @@ from tests.edited_manifest import edit_manifest
 from tests.recorded_run import MS, START_NS, write_run
 
 from .conftest import Flinknet
-
-SECOND_RUN_FAILS = """
-from flinknet.cli import main
-from flinknet.cli.sweep import Executor
-from flinknet.errors import RunFailedError
-from tests.cli.conftest import RecordingRun
-
-run = RecordingRun(fail_at=2, error=RunFailedError("tm-1 died"))
-main(obj=Executor(run, lambda: {"cores": 2}))
-"""
 
 
 @pytest.fixture
@@ -261,34 +248,6 @@ def test_json_on_stdout_says_that_a_later_run_ended_it(
     document = json.loads(result.stdout)
     assert (document["is_complete"], len(document["runs"])) == (False, 1)
     assert result.stderr.splitlines()[-1] == "flinknet: tm-1 died"
-
-
-@pytest.mark.slow("real processes for each case", first=True)
-@pytest.mark.parametrize("form", [[], ["--json", "-"]])
-def test_the_error_of_a_run_is_reported_even_if_nobody_reads_what_was_measured(
-    recorded: Path, tmp_path: Path, form: list[str]
-) -> None:
-    options = ["--no-trace", "--buffer-timeout", "5ms,-1", "--out", "out", *form]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    environment.pop("PYTHONUNBUFFERED", None)  # as a user has it: the end flushes once more
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", SECOND_RUN_FAILS, "bench", "again", recorded, *options],
-            cwd=tmp_path,
-            env=environment,
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=120,
-        )
-    finally:
-        os.close(writer)
-    *_, place, error = done.stderr.splitlines()
-    assert place.startswith("results: out/prediction.json")
-    assert error == "flinknet: tm-1 died"
-    assert done.returncode == RunFailedError.exit_code
 
 
 @pytest.mark.parametrize(

@@ -232,16 +232,13 @@ def test_captures_of_the_same_time_are_merged_by_their_instants(tmp_path: Path) 
     assert rows_of(tmp_path / "both") == rows_of(tmp_path / "whole")
 
 
-def test_one_file_of_a_split_capture_has_its_own_name_and_tells_of_the_others(
-    tmp_path: Path,
-) -> None:
+def test_one_file_of_a_split_capture_has_its_own_name(tmp_path: Path) -> None:
     first, second, _ = in_parts(
         write_capture(tmp_path / "whole.pcap"), ("rot.pcap0", "rot.pcap1", "rot.pcap2")
     )
     for part, directory in ((first, "rot-0"), (second, "rot-1")):
         result = run(part)
         assert result.exit_code == 0, result.output
-        assert "and 1 more are of the same capture" in result.output
         assert open_run(tmp_path / directory).manifest is not None
 
 
