@@ -11,7 +11,6 @@ import click
 import pytest
 
 from flinknet.cli import main
-from flinknet.cli.bench import STAND_FOR
 from flinknet.graph import Output, OutputTag, StreamExecutionEnvironment
 from flinknet.graph.data_stream import DataStreamSink, DataStreamSource, KeyedStream
 from flinknet.options.keys import current_keys
@@ -102,7 +101,7 @@ def test_every_option_in_the_text_is_there(page: Path) -> None:
         page.read_text(encoding="utf-8"),
     )
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - all_options(main)
-    options -= {"--help", *STAND_FOR}
+    options -= {"--help"}
     assert not {each for each in options if f'"{each}"' not in scripts}
 
 

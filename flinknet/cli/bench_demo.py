@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet import options as flink
 from flinknet.config import CREDIT, TCP, Link, Scenario, SlowConsumer
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.options.keys import RUNTIME_MODE

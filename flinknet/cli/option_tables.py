@@ -27,15 +27,8 @@ from typing import Any, TypeVar
 
 import click
 
+from flinknet import config
 from flinknet import options as flink
-from flinknet.config import (
-    ARRIVAL_LAWS,
-    CUSTOM_PARTITIONER,
-    FLOW_CONTROLS,
-    PARTITION_TYPES,
-    PARTITIONERS,
-    SCHEDULINGS,
-)
 from flinknet.options.what_if import WORDS
 from flinknet.units import format_duration_ns
 
@@ -88,7 +81,7 @@ SHARED = f"""
 --record-size SIZE
     Size of a record's value: a size, 100b..1kb (uniform) or exponential:200b (mean 200b).
     [default: 100b]
---arrivals {"|".join(ARRIVAL_LAWS)}
+--arrivals {"|".join(config.ARRIVAL_LAWS)}
     Spread of records over time; on-off:50ms:150ms sends for 50 ms at four times the rate, then
     pauses for 150 ms. [default: constant]
 --duration TIME
@@ -112,8 +105,8 @@ SHARED = f"""
 --consumers N
     Consuming tasks. [default: 1]
 --partitioner NAME
-    Which consumer gets a record: {", ".join(PARTITIONERS)} or {CUSTOM_PARTITIONER}MODULE:FUNCTION.
-    [default: rebalance]
+    Which consumer gets a record: {", ".join(config.PARTITIONERS)} or
+    {config.CUSTOM_PARTITIONER}MODULE:FUNCTION. [default: rebalance]
 --keys N
     Number of different keys, for --partitioner hash. [default: 1048576]
 --key-skew EXPONENT
@@ -146,15 +139,15 @@ SHARED = f"""
 --link LINK ...
     Emulated wire between TaskManagers: some of rtt=2ms,bandwidth=1gbit,jitter=0.2ms,queue=256kb.
     May be repeated. [default: none, plain sockets]
---flow-control {"|".join(FLOW_CONTROLS)}
+--flow-control {"|".join(config.FLOW_CONTROLS)}
     credit; or tcp, as before Flink 1.5, where a slow channel stops all others of its connection.
     [default: credit]
 --partition-type TYPE
-    {", ".join(PARTITION_TYPES[:-1])}: consumers read while producers write;
-    {PARTITION_TYPES[-1]}: once everything is written.
+    {", ".join(config.PARTITION_TYPES[:-1])}: consumers read while producers write;
+    {config.PARTITION_TYPES[-1]}: once everything is written.
     [default: pipelined-bounded, or as execution.runtime-mode and .batch-shuffle-mode imply]
 --scheduling WHEN
-    When consumers start: {", ".join(SCHEDULINGS[:-1])} or {SCHEDULINGS[-1]}.
+    When consumers start: {", ".join(config.SCHEDULINGS[:-1])} or {config.SCHEDULINGS[-1]}.
     [default: complete-output for blocking exchanges, else all-at-once]
 [Peer]
 --listen HOST:PORT
@@ -276,10 +269,10 @@ _TYPES: Mapping[str, Any] = {
 _COMPLETED: Mapping[str, Any] = {
     **{each.replace("-", "_"): words(known) for each, known in WORDS.items()},
     "placement": words(PLACEMENTS),
-    "partitioner": words(PARTITIONERS),
-    "partition_type": words(PARTITION_TYPES),
-    "scheduling": words(SCHEDULINGS),
-    "arrivals": words(ARRIVAL_LAWS[:-1]),
+    "partitioner": words(config.PARTITIONERS),
+    "partition_type": words(config.PARTITION_TYPES),
+    "scheduling": words(config.SCHEDULINGS),
+    "arrivals": words(config.ARRIVAL_LAWS[:-1]),
     "define": flink_keys,
 }
 """Completion of values in a shell."""

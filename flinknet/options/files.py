@@ -14,20 +14,9 @@ from typing import Any
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
+from . import resources
 from .keys import FLINK_1, FLINK_2, current_keys, is_of_network
 from .layers import left_out, network_settings
-from .resources import (
-    CONFIG_MAP,
-    CONFIG_NAME,
-    CONFIG_NAMES,
-    LEGACY_NAME,
-    MERGE_KEY,
-    TEMPLATE,
-    chosen_resource,
-    settings_of,
-    template_error,
-    with_merges,
-)
 from .values import BLANKS
 
 NODES_MAX = 20_000
@@ -101,19 +90,19 @@ def read_flink_conf(
     """
     path, read = _read_at(path)
     known = {key for key in read.settings if key in current_keys() or is_of_network(key)}
-    if any(TEMPLATE.search(read.settings[key]) for key in known):
-        raise template_error(str(path))
+    if any(resources.TEMPLATE.search(read.settings[key]) for key in known):
+        raise resources.template_error(str(path))
     _check_is_of_flink(path, read.settings)
     try:
         layer, warnings = network_settings(read.settings, release or read.release)
     except ConfigError as error:
         raise RefusedValuesError(str(path), str(error)) from None
     others = [key for key in read.settings if key not in known]
-    merged = [key for key in others if MERGE_KEY in key.split(".")]
+    merged = [key for key in others if resources.MERGE_KEY in key.split(".")]
     others = [key for key in others if key not in merged]
     return layer, (
         *left_out(f"{path}: ignored, not of the form `key: value`", read.other_lines),
-        *left_out(f"{path}: ignored, Flink merges nothing with {MERGE_KEY}", merged),
+        *left_out(f"{path}: ignored, Flink merges nothing with {resources.MERGE_KEY}", merged),
         *left_out(f"{path}: ignored by flinknet, not network keys", others),
         *(
             RunWarning(each.code, f"{path}: {each.text}", f"{path}: {each.line}")
@@ -157,7 +146,9 @@ def text_of(path: Path, advice: str = _ADVICE) -> str:
     if len(content) > BYTES_MAX:
         raise ConfigError(f"{path}: larger than 1 MiB, so not a configuration; {advice}")
     try:
-        return content.decode("utf-8", errors="replace" if path.name == LEGACY_NAME else "strict")
+        return content.decode(
+            "utf-8", errors="replace" if path.name == resources.LEGACY_NAME else "strict"
+        )
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read: {error}; {advice}") from None
 
@@ -199,24 +190,25 @@ def _read(path: Path, text: str, resource: str | None) -> _Read:
     Args:
         resource: name of the resource to read, in a file of several.
     """
-    if path.name == LEGACY_NAME:
+    if path.name == resources.LEGACY_NAME:
         return _read_lines(text)
     documents = _documents(path, text)
-    filled = [with_merges(each) for each, _ in documents if each not in (None, "")]
-    chosen = chosen_resource(str(path), filled, resource)
+    filled = [resources.with_merges(each) for each, _ in documents if each not in (None, "")]
+    chosen = resources.chosen_resource(str(path), filled, resource)
     if chosen is None:
         return _configuration(path, documents)
-    if chosen["kind"] != CONFIG_MAP:
-        settings, version = settings_of(str(path), chosen)
+    if chosen["kind"] != resources.CONFIG_MAP:
+        settings, version = resources.settings_of(str(path), chosen)
         is_flink_1 = version is not None and version.startswith("1.")
         return _Read(dict(flatten(settings)), FLINK_1 if is_flink_1 else FLINK_2)
     data = chosen.get("data")
-    for name in CONFIG_NAMES:
+    for name in resources.CONFIG_NAMES:
         if isinstance(data, dict) and isinstance(held := data.get(name), str):
-            if name == LEGACY_NAME:
+            if name == resources.LEGACY_NAME:
                 return _read_lines(held)
             return _configuration(path, _documents(path, held))
-    raise ConfigError(f"{path}: a {CONFIG_MAP} without data.{CONFIG_NAME} or data.{LEGACY_NAME}")
+    names = " or ".join(f"data.{name}" for name in resources.CONFIG_NAMES)
+    raise ConfigError(f"{path}: a {resources.CONFIG_MAP} without {names}")
 
 
 def _documents(path: Path, text: str) -> list[tuple[Any, Any]]:
@@ -235,8 +227,8 @@ def _documents(path: Path, text: str) -> list[tuple[Any, Any]]:
             documents.append((loader.construct_document(root), unset))
             _check_size([each for each, _ in documents])
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        if TEMPLATE.search(text):
-            raise template_error(str(path)) from None
+        if resources.TEMPLATE.search(text):
+            raise resources.template_error(str(path)) from None
         raise ConfigError(
             f"{path}: cannot be read as Flink's config.yaml: {_problem(error)}"
         ) from None

@@ -25,6 +25,7 @@ from . import keys
 from .values import parse_value
 
 _PARTS_OF_A_TOTAL = frozenset(keys.MEMORY_SIZES) - {keys.NETWORK_MAX}
+_FIXED = (keys.FRAMEWORK_HEAP, keys.FRAMEWORK_OFF_HEAP, keys.TASK_OFF_HEAP)
 _OF_NETWORK = (keys.NETWORK_FRACTION, keys.NETWORK_MIN, keys.NETWORK_MAX)
 
 _MB = 1 << 20
@@ -126,26 +127,23 @@ def _derived(settings: Mapping[str, str]) -> dict[str, Derived]:
     settings = sizes.settings
     _check_range(sizes, keys.NETWORK_MIN, keys.NETWORK_MAX)
     if not is_total_given(settings):
-        return {keys.NETWORK_MIN: _legacy_network(sizes)} if sizes.is_legacy_network else {}
+        legacy = sizes.legacy_network
+        return {} if legacy is None else {keys.NETWORK_MIN: legacy}
     _check_range(sizes, keys.OVERHEAD_MIN, keys.OVERHEAD_MAX)
     derived: dict[str, Derived] = {}
-    if sizes.heap_key is not None:
-        derived[keys.FLINK_SIZE] = Derived(sizes.of(keys.FLINK_SIZE), sizes.text(keys.FLINK_SIZE))
     if keys.FLINK_SIZE in settings:
-        flink_bytes: int | None = sizes.of(keys.FLINK_SIZE)
+        flink_bytes = sizes.of(keys.FLINK_SIZE)
+        if sizes.heap_key is not None:
+            derived[keys.FLINK_SIZE] = Derived(flink_bytes, sizes.text(keys.FLINK_SIZE))
+        derived |= _parts_of(sizes, flink_bytes)
     elif keys.TASK_HEAP in settings and keys.MANAGED_SIZE in settings:
-        flink_bytes = None
+        rest_bytes = sum(sizes.of(key) for key in (*_FIXED, keys.TASK_HEAP, keys.MANAGED_SIZE))
+        derived[keys.NETWORK_MIN] = _inverse_network(sizes, rest_bytes)
+        flink_bytes = rest_bytes + derived[keys.NETWORK_MIN].size_bytes
     else:
         derived[keys.FLINK_SIZE] = _flink_size(sizes)
-        flink_bytes = derived[keys.FLINK_SIZE].size_bytes
-    if flink_bytes is None:
-        derived[keys.NETWORK_MIN] = _inverse_network(sizes)
-        flink_bytes = _fixed_bytes(sizes) + derived[keys.NETWORK_MIN].size_bytes
-        is_process_total = False
-    else:
-        is_process_total = keys.FLINK_SIZE not in settings
-        derived |= _parts_of(sizes, settings, flink_bytes)
-    if keys.PROCESS_SIZE in settings and not is_process_total:
+        return derived | _parts_of(sizes, derived[keys.FLINK_SIZE].size_bytes)
+    if keys.PROCESS_SIZE in settings:
         _check_overhead(sizes, flink_bytes)
     return derived
 
@@ -169,10 +167,20 @@ class _Sizes:
             self.settings = {**settings, keys.FLINK_SIZE: settings[self.heap_key] + unit}
 
     @property
-    def is_legacy_network(self) -> bool:
-        """Whether the number of buffers sets network memory, as in Flink 1.x."""
+    def legacy_network(self) -> Derived | None:
+        """Network memory that the number of buffers sets, as in Flink 1.x; None if it does not."""
         given = self.settings
-        return keys.NUMBER_OF_BUFFERS in given and not any(key in given for key in _OF_NETWORK)
+        if keys.NUMBER_OF_BUFFERS not in given or any(key in given for key in _OF_NETWORK):
+            return None
+        buffers = self.of(keys.NUMBER_OF_BUFFERS)
+        how = f"{keys.NUMBER_OF_BUFFERS} ({buffers}) of {self.text(keys.SEGMENT_SIZE)}"
+        return Derived(buffers * self.of(keys.SEGMENT_SIZE), how)
+
+    @property
+    def total(self) -> str:
+        """The key of the total that network memory is a part of."""
+        is_flink = keys.FLINK_SIZE in self.settings
+        return self.name(keys.FLINK_SIZE) if is_flink else keys.PROCESS_SIZE
 
     def of(self, key: str) -> int:
         """A size in bytes."""
@@ -203,13 +211,11 @@ class _Sizes:
         return value
 
 
-def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> dict[str, Derived]:
+def _parts_of(sizes: _Sizes, flink_bytes: int) -> dict[str, Derived]:
+    settings = sizes.settings
     total = f"{sizes.name(keys.FLINK_SIZE)} ({format_size_bytes(flink_bytes)})"
     derived: dict[str, Derived] = {}
-    parts = {
-        key: sizes.of(key)
-        for key in (keys.FRAMEWORK_HEAP, keys.FRAMEWORK_OFF_HEAP, keys.TASK_OFF_HEAP)
-    }
+    parts = {key: sizes.of(key) for key in _FIXED}
     if keys.MANAGED_SIZE in settings:
         parts[keys.MANAGED_SIZE] = sizes.of(keys.MANAGED_SIZE)
     else:
@@ -224,8 +230,8 @@ def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> d
         network = Derived(flink_bytes - sum(parts.values()), f"what other parts leave of {total}")
         _check_left(sizes, network.size_bytes)
         return derived | {keys.NETWORK_MIN: network}
-    if sizes.is_legacy_network:
-        network = _legacy_network(sizes)
+    if (legacy := sizes.legacy_network) is not None:
+        network = legacy
         parts[keys.NUMBER_OF_BUFFERS] = network.size_bytes
     else:
         share_bytes = _share(flink_bytes, sizes.fraction(keys.NETWORK_FRACTION))
@@ -260,33 +266,14 @@ def _flink_size(sizes: _Sizes) -> Derived:
     return Derived(size_bytes, how)
 
 
-def _legacy_network(sizes: _Sizes) -> Derived:
-    buffers = sizes.of(keys.NUMBER_OF_BUFFERS)
-    how = f"{keys.NUMBER_OF_BUFFERS} ({buffers}) of {sizes.text(keys.SEGMENT_SIZE)}"
-    return Derived(buffers * sizes.of(keys.SEGMENT_SIZE), how)
-
-
-def _inverse_network(sizes: _Sizes) -> Derived:
+def _inverse_network(sizes: _Sizes, rest_bytes: int) -> Derived:
     """Network memory if all other parts are given: the fraction is one of the total."""
-    if sizes.is_legacy_network:
-        return _legacy_network(sizes)
-    rest_bytes = _fixed_bytes(sizes)
+    if (legacy := sizes.legacy_network) is not None:
+        return legacy
     fraction = sizes.fraction(keys.NETWORK_FRACTION)
     text = sizes.fraction_text(keys.NETWORK_FRACTION)
     how = f"{text} of itself and {format_size_bytes(rest_bytes)} of other parts"
     return _clamped_network(sizes, _share(rest_bytes, fraction / (1 - fraction)), how)
-
-
-def _fixed_bytes(sizes: _Sizes) -> int:
-    """Total Flink memory without network memory, if all other parts are given."""
-    parts = (
-        keys.FRAMEWORK_HEAP,
-        keys.FRAMEWORK_OFF_HEAP,
-        keys.TASK_OFF_HEAP,
-        keys.TASK_HEAP,
-        keys.MANAGED_SIZE,
-    )
-    return sum(sizes.of(key) for key in parts)
 
 
 def _clamped_network(sizes: _Sizes, share_bytes: int, how: str) -> Derived:
@@ -337,33 +324,23 @@ def _check_sum(sizes: _Sizes, flink_bytes: int, parts: Mapping[str, int]) -> Non
     ]
     if others_bytes := sum(parts[key] for key in largest if key not in settings):
         named.append(f"{_size(others_bytes)} of parts at their defaults")
-    total = (
-        sizes.text(keys.FLINK_SIZE)
-        if keys.FLINK_SIZE in settings
-        else sizes.text(keys.PROCESS_SIZE)
-    )
-    leaves = "" if keys.FLINK_SIZE in settings else f", which leaves {_size(flink_bytes)} to Flink"
-    raise _TooSmallError(
-        f"{' + '.join(named)} exceed {total}{leaves}",
-        sizes.name(keys.FLINK_SIZE) if keys.FLINK_SIZE in settings else keys.PROCESS_SIZE,
-        largest[0] if largest[0] in settings else None,
-    )
+    text = f"{' + '.join(named)} exceed "
+    if keys.FLINK_SIZE in settings:
+        text += sizes.text(keys.FLINK_SIZE)
+    else:
+        text += f"{sizes.text(keys.PROCESS_SIZE)}, which leaves {_size(flink_bytes)} to Flink"
+    raise _TooSmallError(text, sizes.total, largest[0] if largest[0] in settings else None)
 
 
 def _check_left(sizes: _Sizes, network_bytes: int) -> None:
-    total = sizes.name(keys.FLINK_SIZE) if keys.FLINK_SIZE in sizes.settings else keys.PROCESS_SIZE
-    if sizes.is_legacy_network:
-        buffers = _legacy_network(sizes)
-        if network_bytes != buffers.size_bytes:
-            raise ConfigError(
-                f"{_size(network_bytes)} are left for network memory, but {keys.NUMBER_OF_BUFFERS}"
-                f" is {_size(buffers.size_bytes)}; leave it out, or change {total} or"
-                f" {keys.TASK_HEAP}"
-            )
-    elif not sizes.of(keys.NETWORK_MIN) <= network_bytes <= sizes.of(keys.NETWORK_MAX):
+    least_bytes, most_bytes = sizes.of(keys.NETWORK_MIN), sizes.of(keys.NETWORK_MAX)
+    why = f"outside {sizes.text(keys.NETWORK_MIN)} to {sizes.text(keys.NETWORK_MAX)};"
+    if (legacy := sizes.legacy_network) is not None:
+        least_bytes = most_bytes = legacy.size_bytes
+        why = f"but {keys.NUMBER_OF_BUFFERS} is {_size(least_bytes)}; leave it out, or"
+    if not least_bytes <= network_bytes <= most_bytes:
         raise ConfigError(
-            f"{_size(network_bytes)} are left for network memory, outside"
-            f" {sizes.text(keys.NETWORK_MIN)} to {sizes.text(keys.NETWORK_MAX)}; change {total} or"
+            f"{_size(network_bytes)} are left for network memory, {why} change {sizes.total} or"
             f" {keys.TASK_HEAP}"
         )
 
