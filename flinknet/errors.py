@@ -78,8 +78,6 @@ class UnknownMessageError(RemoteProtocolError):
 
     def __init__(self, message_id: int, direction: str) -> None:
         super().__init__(f"message id {message_id} is not known from {direction}")
-        self.message_id = message_id
-        self.direction = direction
 
 
 class BufferReorderingError(RemoteProtocolError):
@@ -92,8 +90,6 @@ class BufferReorderingError(RemoteProtocolError):
         super().__init__(
             f"buffer re-ordering{where}: expected sequence number {expected}, received {actual}"
         )
-        self.expected = expected
-        self.actual = actual
 
 
 class CreditExceededError(RemoteProtocolError):
@@ -103,8 +99,6 @@ class CreditExceededError(RemoteProtocolError):
         super().__init__(
             f"channel {channel}: data without credit (credits available: {credits_available})"
         )
-        self.channel = channel
-        self.credits_available = credits_available
 
 
 class PartitionError(FlinknetError):
@@ -132,26 +126,15 @@ class BufferPoolError(FlinknetError):
 
 
 class InsufficientBuffersError(BufferPoolError):
-    """Too few network buffers; carries the numbers that a user needs."""
+    """Too few network buffers."""
 
-    def __init__(
-        self,
-        required_buffers: int,
-        available_buffers: int,
-        total_buffers: int,
-        segment_size_bytes: int,
-    ) -> None:
+    def __init__(self, required: int, available: int, total: int, segment_size_bytes: int) -> None:
         super().__init__(
-            f"insufficient number of network buffers: required {required_buffers}, but only"
-            f" {available_buffers} of {total_buffers} buffers of {segment_size_bytes} bytes are"
-            " available;"
-            " raise taskmanager.memory.network.fraction, taskmanager.memory.network.min or"
+            f"insufficient number of network buffers: required {required}, but only {available} of"
+            f" {total} buffers of {segment_size_bytes} bytes are available; raise"
+            " taskmanager.memory.network.fraction, taskmanager.memory.network.min or"
             " taskmanager.memory.network.max"
         )
-        self.required_buffers = required_buffers
-        self.available_buffers = available_buffers
-        self.total_buffers = total_buffers
-        self.segment_size_bytes = segment_size_bytes
 
 
 class ExclusiveBuffersTimeoutError(BufferPoolError):

@@ -94,8 +94,6 @@ def parse_link(text: str, name: str = "--link") -> Link | None:
 def _links(text: str, name: str) -> list[Link | None]:
     values: dict[str, list[Any]] = {}
     parameter, plain = "", 0
-    if text.startswith("netem:"):
-        raise ConfigError(f'{name}: leave "netem:" out, or use tc between two hosts and --workers')
     for part in map(str.strip, text.split(",")):
         key, equals, value = map(str.strip, part.partition("="))
         if part == NO_LINK:

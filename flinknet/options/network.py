@@ -209,17 +209,17 @@ def _check_debloating(network: NetworkConfig) -> None:
 
 
 def _not_acted_on(option: keys.Option, value: Any) -> tuple[RunWarning, ...]:
-    text = f"{option.key}: ignored by flinknet"
+    why = "ignored by flinknet"
     if option.key == keys.ADAPTIVE_PARTITIONER:
         if not value:
             return ()
-        text = (
-            f"{option.key}: not followed by flinknet, whose rebalance and rescale take turns where"
-            " Flink's choose the idlest channel; the numbers of buffers are the same"
+        why = (
+            "not followed by flinknet, whose rebalance and rescale take turns where Flink's choose"
+            " the idlest channel; the numbers of buffers are the same"
         )
-    if option.key.startswith("execution.state-recovery."):
-        text = f"{option.key}: not acted on by flinknet, whose checkpoints store no state"
-    return (RunWarning("option-not-acted-on", text),)
+    elif option.key.startswith("execution.state-recovery."):
+        why = "not acted on by flinknet, whose checkpoints store no state"
+    return (RunWarning("option-not-acted-on", f"{option.key}: {why}"),)
 
 
 UNSET = "unset"
@@ -262,17 +262,14 @@ def effective_keys(
     """
     inert, shadowed = inert_sizes(settings), shadowed_sizes(settings)
     found = dict(_defaults(inert, release or keys.FLINK_2))
-    derived = _derived(settings)
     for key, text in settings.items():
-        if key not in derived:
-            option = keys.options()[key]
-            value = text
-            if option.is_secret:
-                value = HIDDEN
-            elif key not in shadowed:
-                value = format_value(option, parse_value(option, text))
-            found[key] = _effective(option, value, origins[key], "", inert)
-    for key, (value, how) in derived.items():
+        option, value = keys.options()[key], text
+        if option.is_secret:
+            value = HIDDEN
+        elif key not in shadowed:
+            value = format_value(option, parse_value(option, text))
+        found[key] = _effective(option, value, origins[key], "", inert)
+    for key, (value, how) in _derived(settings).items():
         found[key] = _effective(keys.options()[key], value, "derived", how, inert)
     return tuple(found.values())
 
@@ -327,24 +324,16 @@ def _derived(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         key: (format_size_bytes(size.size_bytes, separator=" "), size.how)
         for key, size in sizes.items()
     }
-    timeout = keys.options()[keys.BUFFER_TIMEOUT]
-    if settings.get(keys.BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
-        derived[keys.BUFFER_TIMEOUT] = (
-            format_value(timeout, -1),
-            f"{keys.BUFFER_TIMEOUT_ENABLED} is false",
-        )
-    elif (
-        keys.BUFFER_TIMEOUT in settings and parse_value(timeout, settings[keys.BUFFER_TIMEOUT]) < 0
-    ):
-        derived[keys.BUFFER_TIMEOUT_ENABLED] = ("false", f"{keys.BUFFER_TIMEOUT} is -1")
     network, _ = network_config(settings)
+    if settings.get(keys.BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
+        never = format_value(keys.options()[keys.BUFFER_TIMEOUT], BUFFER_TIMEOUT_NEVER_NS)
+        derived[keys.BUFFER_TIMEOUT] = never, f"{keys.BUFFER_TIMEOUT_ENABLED} is false"
+    elif network.buffer_timeout_ns < 0:
+        derived[keys.BUFFER_TIMEOUT_ENABLED] = "false", f"{keys.BUFFER_TIMEOUT} is -1"
     if settings.get(keys.UNALIGNED, "").lower() == "true" and not network.unaligned_checkpoints:
-        derived[keys.UNALIGNED] = ("false", f"{keys.CHECKPOINT_MODE} is {network.checkpoint_mode}")
+        derived[keys.UNALIGNED] = "false", f"{keys.CHECKPOINT_MODE} is {network.checkpoint_mode}"
     starting_bytes = network.starting_segment_size_bytes
     if starting_bytes == network.segment_size_bytes and keys.STARTING_SEGMENT_SIZE not in settings:
         size = format_size_bytes(starting_bytes, separator=" ")
-        derived[keys.STARTING_SEGMENT_SIZE] = (
-            size,
-            f"equal to {keys.SEGMENT_SIZE}, as in Flink 1.x",
-        )
+        derived[keys.STARTING_SEGMENT_SIZE] = size, f"equal to {keys.SEGMENT_SIZE}, as in Flink 1.x"
     return derived

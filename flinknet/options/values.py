@@ -176,13 +176,10 @@ def _number(option: Option, text: str) -> float:
     if not (_NUMBER if option.kind == "F" else _WHOLE).fullmatch(text.strip()):
         raise ConfigError(f"{key}: {text!r} is not {_EXPECTED[option.kind]}")
     number = float(text) if option.kind == "F" else int(text)
-    is_fraction = "<1" in option.limits
-    if option.kind == "F" and not 0 <= number < (1 if is_fraction else inf):
-        what = "fraction" if is_fraction else "amount"
-        below = " and less than 1" if is_fraction else ""
-        raise ConfigError(f"{key}: {text} is not a {what}; give 0 or more{below}")
-    if ">0" in option.limits and not number:
-        raise ConfigError(f"{key}: {text} is too little; give more than 0")
+    if "<1" in option.limits and not 0 <= number < 1:
+        raise ConfigError(f"{key}: {text} is not a fraction; give 0 or more and less than 1")
+    if ">0" in option.limits and not 0 < number < inf:
+        raise ConfigError(f"{key}: {text} is not an amount; give more than 0")
     for limit in option.limits:
         if limit.startswith(">=") and number < int(limit[2:]):
             raise ConfigError(f"{key}: {text} is too little; give {limit[2:]} or more")
@@ -190,12 +187,10 @@ def _number(option: Option, text: str) -> float:
 
 
 def _chosen_word(option: Option, text: str) -> str:
-    """A word of a list, in the list's spelling; case does not matter, as in Flink."""
-    by_lower = {word.lower(): word for word in option.limits}
-    word = by_lower.get(text.strip().lower())
-    if word is None:
-        raise ConfigError(f"{option.key}: {text!r} is not one of {', '.join(option.limits)}")
-    return word
+    for word in option.limits:
+        if word.lower() == text.strip().lower():  # case does not matter to Flink
+            return word
+    raise ConfigError(f"{option.key}: {text!r} is not one of {', '.join(option.limits)}")
 
 
 def _checked_ports(key: str, text: str) -> str:
@@ -204,8 +199,7 @@ def _checked_ports(key: str, text: str) -> str:
         bounds = [bound.strip() for bound in part.split("-")]
         if len(bounds) > 2 or not all(b.isdecimal() and int(b) <= 65_535 for b in bounds):
             raise ConfigError(
-                f"{key}: {text!r} is not a port; write 0 to let the system choose, a"
-                " port up to 65535,"
-                " or a range such as 50100-50200"
+                f"{key}: {text!r} is not a port; write 0 to let the system choose, a port up to"
+                " 65535, or a range such as 50100-50200"
             )
     return text

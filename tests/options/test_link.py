@@ -49,7 +49,6 @@ def test_a_value_without_a_name_is_one_more_of_the_parameter_before_it(
         ("queue=1b", "too small"),
         ("rtt=2h", "too long"),
         ("rtt=1ms,jitter=1ms", "more than half"),
-        ("netem:rtt=2ms", r'leave "netem:" out, or use tc between two hosts and --workers'),
     ],
 )
 def test_a_wrong_link_is_refused_with_the_reason(text: str, why: str) -> None:

@@ -87,12 +87,9 @@ def test_too_little_memory_is_told_with_three_numbers_and_the_keys() -> None:
     ):
         with pytest.raises(InsufficientBuffersError) as raised:
             ask()
-        error = raised.value
-        assert (error.required_buffers, error.available_buffers, error.total_buffers) == (5, 4, 64)
-        assert error.segment_size_bytes == 32
         keys = [f"taskmanager.memory.network.{end}" for end in ("fraction", "min", "max")]
         for words in ("required 5", "only 4 of 64 buffers of 32 bytes", *keys):
-            assert words in str(error)
+            assert words in str(raised.value)
     pools.append(network.create_buffer_pool(4, 4))
     buffers = [buffer for pool in pools for buffer in take(pool, pool.required_buffers)]
     assert network.available_buffers == 0
