@@ -44,17 +44,10 @@ baseline's. The outcome is undecided if an interval reaches across a limit; if t
 measured on another machine or version; if a run is still invalid (if only the candidate's are, a
 limit can still be broken); or if a run is disturbed, with --fail-on-disturbed.
 
-In each round every configuration runs once, in an order that rotates, with the same seed. A
-difference is the mean change within rounds, with a confidence interval (Student's t of the
-logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
-round has no ratio: its means are arithmetic and its change is in its own unit.
-
 The verdict is "no difference" if the whole interval lies within 1%. It is "unclear" if the
 interval is wider than that and includes 0%, or if the change is below 1%; more --runs narrow the
-interval. Throughput that would be unclear is "rate kept" if every run took all records of a given
-rate. CPU is "higher" or "lower", not better or worse, where throughput differs. The confidence
-applies to each metric and limit separately: with 95%, one metric in twenty differs by chance.
-Verdicts do not change the exit code; limits do.
+interval. The confidence applies to each metric and limit separately: with 95%, one metric in twenty
+differs by chance. Verdicts do not change the exit code; limits do.
 
 Configurations whose bench options make the workload differ (rate, record size, number of tasks) are
 compared with a warning: their changes are "higher" or "lower" instead of better or worse, and
@@ -62,9 +55,7 @@ compared with a warning: their changes are "higher" or "lower" instead of better
 --placement, --task-managers, --partition-type, --scheduling and --partitioner (other than
 broadcast) may differ.
 
---fail-if also takes the table's names of metrics (p99.9, buffers/s, CPU cores). A limit that only a
-better candidate could break (p99<+10%), or no candidate, is refused.
-
+A limit that only a better candidate could break (p99<+10%), or no candidate, is refused.
 """
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from flinknet import options as flink
 from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError
+from flinknet.results import RunWarning
 from flinknet.results.comparison import (
     Baseline,
     Candidate,
@@ -34,7 +35,6 @@ from .configs import (
     plan_configs,
     setting_changes,
     unlike_options,
-    warned_of_workloads,
 )
 from .options import collect
 from .sweep import Finished, Plan, by_plan
@@ -170,17 +170,22 @@ class Task:
         else:
             first = baseline[1].results[0]
             name, base, others = BASELINE_NAME, (first.config, first.workload), plans
-        workload = base[1]
         notes = {plan.name: notes_on(plan, base, limits) for plan in others}
-        plans = warned_of_workloads(plans, name, workload)
-        for plan in plans:
-            unlike = unlike_options(workload, describe_workload(plan.scenario))
+        for at, plan in enumerate(plans):
+            unlike = ", ".join(unlike_options(base[1], describe_workload(plan.scenario)))
             if limits and unlike:
                 raise ConfigError(
-                    f"--fail-if: {plan.name} and {name} differ in their workload"
-                    f" ({', '.join(unlike)}), so a limit between them would mean nothing; give both"
-                    " the same, or leave --fail-if out"
+                    f"--fail-if: {plan.name} and {name} differ in their workload ({unlike}), so a"
+                    " limit between them would mean nothing; give both the same, or leave --fail-if"
+                    " out"
                 )
+            if unlike:
+                text = (
+                    f"{plan.name} has another workload than {name} ({unlike}), so the differences"
+                    " may come from the workload; give every configuration the same one."
+                )
+                warning = RunWarning("unlike-workload", text)
+                plans[at] = replace(plan, warnings=(*plan.warnings, warning))
         equal = () if baseline else tuple(note_on_equals(plans))
         return cls(tuple(plans), limits, confidence, baseline, notes, equal)
 

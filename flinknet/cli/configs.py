@@ -13,7 +13,6 @@ from flinknet import options as flink
 from flinknet.config import EXPONENTIAL, NetworkConfig, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.options.link import PARAMETERS
-from flinknet.results import RunWarning
 from flinknet.results.comparison import SettingChange
 from flinknet.units import format_duration_ns, format_size_bytes, human_bytes
 
@@ -152,24 +151,6 @@ def plan_configs(
             name = f"{name} ({len(plans) + 1})"
         plans.append(Plan(name, scenario, warnings))
     return plans
-
-
-def warned_of_workloads(
-    plans: Sequence[Plan], base_name: str, workload: Mapping[str, Any]
-) -> list[Plan]:
-    """The plans, with a warning on those whose workload differs from the base's."""
-    from flinknet.runtime.cluster.run_result import describe_workload
-
-    warned = []
-    for plan in plans:
-        if unlike := unlike_options(workload, describe_workload(plan.scenario)):
-            text = (
-                f"{plan.name} has another workload than {base_name} ({', '.join(unlike)}), so the"
-                " differences may come from the workload; give every configuration the same one."
-            )
-            plan = replace(plan, warnings=(*plan.warnings, RunWarning("unlike-workload", text)))
-        warned.append(plan)
-    return warned
 
 
 def unlike_options(base: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

@@ -95,10 +95,9 @@ def run(**values: Any) -> int:
     """
     from . import sweep
 
-    if values["detached"] and values["json"] is not None:
-        raise ConfigError("--json: a detached job has no result yet; leave it out")
-    if values["detached"] and values["report"] is not None:
-        raise ConfigError("--report: a detached job has no result yet; leave it out")
+    for name in ("json", "report"):
+        if values["detached"] and values[name] is not None:
+            raise ConfigError(f"--{name}: a detached job has no result yet; leave it out")
     reports = ReportFiles.of(values)
     call = call_of(values)
     json_target = target_of(values["json"])

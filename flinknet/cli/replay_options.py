@@ -148,11 +148,11 @@ def edge_timeouts_of(text: str) -> EdgeTimeouts:
     return EdgeTimeouts(tuple(found))
 
 
-def number_or(option: str, text: str, word: str) -> int | None:
+def number_or(option: str, text: str | None, word: str) -> int | None:
     """A number of 1 or more, or `word`: the largest number for `all`, otherwise None."""
     if text == word:
         return sys.maxsize if word == "all" else None
-    return count(text, option, word)
+    return None if text is None else count(text, option, word)
 
 
 def offset(option: str, text: str | None) -> int | None:

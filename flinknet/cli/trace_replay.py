@@ -161,22 +161,14 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
 
     from . import value_parsers
 
-    json, csv, split = values["json"], values["csv"], values["split"]
+    json, csv, channel = values["json"], values["csv"], values["channel"]
     targets = [Target.parse(text) for text in values["target"]]
     edge_timeouts = [replay_options.edge_timeouts_of(text) for text in values["edge_timeout"]]
-    max_records, channel = values["max_records"], values["channel"]
-    most_records = (
-        None
-        if max_records is None
-        else replay_options.number_or("--max-records", max_records, "all")
-    )
-    parts = replay_options.number_or("--split", split, "auto")
+    most_records = replay_options.number_or("--max-records", values["max_records"], "all")
+    parts = replay_options.number_or("--split", values["split"], "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
-        raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
-    offsets = (
-        replay_options.offset("--from", values["from"]),
-        replay_options.offset("--to", values["to"]),
-    )
+        raise ConfigError(f"--split: {parts} are too many; at most {WORK_UNITS_MAX}")
+    offsets = [replay_options.offset(f"--{end}", values[end]) for end in ("from", "to")]
     is_fine = bool(targets) and values["buffer_timeout"] is None
     grid = replay_options.grid_of(values, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
