@@ -31,25 +31,13 @@ from .replay_options import session_options
         Delta needs Delta Lake in this Spark.
     --buckets N = 16
         Directories for each hour; its channels are divided among them.
-    [Events]
-    --channel LIST
-        Channels, such as 0,3. [default: all]
-    --kind LIST
-        Messages, such as ADD_CREDIT. [default: all]
     [Spark]
     {SPARK}
     """,
     form=click.Choice(("parquet", "delta")),
     buckets=WholeNumber(1, 10_000),
 )
-def convert(
-    traces: tuple[Path, ...],
-    out: str,
-    form: str,
-    channel: str | None,
-    kind: str | None,
-    **more: Any,
-) -> None:
+def convert(traces: tuple[Path, ...], out: str, form: str, **more: Any) -> None:
     """Write recorded runs as a table of Parquet files or of Delta Lake, with Spark.
 
     \b
@@ -65,26 +53,16 @@ def convert(
     from flinknet.replay.convert import convert as write
     from flinknet.replay.spark.session import spark_errors, spark_session
 
-    from . import value_parsers
-
-    chosen = {}
-    if channel is not None:
-        chosen["channels"] = ",".join(map(str, value_parsers.channels(channel)))
-    if kind is not None:
-        chosen["kinds"] = ",".join(value_parsers.kinds(kind))
+    target = out
     if "://" not in out:
         files.check_new_directory(Path(out))
         if Path(out).exists():
             Path(out).rmdir()
         target = str(Path(out).absolute())
-    else:
-        target = out
     click.echo("flinknet: starting Spark …", err=True)
     with spark_session(session_options(more)) as spark, spark_errors():
         paths = [str(each.absolute()) for each in traces]
-        rows = write(spark, paths, target, form=form, buckets=more["buckets"], options=chosen)
-    if not rows:
-        raise ConfigError(f"{out}: no event was chosen, so the table is empty")
+        rows = write(spark, paths, target, form=form, buckets=more["buckets"])
     click.echo(f"{out}: {rows:,} events as {form}, by run, hour and channel bucket", err=True)
 
 

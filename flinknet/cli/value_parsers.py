@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Any
 
 from flinknet import config
-from flinknet.core.probe import MessageKind
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns, parse_rate_per_s, parse_size_bytes
 
@@ -176,16 +175,6 @@ def channels(text: str) -> list[int]:
     if not all(part.isdecimal() for part in parts):
         raise ConfigError(f"--channel: {text!r} is not a list of channel numbers, such as 0,3")
     return [int(part) for part in parts]
-
-
-def kinds(text: str) -> list[str]:
-    """The kinds of messages in a list such as "ADD_CREDIT,BUFFER_RESPONSE"."""
-    known = [each.name for each in MessageKind]
-    parts = [part.strip() for part in text.split(",")]
-    for part in parts:
-        if part not in known:
-            raise ConfigError(f"--kind: there is no {part!r}; there are {', '.join(known)}")
-    return parts
 
 
 PORT_MAX = 65_535

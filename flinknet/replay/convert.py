@@ -7,7 +7,7 @@ sorted by channel and instant, so that their statistics say which parts of it ho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
@@ -35,19 +35,18 @@ def convert(
     *,
     form: str = PARQUET,
     buckets: int = 16,
-    options: Mapping[str, str] | None = None,
 ) -> int:
     """Write the events of all runs at some paths into a new table in one of FORMS, in a directory
     or at a URI that Spark can write to and that is not there yet; a channel is in bucket channel
-    mod `buckets`. Options are those of the data source, such as channels. Returns: the number of
-    rows. Raises: ConfigError where this Spark has no Delta Lake."""
+    mod `buckets`. Returns: the number of rows. Raises: ConfigError where this Spark has no Delta
+    Lake."""
     check_data_source()
     from pyspark.sql import functions as f
 
     from .spark.source import register
 
     register(spark)
-    events = spark.read.format("flinknet").options(**(options or {})).load(list(paths))
+    events = spark.read.format("flinknet").load(list(paths))
     # Hours are those of the clock of the instants; whole connections, without channel, are in -1.
     channel = f.coalesce(f.col("channel") % buckets, f.lit(-1))
     hour = f.expr(f"at_ns div {HOUR_NS}")

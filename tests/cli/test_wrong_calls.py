@@ -186,8 +186,6 @@ WRONG = {
     "trace replay empty --out full": "full is not empty; traces are never overwritten",
     "trace replay empty --json - --csv -": "--json and --csv both want stdout",
     "trace replay empty --properties-file none": "none cannot be read (No such file or directory)",
-    "trace convert empty --out t --kind CREDIT": "--kind: there is no 'CREDIT'; there are BUFFER",
-    "trace convert empty --out t --channel -1": "not a list of channel numbers, such as 0,3",
     "trace import empty --out new": "empty: is a directory; give a pcap or pcapng file",
     "trace import junk.fnt --flink-version 3 --out new": "or leave it out to have it detected",
     f"{TAP} --rest nohost": "'nohost' is not a URL; write http://HOST:PORT",
