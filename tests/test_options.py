@@ -82,9 +82,6 @@ def test_comma_lists_become_their_cartesian_product() -> None:
         ("5ms", "32kb", "2"),
     ]
     assert options.swept_keys({TIMEOUT: "0,5ms", SEGMENT: "32kb"}) == [TIMEOUT]
-
-
-def test_a_value_given_twice_runs_once() -> None:
     assert options.expand({TIMEOUT: "5ms,5ms"}) == [{TIMEOUT: "5ms"}]
 
 
@@ -163,6 +160,7 @@ def test_a_known_key_without_effect_is_a_warning() -> None:
         ("taskmanager.memory.network.fraction", "some", "not a number"),
         (options.BUFFER_TIMEOUT_ENABLED, "maybe", "not a boolean"),
         ("heartbeat.interval", "never", "not a duration"),
+        ("taskmanager.network.request-backoff.max", "1s", "is not a number of milliseconds"),
         ("execution.runtime-mode", "FAST", "not one of STREAMING, BATCH, AUTOMATIC"),
         ("taskmanager.network.compression.codec", "GZIP", "not one of NONE, LZ4, LZO, ZSTD"),
         ("taskmanager.network.memory.read-buffer.required-per-gate.max", "0", "give 1 or more"),
@@ -250,20 +248,6 @@ def test_flink_conf_is_read(tmp_path: Path, text: str, settings: dict[str, str])
     path = tmp_path / "config.yaml"
     path.write_text(text)
     assert options.read_flink_conf(path) == (settings, ())
-
-
-def test_what_flink_conf_leaves_out_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("jobmanager:\n  rpc:\n    address: localhost\n    port: 6123\n")
-    settings, warnings = options.read_flink_conf(path)
-    assert settings == {}
-    assert [warning.code for warning in warnings] == ["keys-left-out"]
-    assert "jobmanager.rpc.address, jobmanager.rpc.port" in warnings[0].text
-    path.write_text("taskmanager.memory.segmentsize: 4kb\ntaskmanager.memory.preallocate: true\n")
-    settings, (warning,) = options.read_flink_conf(path)
-    assert settings == {}
-    named = "taskmanager.memory.segmentsize (did you mean taskmanager.memory.segment-size?)"
-    assert warning.text.endswith(f"no such key: {named}, taskmanager.memory.preallocate")
 
 
 def test_an_assignment_has_a_key_and_may_hold_more_equal_signs() -> None:

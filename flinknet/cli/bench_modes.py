@@ -73,9 +73,7 @@ def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
             " TaskManager's log prints it at DEBUG"
         )
     partitions = partitions_of(values["partition"])
-    where = address(values["address"], "the TaskManager")
-    if not where[1]:
-        raise ConfigError("the TaskManager: port 0 is not a data port; see the TaskManager's log")
+    where = address(values["address"], "the TaskManager", lowest=1)
     consumer = consumer_plan(scenario, partitions, values["subpartition"] or (0,))
     return ConsumerPeer(
         consumer,

@@ -73,22 +73,9 @@ _NEAR = 0.7
 class WholeNumber(click.IntRange):
     """A whole number within a range."""
 
-    name = "N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            number = int(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a whole number; give {self._range()}", param, ctx)
-        lowest, highest = self.min or 0, self.max
-        if number < lowest or (highest is not None and number > highest):
-            self.fail(f"{number} is out of range: give {self._range()}", param, ctx)
-        return number
+    name = "whole number"
 
     def _describe_range(self) -> str:
-        return self._range()
-
-    def _range(self) -> str:
         return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
 
 

@@ -232,9 +232,6 @@ def read_config(text: str) -> tuple[str, options.Settings]:
     name, colon, assignments = text.partition(":")
     if colon and path.suffix in _SUFFIXES and "=" not in text and not path.exists():
         return name.strip(), read_config(assignments)[1]
-    if path.suffix in _SUFFIXES and path.is_file() and not path.stat().st_size:
-        # A failed command leaves an empty file behind its `>`; nobody means the defaults by it.
-        raise ConfigError(f"{path}: the file is empty; to compare default settings, write base")
     if path.suffix == ".toml":
         return text, _read_toml(path)
     if path.suffix in _SUFFIXES:

@@ -21,7 +21,6 @@ from .option_tables import options
 from .options import collect
 from .worker import workers_of
 
-PYTHON_MIN = (3, 11)
 PAYLOAD_MIN_BYTES, PAYLOAD_BYTES = 256 << 10, 64 << 20
 SILENCE_MAX_NS = 60_000_000_000
 
@@ -112,11 +111,8 @@ def check_workers(values: Mapping[str, Any]) -> list[Check]:
 
 def check_python() -> Check:
     """The version of this interpreter, which Spark's workers use, too."""
-    version = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
-    if sys.version_info < PYTHON_MIN:
-        needed = ".".join(map(str, PYTHON_MIN))
-        return Check("Python", MISSING, version, f"use Python {needed} or newer")
-    return Check("Python", OK, version)
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check("Python", OK, f"{version} ({sys.executable})")
 
 
 def check_interpreter() -> Check:

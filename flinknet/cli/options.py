@@ -348,8 +348,6 @@ def _check(workload: config.WorkloadConfig, given: Mapping[str, str]) -> None:
                 f" {counted(workload.relays, 'relay')}; give one for all, or one for each"
             )
     for slow in workload.slow_consumers:
-        if slow.slow_ns == 0:
-            raise ConfigError("--slow-consumer: slow for no time is not slow; give a longer TIME")
         if slow.index >= workload.consumers:
             raise ConfigError(
                 f"--slow-consumer: there is no consumer {slow.index}; they count from 0 to"

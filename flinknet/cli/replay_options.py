@@ -152,7 +152,7 @@ def number_or(option: str, text: str | None, word: str) -> int | None:
     """A number of 1 or more, or `word`: the largest number for `all`, otherwise None."""
     if text == word:
         return sys.maxsize if word == "all" else None
-    return None if text is None else count(text, option, word)
+    return None if text is None else count(text, option)
 
 
 def offset(option: str, text: str | None) -> int | None:

@@ -274,10 +274,7 @@ def _directory(text: str) -> Path:
     path = path_of(text)
     if not isinstance(path, Path):
         raise ConfigError(f"--checkpoint: {path} is not a directory of a file system")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--checkpoint: {path}: cannot be made ({error.strerror})") from None
+    path.mkdir(parents=True, exist_ok=True)
     return path
 
 

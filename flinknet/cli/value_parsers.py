@@ -118,12 +118,11 @@ def rate(text: str, name: str) -> float:
     return parse_rate_per_s(text, name) or config.RATE_MAX
 
 
-def count(text: str, name: str, word: str = "") -> int:
-    """A number of 1 or more, which may have underscores; `word` could stand in its place."""
+def count(text: str, name: str) -> int:
+    """A number of 1 or more, which may have underscores."""
     digits = text.replace("_", "")
     if not digits.isdecimal() or not int(digits):
-        also = f", and not {word}" if word else ""
-        raise ConfigError(f"{name}: {text!r} is not a number of 1 or more{also}")
+        raise ConfigError(f"{name}: {text!r} is not a number of 1 or more")
     return int(digits)
 
 

@@ -29,11 +29,21 @@ def configs(result: Result, exit_code: int = 0) -> list[dict[str, Any]]:
     return [{each["key"]: each for each in one["keys"]} for one in document["configs"]]
 
 
-def test_every_key_is_there_and_nothing_is_run(flinknet: Flinknet, run: Any) -> None:
+def test_every_key_is_there_with_its_type_limits_and_effect_and_nothing_is_run(
+    flinknet: Flinknet, run: Any
+) -> None:
     (keys,) = configs(flinknet("bench", "config", "--json", "-"))
     assert list(keys) == list(options())
     assert run.scenarios == []
     assert not list(Path().iterdir())
+    assert keys["execution.runtime-mode"]["type"] == "choice"
+    assert keys["execution.runtime-mode"]["limits"] == ["STREAMING", "BATCH", "AUTOMATIC"]
+    assert keys["taskmanager.network.request-backoff.initial"]["type"] == "milliseconds"
+    assert keys[SEGMENT]["is_acted_on"]
+    for key, option in options().items():
+        if key not in (*MEMORY_SIZES, "taskmanager.network.numberOfBuffers"):
+            assert keys[key]["is_acted_on"] == option.is_acted_on
+    assert not keys[FLINK_SIZE]["is_acted_on"]  # no total is given
 
 
 def test_a_file_with_which_flink_does_not_start_has_keys_and_no_buffers(
@@ -96,18 +106,6 @@ def test_no_key_is_folded_on_a_narrow_terminal(
     assert lines[lines.index(SEGMENT) + 1].split("  ")[1] == "32 kb"
 
 
-def test_types_limits_and_effect_are_reported(flinknet: Flinknet) -> None:
-    (keys,) = configs(flinknet("bench", "config", "--json", "-"))
-    runtime_mode = keys["execution.runtime-mode"]
-    assert runtime_mode["type"] == "choice"
-    assert runtime_mode["limits"] == ["STREAMING", "BATCH", "AUTOMATIC"]
-    assert keys[SEGMENT]["is_acted_on"]
-    for key, option in options().items():
-        if key not in (*MEMORY_SIZES, "taskmanager.network.numberOfBuffers"):
-            assert keys[key]["is_acted_on"] == option.is_acted_on
-    assert not keys[FLINK_SIZE]["is_acted_on"]  # no total is given
-
-
 def test_derived_sizes_say_how(flinknet: Flinknet) -> None:
     (keys,) = configs(flinknet("bench", "config", "--json", "-", "-D", f"{FLINK_SIZE}=1280m"))
     assert keys[NETWORK_MIN]["value"] == "134217730 b"
@@ -163,8 +161,10 @@ def test_buffers_of_each_task_manager_are_reported(flinknet: Flinknet) -> None:
 
 
 def test_the_table_is_grouped_and_names_what_is_deprecated(flinknet: Flinknet) -> None:
-    result = flinknet("bench", "config", "-D", "execution.buffer-timeout=5ms")
+    call = ("bench", "config", "-D", "execution.buffer-timeout=5ms", "--json", "config.json")
+    result = flinknet(*call)
     assert result.exit_code == 0, result.output
+    assert json.loads(Path("config.json").read_text())["schema_version"] == 1
     lines = result.stdout.splitlines()
     assert lines[0] == f"Note: execution.buffer-timeout is deprecated: use {TIMEOUT}"
     assert lines[1].split() == ["key", "value", "origin", "type", "acts"]
@@ -174,39 +174,15 @@ def test_the_table_is_grouped_and_names_what_is_deprecated(flinknet: Flinknet) -
     assert timeout == [TIMEOUT, "5", "ms", "-D", "duration", "yes"]
 
 
-def test_the_document_may_go_to_a_file_next_to_the_table(flinknet: Flinknet) -> None:
-    result = flinknet("bench", "config", "--json", "config.json")
-    assert SEGMENT in result.stdout
-    assert json.loads(Path("config.json").read_text())["schema_version"] == 1
-
-
 def test_memory_that_does_not_hold_the_run_is_refused_before_anything_starts(
     flinknet: Flinknet, run: Any
 ) -> None:
-    result = flinknet(
-        *("bench", "--no-trace", "--producers", "100", "--consumers", "100"),
-        *("-D", "taskmanager.memory.network.min=64mb"),
-    )
+    call = ("bench", "--no-trace", "--producers", "100", "--consumers", "100", "-D")
+    result = flinknet(*call, f"{NETWORK_MIN}=64mb")
     assert result.exit_code == 2
     assert run.scenarios == []
     # 100 gates of 100 channels: 20000 exclusive buffers, and 1 for each gate
-    for words in (
-        "TaskManager 1 requires 20100",
-        "20000 exclusive",
-        "has 2048 of 32kb",
-        "643200kb",
-    ):
+    for words in ("TaskManager 1 requires 20100", "20000 exclusive", "2048 of 32kb", "643200kb"):
         assert words in result.stderr
-    enough = flinknet(
-        *("bench", "--no-trace", "--producers", "100", "--consumers", "100"),
-        *("-D", "taskmanager.memory.network.min=643200kb"),
-    )
+    enough = flinknet(*call, f"{NETWORK_MIN}=643200kb")
     assert enough.exit_code == 0, enough.output
-
-
-def test_a_bare_number_of_milliseconds_says_so(flinknet: Flinknet) -> None:
-    keys = flinknet("bench", "config", "--json", "-")
-    types = {each["key"]: each["type"] for each in json.loads(keys.stdout)["configs"][0]["keys"]}
-    assert types["taskmanager.network.request-backoff.initial"] == "milliseconds"
-    refused = flinknet("bench", "-D", "taskmanager.network.request-backoff.max=1s")
-    assert "'1s' is not a number of milliseconds" in refused.stderr
