@@ -79,17 +79,17 @@ def test_irregular_loads_and_unequal_relays_reach_the_scenario(
     assert workload.relay_delays_ns == [0, 20_000]
 
 
-def test_alone_it_measures_a_few_seconds_at_full_speed(flinknet: Flinknet, run: Any) -> None:
+def test_alone_it_measures_a_few_seconds_at_full_speed_and_leaves_no_files(
+    flinknet: Flinknet, run: Any, tmp_path: Path
+) -> None:
     assert flinknet("bench", "--no-trace").exit_code == 0
-    (scenario,) = run.scenarios
+    flinknet("bench", "--no-trace", "--records", "10")
+    scenario, by_records = run.scenarios
     assert scenario.workload.is_max_rate
     assert scenario.workload.duration_ns == 3_000_000_000
     assert scenario.task_managers == 2
-
-
-def test_records_replace_the_duration(flinknet: Flinknet, run: Any) -> None:
-    flinknet("bench", "--no-trace", "--records", "10")
-    assert run.scenarios[0].workload.duration_ns is None
+    assert by_records.workload.duration_ns is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_comma_lists_of_options_and_keys_make_a_sweep(flinknet: Flinknet, run: Any) -> None:
@@ -242,11 +242,6 @@ def test_traces_without_a_wish_go_to_a_fresh_directory(flinknet: Flinknet, tmp_p
     directories = list((tmp_path / "flinknet-runs").iterdir())
     assert len(directories) == 2
     assert all((directory / "run-0001/result.json").exists() for directory in directories)
-
-
-def test_no_trace_and_no_wish_leave_no_files(flinknet: Flinknet, tmp_path: Path) -> None:
-    flinknet("bench", "--no-trace")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_with_runs_is_not_written_over(flinknet: Flinknet, run: Any) -> None:

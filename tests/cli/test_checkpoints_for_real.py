@@ -43,16 +43,3 @@ def test_aligned_barriers_wait_and_overtake_nothing(tmp_path: Path) -> None:
     assert found["completed"] > 0
     assert found["unaligned"] == found["overtaken_bytes_max"] == 0
     assert found["alignment_ns"]["count"] == 2 * found["completed"]
-
-
-@pytest.mark.slow("real processes, for rules tested without")
-def test_without_an_interval_there_is_nothing_to_show(tmp_path: Path) -> None:
-    done = bench(tmp_path, "--duration", "200ms", "--warmup", "0", "--no-trace", "--json", "-")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["runs"][0]["measured"]["checkpoints"] is None
-
-
-def test_an_interval_that_flink_would_refuse_is_one_line(tmp_path: Path) -> None:
-    done = bench(tmp_path, "--checkpoint-interval", "1ms")
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].endswith("1ms is too short; the shortest is 10ms")

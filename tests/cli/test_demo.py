@@ -118,14 +118,10 @@ def test_absent_samples_are_null(flinknet: Call, run: Demonstration) -> None:
     assert document["modes"]["tcp"]["neighbour_p99_ns"] is None
 
 
-def test_the_json_goes_to_a_file_next_to_the_table(flinknet: Call) -> None:
-    result = flinknet("demo", "head-of-line", "--json", "demo.json")
+def test_traces_and_json_are_kept_where_options_say(flinknet: Call, run: Demonstration) -> None:
+    result = flinknet("demo", "head-of-line", "--out", "kept", "--json", "demo.json")
+    assert (result.exit_code, "rate kept" in result.stdout) == (0, True)
     assert json.loads(Path("demo.json").read_text())["demo"] == "head-of-line"
-    assert "rate kept" in result.stdout
-
-
-def test_traces_are_kept_where_out_says(flinknet: Call, run: Demonstration) -> None:
-    assert flinknet("demo", "head-of-line", "--out", "kept").exit_code == 0
     directories = [out for _, out, trace in run.asked if trace and out is not None]
     assert len(directories) == len(set(directories)) == 4
     assert all((directory / "result.json").is_file() for directory in directories)
@@ -134,8 +130,9 @@ def test_traces_are_kept_where_out_says(flinknet: Call, run: Demonstration) -> N
 def test_load_and_network_can_be_set(flinknet: Call, run: Demonstration) -> None:
     flinknet(
         *("demo", "head-of-line", "--rate", "500/s", "--segment-size", "4kb", "--seed", "7"),
-        *("-D", "execution.buffer-timeout.interval=1ms"),
+        *("-D", "execution.buffer-timeout.interval=1ms", "--link", "rtt=5ms"),
     )
+    assert {each.link for each, _, _ in run.asked} == {Link(5 * MS)}
     scenario, _, _ = run.asked[0]
     assert scenario.workload.rate_per_s == 500
     assert scenario.network.segment_size_bytes == 4096
@@ -151,11 +148,6 @@ def test_wan_runs_each_round_trip_with_little_credit_and_with_more(
         (Link(ms * MS), buffers) for buffers in (2, 64) for ms in (0, 1, 10, 50)
     ]
     assert all(each.workload.is_max_rate for each, _, _ in run.asked)
-
-
-def test_a_demo_runs_over_a_link(flinknet: Call, run: Demonstration) -> None:
-    assert flinknet("demo", "head-of-line", "--link", "rtt=5ms").exit_code == 0
-    assert {each.link for each, _, _ in run.asked} == {Link(5 * MS)}
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,26 @@ def test_version() -> None:
     assert __version__ in CliRunner().invoke(main, ["--version"]).stdout
 
 
-@pytest.mark.parametrize("command", [["--help"], ["bench", "--help"], ["trace", "--help"]])
-def test_help_loads_nothing_heavy(command: list[str]) -> None:
+LIBRARIES = {"pyspark", "pandas", "py4j"}
+HEAVY = {*LIBRARIES, "numpy", "pyarrow", "rich", "psutil"}
+
+
+@pytest.mark.parametrize(
+    ("command", "unwanted"),
+    [
+        ("--help", HEAVY),
+        ("bench --help", HEAVY),
+        ("trace --help", HEAVY),
+        ("trace replay --help", LIBRARIES),
+        ("doctor", LIBRARIES),
+    ],
+)
+def test_help_and_doctor_load_nothing_heavy(command: str, unwanted: set[str]) -> None:
     code = (
-        "import sys; from flinknet.cli import main\n"
-        f"try: main({command!r})\n"
-        "except SystemExit as end: assert end.code == 0\n"
-        "heavy = {'numpy', 'pyspark', 'pandas', 'pyarrow', 'rich', 'psutil'} & set(sys.modules)\n"
+        "import sys; sys.argv[0] = 'flinknet'; from flinknet.cli import main\n"
+        f"try: main({command.split()!r})\n"
+        "except SystemExit: pass\n"
+        f"heavy = {unwanted!r} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

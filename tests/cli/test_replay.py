@@ -55,27 +55,6 @@ def run_in(directory: Path, environment: dict[str, str], *arguments: str) -> tup
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(
-    "command", [["trace", "replay", "--help"], ["trace", "--help"], ["doctor"]]
-)
-def test_help_and_doctor_load_neither_spark_nor_arrow(command: list[str], tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.argv[0] = 'flinknet'\n"
-        "from flinknet.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "assert not {'pyspark', 'pandas', 'py4j'} & set(sys.modules)"
-    )
-    root = str(Path(__file__).parents[2])
-    subprocess.run(
-        [sys.executable, "-c", code, *command],
-        check=True,
-        capture_output=True,
-        env=os.environ | {"PYTHONPATH": root},
-        cwd=tmp_path,
-    )
-
-
 def test_help_shows_the_bounds_of_factors() -> None:
     text = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help"]).stdout.split())
     assert text.count(f"from {FACTOR_MIN:g} to {FACTOR_MAX:g}") == 2

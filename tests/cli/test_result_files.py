@@ -45,9 +45,6 @@ def test_what_goes_to_stdout_is_alone_there(flinknet: Flinknet, option: str) -> 
 def test_json_without_a_file_goes_to_stdout_in_every_command(flinknet: Flinknet) -> None:
     assert json.loads(flinknet("bench", "--no-trace", "--json", "--runs", "1").stdout)["runs"]
     assert json.loads(CliRunner().invoke(main, ["bench", "config", "--json"]).stdout)
-    result = flinknet("bench", "config", "--json", "config.json")
-    assert json.loads(Path("config.json").read_text())
-    assert result.exit_code == 0
 
 
 def test_published_numbers_of_the_same_load_stand_next_to_a_bench(flinknet: Flinknet) -> None:

@@ -24,28 +24,18 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_every_form_is_written_and_reported(run: Path, tmp_path: Path, form: str) -> None:
-    out = tmp_path / "out"
-    result = run_cli(run, "--format", form, "--out", out)
-    assert result.exit_code == 0, result.output
-    assert result.stdout == ""
-    noun = "20 buffers" if form in ("perfetto", "hdr") else "88 events"
-    assert result.stderr.startswith(f"{out}: {noun}, ")
-    assert out.stat().st_size > 500
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path, form: str) -> None:
+def test_every_form_is_explained_reported_and_always_the_same(
+    run: Path, tmp_path: Path, form: str
+) -> None:
+    assert f"--format {form} " in run_cli("--help").output
     outs = [tmp_path / "a", tmp_path / "b"]
+    noun = "20 buffers" if form in ("perfetto", "hdr") else "88 events"
     for out in outs:
-        assert run_cli(run, "--format", form, "--out", out).exit_code == 0
+        result = run_cli(run, "--format", form, "--out", out)
+        assert (result.exit_code, result.stdout) == (0, ""), result.output
+        assert result.stderr.startswith(f"{out}: {noun}, ")
     assert outs[0].read_bytes() == outs[1].read_bytes()
-
-
-def test_help_shows_each_form_with_an_example() -> None:
-    text = run_cli("--help").output
-    for form in FORMATS:
-        assert f"--format {form} " in text
+    assert outs[0].stat().st_size > 500
 
 
 def test_the_only_run_below_a_directory_is_found(run: Path, tmp_path: Path) -> None:

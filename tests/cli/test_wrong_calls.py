@@ -252,6 +252,7 @@ WRONG = {
     "bench produce --listen a]:5": "is not an address",
     "bench demo wan --runs 3": "No such option '--runs'",
     "bench produce --segment-size 8kb,32kb": "has several values",
+    "bench --checkpoint-interval 1ms": "1ms is too short; the shortest is 10ms",
     "bench produce --records 5 --duration 1s": "--records and --duration both",
     f"job run {SHUFFLE} --detached --json -": "a detached job has no result yet",
     f"job run {SHUFFLE} -- 4 5": "cannot be called with env and 2 arguments",
