@@ -18,9 +18,6 @@ from flinknet.units import parse_duration_ns, parse_rate_per_s, parse_size_bytes
 Parser = Callable[[str, str], Any]
 """A parser of a text; the second argument names the option in errors."""
 
-RECORD_SIZE_MIN_BYTES = 8
-"""Smallest record's value, in bytes; the first 8 bytes identify the record."""
-
 RECORD_SIZE_MAX_BYTES = 1 << 30
 """Largest record, in bytes: half of a 31-bit length, which already takes seconds per record."""
 
@@ -39,7 +36,7 @@ def record_size(text: str, name: str) -> config.RecordSize:
     """Parse a size, a range SMALLEST..LARGEST, or exponential:MEAN."""
     if text.startswith(EXPONENTIAL_SIZE):
         mean = parse_size_bytes(text.removeprefix(EXPONENTIAL_SIZE), name)
-        low, high = RECORD_SIZE_MIN_BYTES, mean * EXPONENTIAL_LARGEST
+        low, high = config.SMALLEST_VALUE_BYTES, mean * EXPONENTIAL_LARGEST
         size = config.RecordSize(low, high, config.EXPONENTIAL, mean)
         is_small, high = mean <= low, mean
     else:
@@ -47,10 +44,10 @@ def record_size(text: str, name: str) -> config.RecordSize:
         low = parse_size_bytes(low_text, name)
         high = parse_size_bytes(high_text, name) if dots else low
         size = config.RecordSize(low, high)
-        is_small = low < RECORD_SIZE_MIN_BYTES
+        is_small = low < config.SMALLEST_VALUE_BYTES
     if is_small:
         raise ConfigError(
-            f"{name}: {text!r} is too small; a record needs {RECORD_SIZE_MIN_BYTES}b at"
+            f"{name}: {text!r} is too small; a record needs {config.SMALLEST_VALUE_BYTES}b at"
             " least, to be distinguished"
         )
     if high > RECORD_SIZE_MAX_BYTES:

@@ -4,7 +4,6 @@ of Flink 1.x, a ConfigMap with one of them, and resources of the Flink Kubernete
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -137,9 +136,6 @@ def text_of(path: Path, advice: str = _ADVICE) -> str:
         with path.open("rb") as file:
             content = file.read(BYTES_MAX + 1)
     except FileNotFoundError:
-        beside = [each.name for each in path.parent.glob("*.y*ml")]
-        near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.8)
-        advice = f"did you mean {path.with_name(near[0])}?" if near else advice
         raise ConfigError(f"{path}: no such file; {advice}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None

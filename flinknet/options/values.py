@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from math import inf
@@ -129,9 +128,6 @@ def _flink_quantity(option: Option, text: str, release: str) -> tuple[str, str |
         advice = f"write a whole number with {units}"
         if key == BUFFER_TIMEOUT and text.strip(BLANKS).startswith("-"):
             advice = f"for never write {BUFFER_TIMEOUT_ENABLED}: false"
-        with suppress(ConfigError):
-            parse_value(option, text)
-            advice += f"; only flinknet's command line takes -D {key}={text}"
         which = "Flink 1.x" if is_iso else "Flink"
         raise ConfigError(f"{key}: {which} does not read {text!r} in a file; {advice}")
     elif is_size or (unit_ns := DURATION_UNITS_NS.get(label or "ms")) is None:

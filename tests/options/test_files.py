@@ -78,11 +78,7 @@ def test_a_timeout_that_flink_rounds_to_nothing_is_reported(tmp_path: Path) -> N
     ("key", "written", "words"),
     [
         (TIMEOUT, "-1", r"for never write execution\.buffer-timeout\.enabled: false"),
-        (
-            TIMEOUT,
-            "0.5 ms",
-            "write a whole number with ns, µs, ms, .* only flinknet's command line",
-        ),
+        (TIMEOUT, "0.5 ms", "write a whole number with ns, µs, ms"),
         (TIMEOUT, "500 us", "Flink does not read '500 us'"),
         (TIMEOUT, "PT-1S", "is negative"),
         (TIMEOUT, "5 weeks", "'weeks' is not a unit of time"),
@@ -451,9 +447,3 @@ def test_a_file_that_has_no_end_or_two_is_refused(tmp_path: Path, text: str) -> 
     ) as raised:
         read_flink_conf(path)
     assert len(str(raised.value)) < 300
-
-
-def test_a_mistyped_name_gets_its_neighbour(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("a: b")
-    with pytest.raises(ConfigError, match=r"did you mean .*/config\.yaml\?"):
-        read_flink_conf(tmp_path / "confg.yaml")
