@@ -175,7 +175,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
         except RunFailedError as error:  # its own exit code would mean a broken limit
             raise FlinknetError(f"nothing was compared, a run failed: {error}") from error
     comparison = task.comparison(finished, environment, values)
-    trends = trends_of(comparison, history, environment)
+    trends = trends_of(comparison, history)
     outputs.write(comparison, trends, out)
     talk = f"seed {values['seed']}" + (f"; runs: {out}" if out else "")
     click.echo(talk, err=True)

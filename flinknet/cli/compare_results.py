@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,9 @@ import click
 
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.results.comparison import (
-    Candidate,
     Comparison,
     Configuration,
     EarlierResult,
-    SettingChange,
     Trend,
     TrendPoint,
     elsewhere,
@@ -148,79 +146,44 @@ def history_in(directory: str | None) -> list[EarlierResult] | None:
     return sorted(found, key=lambda each: each.measured_at or "")
 
 
-def trends_of(
-    comparison: Comparison, history: Sequence[EarlierResult] | None, environment: Mapping[str, Any]
-) -> list[Trend]:
+def trends_of(comparison: Comparison, history: Sequence[EarlierResult] | None) -> list[Trend]:
     """Trends of each candidate's metrics over a history and this call."""
     if history is None:
         return []
+    base, now = comparison.base, comparison.environment
+    configurations = (base, *(each.configuration for each in comparison.candidates))
+    this = EarlierResult("this call", now, now.get("started_at"), base.name, configurations)
     limited = dict.fromkeys(each.limit.metric for _, each in comparison.decisions)
     return [
-        trend_of(candidate.name, metric, _points(entries, metric))
-        for candidate in comparison.candidates
-        for entries in [_entries(comparison, candidate, history, environment)]
+        trend_of(each.name, metric, [*_points([*history, this], each.configuration, metric)])
+        for each in comparison.candidates
         for metric in limited or _TREND_METRICS
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A candidate in one result; `why_not` is the reason for not counting it, or empty."""
-
-    source: str
-    measured_at: str | None
-    configuration: Configuration
-    base: Configuration | None
-    why_not: str
-
-
-def _entries(
-    comparison: Comparison,
-    candidate: Candidate,
-    history: Sequence[EarlierResult],
-    environment: Mapping[str, Any],
-) -> list[_Entry]:
-    own = candidate.configuration
-    entries = []
-    for result in history:
-        found = result.find(candidate.name)
+def _points(
+    results: Sequence[EarlierResult], own: Configuration, metric: str
+) -> Iterator[TrendPoint]:
+    """A metric of the candidate in each result; the last one is that of this call."""
+    config: Mapping[str, Any] | None = None
+    for result in results:
+        found = result.find(own.name)
         if found is None:
             continue
+        before, config = config, found.results[0].config
         base = next((each for each in result.configurations if each.name == result.base), None)
         unlike = unlike_options(found.results[0].workload, own.results[0].workload)
-        others = [*elsewhere(result.environment, environment), *(f"another {x}" for x in unlike)]
-        why_not = "; ".join(others) or _doubt(found)
-        entries.append(_Entry(result.source, result.measured_at, found, base, why_not))
-    now = comparison.environment.get("started_at")
-    return [*entries, _Entry("this call", now, own, comparison.base, _doubt(own))]
-
-
-def _points(entries: Sequence[_Entry], metric: str) -> list[TrendPoint]:
-    points = []
-    before: Configuration | None = None
-    for each in entries:
-        found, base = each.configuration, each.base
-        points.append(
-            TrendPoint(
-                source=each.source,
-                measured_at=each.measured_at,
-                runs=len(found.runs),
-                value=mean_of(found, metric),
-                base_value=mean_of(base, metric) if base and not base.invalid else None,
-                why_not=each.why_not,
-                disturbed=len(found.disturbed),
-                changed=_changes(before, found),
-            )
+        others = elsewhere(result.environment, results[-1].environment)
+        yield TrendPoint(
+            source=result.source,
+            measured_at=result.measured_at,
+            runs=len(found.runs),
+            value=mean_of(found, metric),
+            base_value=mean_of(base, metric) if base and not base.invalid else None,
+            why_not="; ".join([*others, *(f"another {x}" for x in unlike)]) or _doubt(found),
+            disturbed=len(found.disturbed),
+            changed=tuple(setting_changes((before or config, {}), (config, {}))),
         )
-        before = found
-    return points
-
-
-def _changes(before: Configuration | None, now: Configuration) -> tuple[SettingChange, ...]:
-    """Flink's keys that differ from the previous result; `unlike_options` covers the workload."""
-    if before is None:
-        return ()
-    return tuple(setting_changes((before.results[0].config, {}), (now.results[0].config, {})))
 
 
 def _doubt(configuration: Configuration) -> str:
