@@ -22,8 +22,6 @@ from flinknet.units import (
 from .export import Row as CsvRow
 from .page_parts import UNNAMED_SETTING, Row, Sentence, Table, View, heads
 
-SCHEMA_VERSION = 1
-
 
 def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) -> View:
     """The view of a search by a limited figure (`metric`): the answer, and a table of the rates
@@ -109,11 +107,10 @@ def _verdict(found: FoundRate, *, is_short: bool) -> str:
             f"{name}the highest rate that keeps {found.limit} is not known yet, probably"
             f" {human_rate(low)} to {_rate(found, high)}"
         )
-    tried = [each for each in search.tried() if each.rate_per_s <= high]
-    runs = counted(sum(each.runs for each in tried), "run")
+    kept = [is_kept for tried_per_s, is_kept, _ in search.runs if tried_per_s <= high]
     return (
         f"{name}{rate} is the highest rate that keeps {found.limit} ({search.confidence:.0%}:"
-        f" {interval}; {sum(each.kept for each in tried)} of {runs} up to there kept it)"
+        f" {interval}; {sum(kept)} of {counted(len(kept), 'run')} up to there kept it)"
     )
 
 
@@ -206,4 +203,4 @@ def find_document(environment: Mapping[str, Any], found: Sequence[FoundRate]) ->
             change = change_between(found[0].search, search, factor)
             own["change"] = asdict(change) | {"verdict": str(change.verdict)}
         documents.append(own)
-    return {"schema_version": SCHEMA_VERSION, "environment": dict(environment), "find": documents}
+    return {"schema_version": 1, "environment": dict(environment), "find": documents}
