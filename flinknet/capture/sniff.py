@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,14 +204,3 @@ def task_manager_ports() -> set[int]:
                 connections = process.net_connections("tcp")
                 found |= {each.laddr.port for each in connections if each.status == "LISTEN"}
     return found
-
-
-def ranges_of(ports: Collection[int]) -> tuple[tuple[int, int], ...]:
-    """Ports as ranges without gaps, in order."""
-    found: list[tuple[int, int]] = []
-    for port in sorted(ports):
-        if found and found[-1][1] == port - 1:
-            found[-1] = found[-1][0], port
-        else:
-            found.append((port, port))
-    return tuple(found)

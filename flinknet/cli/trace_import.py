@@ -188,31 +188,31 @@ def sniff(**values: Any) -> None:
 
 def _ports(values: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     """The ports to capture, as ranges. Raises: ConfigError, RemoteTransportError."""
-    from flinknet.capture.sniff import ranges_of, task_manager_ports
+    from flinknet.capture.sniff import task_manager_ports
 
     texts, rest = values["port"], values["rest"]
-    found: set[int] = set()
+    found: set[tuple[int, int]] = set()
     for text in texts:
         parts = _PORTS.fullmatch(text)
         first, last = (int(each) for each in (parts[1], parts[2] or parts[1])) if parts else (0, 0)
         if not 0 < first <= last <= 65_535:
             raise ConfigError(f"--port: {text!r} is not a port; write 6121 or 6121-6128")
-        found.update(range(first, last + 1))
+        found.add((first, last))
     if not texts and rest is not None:
         from flinknet.capture.rest.jobs import read_task_managers
 
         answers = answers_of(values)
-        found = {each.data_port for each in read_task_managers(answers)}
+        found = {(each.data_port, each.data_port) for each in read_task_managers(answers)}
         if not found:
             raise ConfigError(f"--rest: {rest} knows no TaskManager; give --port")
     elif not texts:
-        found = task_manager_ports()
+        found = {(each, each) for each in task_manager_ports()}
         if not found:
             raise ConfigError(
                 "no TaskManager of this host shows the ports on which it listens to this user; give"
                 " --rest, such as http://localhost:8081, or --port"
             )
-    return ranges_of(found)
+    return tuple(sorted(found))
 
 
 def imported_packets(

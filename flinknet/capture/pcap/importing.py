@@ -17,8 +17,8 @@ from flinknet.runtime.signals import interrupts_noted
 from flinknet.trace import ClockInfo
 from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME
 
-from ..channels import ChannelTable
-from ..observer import ConnectionObserver, Ends
+from ..channels import ChannelTable, Ends
+from ..observer import ConnectionObserver
 from ..recording import About
 from ..session import CONNECTIONS_LISTED_MAX, LOOK_NS, TICK_NS, Session, SessionConfig
 from ..sniff import Sniffer
@@ -100,7 +100,7 @@ class _Import:
         self._live = live or Live()
         self._connections = CapturedConnections(self._create_observer)
         self._channels = ChannelTable()
-        self._clock = CaptureClock(self._channels.are_open)
+        self._clock = CaptureClock()
         self._session: Session | None = None
         self._described: list[dict[str, Any]] = []
         self._now_ns = 0  # by the clock of the capture
@@ -142,7 +142,7 @@ class _Import:
         if session is None:
             has_failed = bool(warnings) and self._stopped_by is None
             raise TraceFormatError(warnings[0] if has_failed else self._nothing_found())
-        session.recording.within = self._clock.finish(self._channels.data_span())
+        session.recording.within = self._clock.finish()
         self._take_finished(session)
         session.end_watch()
         result = session.result(self._now_ns)
@@ -329,7 +329,7 @@ def _describe(connection: CapturedConnection) -> dict[str, Any]:
             "zero_windows": [list(each) for each in connection.zero_windows[1 - sender]],
         }
     return {
-        **asdict(connection.observer.summary()),
+        **connection.observer.summary(),
         "missing_direction": connection.missing_direction,
         "tcp": tcp,
     }
