@@ -18,6 +18,7 @@ from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
 from .blocks import IntArray
 from .checks import (
     CHECKED_COLUMNS,
+    ConsumptionCheck,
     CreditCheck,
     DeliveryCheck,
     SequenceCheck,
@@ -37,7 +38,7 @@ class Finding:
     file: str | None  # None: found only between files
     channel: int | None
     rule: str  # file, checksum, dropped, manifest, capture, sequence, credit, buffers, delivery,
-    # clock
+    # consumption, clock
     text: str  # description with location, for display
 
 
@@ -81,7 +82,6 @@ def verify_run(
             findings.append(Finding(fault.file, None, "checksum", fault.text))
     clock_error_ns = 0 if run.manifest is None else run.manifest.clock.error_ns
     delivery = DeliveryCheck(clock_error_ns)
-    columns = (*CHECKED_COLUMNS, "at_ns") if clock_error_ns else CHECKED_COLUMNS
     is_gapless = is_sent_complete = True
     blocks = events = size_bytes = 0
     channels: set[int] = set()
@@ -99,7 +99,7 @@ def verify_run(
             of_file = list(_file_findings(reader, run, is_being_written=is_being_written))
             held = _channels_of(reader)
             violations = Violations()
-            for block in _checked_blocks(reader, held, violations, of_file, columns):
+            for block in _checked_blocks(reader, held, violations, of_file):
                 delivery.feed(block)
                 blocks += 1
                 events += len(block["channel"])
@@ -180,14 +180,11 @@ def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> 
 
 
 def _checked_blocks(
-    reader: TraceReader,
-    channels: IntArray,
-    violations: Violations,
-    findings: list[Finding],
-    columns: Sequence[str],
+    reader: TraceReader, channels: IntArray, violations: Violations, findings: list[Finding]
 ) -> Iterator[EventColumns]:
     """Check and return every readable block; adds a finding for each unreadable one."""
-    checks = SequenceCheck(channels, violations), CreditCheck(channels, violations)
+    by_channel = SequenceCheck(channels, violations), CreditCheck(channels, violations)
+    checks = *by_channel, ConsumptionCheck(violations)
     gaps = reader.gaps()
     is_missing, before = False, -1
     for index, number in enumerate(reader.numbers):
@@ -195,7 +192,7 @@ def _checked_blocks(
         before = number
         try:
             reader.check_block(index)
-            block = reader.read_block(index, columns)
+            block = reader.read_block(index, CHECKED_COLUMNS)
         except TraceDamagedError as error:
             findings.append(Finding(reader.path.name, None, "checksum", error.damage))
             is_missing = True

@@ -59,6 +59,18 @@ def test_equal_instants_do_not_confuse_the_order(tmp_path: Path) -> None:
     assert verified(run).is_ok
 
 
+def test_a_buffer_that_is_consumed_before_it_was_received_is_found(tmp_path: Path) -> None:
+    producer, consumer = interleaved(channels=2, data_buffers=50)
+    came = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
+    consumer["at_ns"][came[20:22]] += 10**9  # a loop that looks at its clock late
+    run = write_run(tmp_path / "run", producer_rows=producer, consumer_rows=consumer)
+    (finding,) = verified(run).findings
+    assert (finding.channel, finding.rule) == (1, "consumption")
+    assert re.fullmatch(
+        r"sequence number 20 was consumed \d+ ns before it was received \(2 times\)", finding.text
+    )
+
+
 def test_what_is_still_on_its_way_at_the_end_is_no_fault(tmp_path: Path) -> None:
     producer, consumer = interleaved(channels=2, data_buffers=50)
     end_ns = producer["at_ns"][

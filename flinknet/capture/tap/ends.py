@@ -63,8 +63,7 @@ class TlsEnd:
             self.wants_to_write = isinstance(error, ssl.SSLWantWriteError)
             return False
         except OSError as error:
-            is_tls = isinstance(error, ssl.SSLError)
-            why = reason_of(error) if is_tls else error.strerror or error
+            why = reason_of(error) if isinstance(error, ssl.SSLError) else error.strerror or error
             raise TlsError(f"the TLS handshake failed: {why}") from None
         return True
 
