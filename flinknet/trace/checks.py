@@ -22,17 +22,8 @@ from .event_block import EventBlock, is_data, same_message
 from .format import MAX_BLOCK_EVENTS
 
 CHECKED_COLUMNS = (
-    "channel",
-    "point",
-    "kind",
-    "data_type",
-    "sequence_number",
-    "payload_bytes",
-    "credit_before",
-    "credit_after",
-    "value",
-    "order",
-    "at_ns",
+    *("channel", "point", "kind", "data_type", "sequence_number", "payload_bytes"),
+    *("credit_before", "credit_after", "value", "order", "at_ns"),
 )
 
 _UNKNOWN = np.int64(-(1 << 62))
@@ -301,11 +292,9 @@ class ConsumptionCheck:
         }
 
 
-_VALUE_MATTERS = (
-    int(MessageKind.ADD_CREDIT),
-    int(MessageKind.PARTITION_REQUEST),
-    int(MessageKind.NEW_BUFFER_SIZE),
-)
+_VALUE_MATTERS = [
+    *(MessageKind.ADD_CREDIT, MessageKind.PARTITION_REQUEST, MessageKind.NEW_BUFFER_SIZE),
+]
 _PAYLOAD_FACTOR, _TYPE_FACTOR, _VALUE_FACTOR = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint64(0xC2B2AE3D27D4EB4F),

@@ -6,7 +6,7 @@ Findings are values; nothing is printed here, and a damaged file never stops the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,24 +127,19 @@ def verify_run(
 
 def _findings_of_capture(capture: dict[str, Any]) -> Iterator[Finding]:
     """Findings from the capture's own counts of missing data, which messages do not show."""
-    packets, connections = capture.get("packets"), capture.get("connections")
-    if count := packets.get("unread_blocks") if isinstance(packets, dict) else None:
-        text = f"{count} blocks of the capture could not be read: packets in them are missing"
+    texts = []
+    with suppress(AttributeError, KeyError, TypeError):  # an edited document
+        if count := capture["packets"]["unread_blocks"]:
+            texts.append(f"{count} blocks of the capture could not be read: packets are missing")
+        for each in capture["connections"]:
+            for direction, end in (("data", "producer"), ("credit", "consumer")):
+                sent = f"that the {end} of {each['connection']} sent"
+                if each["missing_direction"] == direction:
+                    texts.append(f"nothing {sent} is in the capture")
+                elif count := each["tcp"][direction]["missing_bytes"]:
+                    texts.append(f"{count} bytes {sent} are missing in the capture")
+    for text in texts:
         yield Finding(CAPTURE_NAME, None, "capture", text)
-    for each in connections if isinstance(connections, list) else ():
-        if not isinstance(each, dict):
-            continue
-        tcp = each.get("tcp")
-        for direction, end in (("data", "producer"), ("credit", "consumer")):
-            stream = tcp.get(direction) if isinstance(tcp, dict) else None
-            count = stream.get("missing_bytes") if isinstance(stream, dict) else None
-            what = f"{count} bytes" if count else None
-            if each.get("missing_direction") == direction:
-                what = "nothing"
-            if what is not None:
-                is_there = "is" if what == "nothing" else "are missing"
-                text = f"{what} that the {end} of {each.get('connection')} sent {is_there} in the"
-                yield Finding(CAPTURE_NAME, None, "capture", f"{text} capture")
 
 
 def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> Iterator[Finding]:
