@@ -78,19 +78,15 @@ class FromServer(FrameStream):
     """The producer's direction."""
 
     direction = Direction.PRODUCER_TO_CONSUMER
-
-    def __init__(
-        self, connection: ObservedConnection, layout: str | None = None, *, is_from_start: bool
-    ) -> None:
-        super().__init__(connection, layout, is_from_start=is_from_start)
-        self._channel: ObservedChannel | None = None
-        self._header: Header | None = None
-        self._sizes: tuple[int, ...] = ()
-        self._counter: RecordCounter | None = None
-        self._index = 0  # number of the current partial buffer
-        self._left = 0  # its missing bytes
-        self._records = 0
-        self._body = bytearray()
+    # of the BufferResponse whose payload comes in pieces
+    _header: Header | None = None
+    _channel: ObservedChannel | None = None
+    _counter: RecordCounter | None = None
+    _sizes: tuple[int, ...] = ()
+    _index = 0  # number of the current partial buffer
+    _left = 0  # its missing bytes
+    _records = 0
+    _body = b""  # of an event
 
     def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
         connection = self.connection
@@ -125,7 +121,7 @@ class FromServer(FrameStream):
             if self._counter is not None:
                 self._records += self._counter.feed(taken)
             elif self._is_event and len(self._body) < EVENT_BYTES_MAX:
-                self._body += taken[: EVENT_BYTES_MAX - len(self._body)]
+                self._body += bytes(taken[: EVENT_BYTES_MAX - len(self._body)])
             piece = piece[len(taken) :]
             self._left -= len(taken)
             self._end_pieces(at_ns)
@@ -177,15 +173,14 @@ class FromServer(FrameStream):
             number = next_sequence_number(header[SEQUENCE_NUMBER], self._index)
             backlog = header[BACKLOG] if is_last else -1
             if self._is_event:
-                body = bytes(self._body)
-                connection.event(self._channel, header, number, size, backlog, body, at_ns)
+                connection.event(self._channel, header, number, size, backlog, self._body, at_ns)
             else:
                 records = -1 if self._counter is None else self._records
                 connection.data(
                     self._channel, header, number, size, backlog, records, self._counter, is_last,
                     at_ns,
                 )  # fmt: skip
-            self._body.clear()
+            self._body = b""
             if is_last:
                 self._header = self._counter = None
                 return
@@ -212,7 +207,7 @@ def layout_of_release(release: str | None) -> str | None:
 _COUNTS: Final = ("undecodable", "losses", "missed_buffers", "sequence_gaps", "unpaid_buffers")
 
 
-class ConnectionObserver:
+class ConnectionObserver(ObservedConnection):
     """Follows one connection; never raises for the bytes it reads.
 
     Bytes must come in the order in which they were sent, a message before its answer. A capture
@@ -240,26 +235,16 @@ class ConnectionObserver:
         counts_records: bool = True,
         note_times: NoteTimes | None = None,
     ) -> None:
-        self._connection = ObservedConnection(
-            probe.record, channels, ends, counts_records, note_times
-        )
-        self._server = FromServer(self._connection, layout, is_from_start=is_from_start)
-        self._client = FromClient(self._connection, is_from_start=is_from_start)
+        super().__init__(probe.record, channels, ends, counts_records, note_times)
+        self._server = FromServer(self, layout, is_from_start=is_from_start)
+        self._client = FromClient(self, is_from_start=is_from_start)
         self._bytes = [0, 0]  # from server and client
         self._missing_bytes = 0  # from the server, as far as their number is known
 
     @property
-    def ends(self) -> Ends:
-        return self._connection.ends
-
-    @property
-    def has_messages(self) -> bool:
-        return bool(self._connection.messages)
-
-    @property
     def is_tls(self) -> bool:
         """Whether the connection uses TLS and cannot be read."""
-        return TLS_NOTE in self._connection.notes
+        return TLS_NOTE in self.notes
 
     def from_server(self, data: bytes | memoryview, at_ns: int) -> None:
         """Take bytes from the producing TaskManager; the caller may reuse them afterwards."""
@@ -279,30 +264,27 @@ class ConnectionObserver:
         self._client.lose(lost_bytes, at_ns)
 
     def close(self, at_ns: int) -> None:
-        for channel in self._connection.opened:
+        for channel in self.opened:
             channel.end(at_ns)
 
     def summary(self) -> dict[str, Any]:
         """Totals of the connection so far. `certain_from_ns`: since then all bytes of both
         directions are understood; `skipped_bytes` belong to no message."""
-        observed = self._connection
         since = self._server.certain_from_ns, self._client.certain_from_ns
         return {
-            "connection": observed.ends.connection,
+            "connection": self.ends.connection,
             "layout": self._server.layout.name if self._server.layout else None,
             "bytes_from_server": self._bytes[0],
             "bytes_from_client": self._bytes[1],
             "missing_bytes": self._missing_bytes,
             "messages": {
-                MessageKind(kind).name: count for kind, count in sorted(observed.messages.items())
+                MessageKind(kind).name: count for kind, count in sorted(self.messages.items())
             },
-            "channels": len(observed.opened),
+            "channels": len(self.opened),
             "certain_from_ns": None if None in since else max(each or 0 for each in since),
-            "credit_unknown_channels": sum(
-                each.credits_available is None for each in observed.opened
-            ),
+            "credit_unknown_channels": sum(each.credits_available is None for each in self.opened),
             "skipped_bytes": self._server.skipped_bytes + self._client.skipped_bytes,
-            **{name: getattr(observed, name) for name in _COUNTS},
-            "errors": list(observed.errors),
-            "notes": list(observed.notes),
+            **{name: getattr(self, name) for name in _COUNTS},
+            "errors": list(self.errors),
+            "notes": list(self.notes),
         }

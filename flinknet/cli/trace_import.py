@@ -226,7 +226,7 @@ def imported_packets(
 ) -> dict[str, Any]:
     """Import packets, and show meanwhile how far it is."""
     import flinknet
-    from flinknet.capture.pcap.importing import Live, import_capture
+    from flinknet.capture.pcap.importing import Import, Live
     from flinknet.capture.session import SessionConfig
     from flinknet.report.console import console_for
     from flinknet.report.tap_console import TapView
@@ -236,14 +236,13 @@ def imported_packets(
     versions = {"flinknet": flinknet.__version__, "python": platform.python_version()}
     if not is_live:
         with CountingLine("packets") as line:
-            return import_capture(paths, config, versions=versions, on_progress=line.show)
+            return Import(paths, config, versions=versions, on_progress=line.show).run()
     view = TapView(console_for(sys.stderr))
     trace_tap.print_begin(view, config)
     on_look, on_tick = trace_tap.showing(values, view)
     with view:
-        return import_capture(
-            paths, config, versions=versions, live=Live(follows, on_look, on_tick, sniffer)
-        )
+        live = Live(follows, on_look, on_tick, sniffer)
+        return Import(paths, config, versions=versions, live=live).run()
 
 
 def _check_writable(directory: Path) -> None:

@@ -387,11 +387,9 @@ class TraceReader:
             return None
 
     def _next_marker(self, start: int) -> int:
-        """Offset of the next possible block; the end of the file if there is none. Holes, which may
-        have any size, contain no marker.
-        """
+        """Offset of the next possible block; the end of the file if there is none."""
         overlap = len(format.BLOCK_MARKER) - 1
-        while (start := self._file.next_data(start)) < self.size_bytes:
+        while start < self.size_bytes:
             chunk = self._read(start, _SEARCH_BYTES)
             offset = chunk.find(format.BLOCK_MARKER)
             if offset >= 0:

@@ -17,7 +17,7 @@ from dpkt import pcap, tcp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinknet.capture.pcap.importing import import_capture
+from flinknet.capture.pcap.importing import Import
 from flinknet.capture.session import SessionConfig
 from flinknet.core.probe import MessageKind
 from flinknet.core.wire.messages import AddCredit
@@ -134,7 +134,7 @@ def imported(packets: list[Packet], directory: Path) -> Path:
         writer = pcap.Writer(file, nano=True)
         for packet in packets:
             writer.writepkt_time(packet.frame, packet.at_ns / 1e9)
-    import_capture([directory / "some.pcap"], SessionConfig(out=directory / "run"), versions={})
+    Import([directory / "some.pcap"], SessionConfig(out=directory / "run"), versions={}).run()
     return directory / "run"
 
 

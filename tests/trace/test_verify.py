@@ -233,15 +233,6 @@ def test_a_broken_rule_is_found(
     assert {finding.channel for finding in findings} == {where[0]}
 
 
-def test_data_sent_at_credit_0_is_found(tmp_path: Path) -> None:
-    producer, _ = interleaved(channels=1, data_buffers=4)
-    sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 0)
-    unpaid = producer[sent[1:2]].copy()
-    unpaid["credit_before"], unpaid["credit_after"] = 0, -1
-    (finding,) = verified(write_trace(tmp_path / "tm-0.fnt", PRODUCER, unpaid)).findings
-    assert finding.text == "data was sent without credit (credit 0, sequence number 1)"
-
-
 def test_many_violations_of_a_kind_are_one_finding_with_their_number(tmp_path: Path) -> None:
     producer, _ = interleaved(channels=1, data_buffers=50)
     sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 0)

@@ -31,7 +31,7 @@ from .ends import (
     original_destination,
     plain,
 )
-from .relay import CHUNK_BYTES, AddedDelay, Relay, Turn
+from .relay import Relay, Turn
 
 CONNECT_TIMEOUT_NS: Final = 10_000_000_000
 """Limit for connecting to the upstream and for both handshakes, in ns."""
@@ -79,7 +79,7 @@ class Proxy:
         self._observer_for = observer_for
         self._ended = ended
         self._tls = tls
-        self.turn = Turn(memoryview(bytearray(CHUNK_BYTES)), AddedDelay(), monotonic_ns())
+        self.turn = Turn()
         self._listeners: list[Listener] = []
         self.relays: list[Relay] = []  # open ones
         self.accepted = self.refused = 0
@@ -116,7 +116,7 @@ class Proxy:
 
     def tick(self, now_ns: int) -> None:
         """Apply timeouts and wake paused listeners; to be called several times a second."""
-        self.turn.delay.fold()
+        self.turn.fold()
         limit_s = CONNECT_TIMEOUT_NS // 10**9
         for relay in list(self.relays):
             if not relay.is_established and now_ns >= relay.opened_ns + CONNECT_TIMEOUT_NS:
@@ -274,7 +274,7 @@ class Proxy:
     def _follow(self, relay: Relay) -> None:
         """Check whether a silent connection has carried data, and whether it is TLS."""
         if relay.is_silent:
-            relay.is_silent = not relay.observer.has_messages and not relay.from_server.bytes
+            relay.is_silent = not relay.observer.messages and not relay.from_server.bytes
             if not relay.is_silent and relay.observer.is_tls:
                 self.tls_connections += 1
                 self.warnings[TLS_WARNING] = None

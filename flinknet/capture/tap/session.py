@@ -139,7 +139,7 @@ class Tap:
 
     def _look(self, now_ns: int) -> None:
         proxy = self._proxy
-        delay = proxy.turn.delay.take_recent()
+        delay = proxy.turn.take_recent()
         figures = {
             "connections": len(proxy.relays),
             "accepted": proxy.accepted,
@@ -192,7 +192,7 @@ class Tap:
             "bytes_from_producers": self._relayed_bytes[0],
             "bytes_from_consumers": self._relayed_bytes[1],
             "chunks": proxy.turn.chunks,
-            "added_delay_ns": asdict(proxy.turn.delay.summary()),
+            "added_delay_ns": asdict(proxy.turn.summary()),
             "observer_failures": proxy.observer_failures,
             "tls_connections": proxy.tls_connections,
             "warnings": list(proxy.warnings),
