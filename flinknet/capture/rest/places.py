@@ -200,14 +200,11 @@ class Places:
                      for other in members),
                     reverse=True,
                 )  # fmt: skip
-                by_index = {each.index: each for each in (*leaders, *members)}
-                partitions = {each.index: each.partition_id for each in leaders}
-                free, left = set(partitions), {each.index for each in members}
+                free = {each.index: each.partition_id for each in leaders}
+                left = {each.index: each for each in members}
                 for _, one, other in pairs:
                     if one in free and other in left:
-                        by_index[other].partition_id = partitions[one]
-                        free.discard(one)
-                        left.discard(other)
+                        left.pop(other).partition_id = free.pop(one)
 
     def _share(self, one: ObservedChannel, other: ObservedChannel) -> float:
         """Share of looks in which the buffers of two channels had left together."""
