@@ -42,8 +42,6 @@ class Ends:
 
 @dataclass(slots=True)
 class Wait:
-    """Waits of one kind."""
-
     ns: int = 0  # of those that have ended
     since_ns: int = -1  # beginning of the current one; -1: there is none
 
@@ -113,7 +111,6 @@ class ObservedChannel:
         return max(0, self.data_buffers - self.credits_granted)
 
     def forget_credit(self) -> None:
-        """Note that the credit is unknown from here on."""
         self.credits_available = None
         self.is_credit_inferred = False
         self._balance = self._waits_at = self._waits = 0
@@ -161,7 +158,6 @@ class ObservedChannel:
         self.blocked.end(at_ns)
 
     def identify(self, request: PartitionRequest) -> None:
-        """Take the partition and the initial credit from a request."""
         self.partition_id = request.partition_id
         indexes = request.queue_index_set
         self.subpartitions = indexes.start_index, indexes.end_index
@@ -258,7 +254,6 @@ class ChannelTable:
         return (min(first), max(last) + 1) if first else None
 
     def fan_out(self) -> dict[str, int]:
-        """Number of requested channels of each partition, by the partition's printed id."""
         return Counter(str(each.partition_id) for each in self.channels if each.partition_id)
 
     def _info(self, channel: ObservedChannel) -> ChannelInfo:

@@ -213,7 +213,6 @@ class FrameStream:
             self.receive(memoryview(held), at_ns)
 
     def _restart(self) -> None:
-        """Expect a frame to begin with the next byte."""
         self._rest = bytearray()
         self._wanted = FRAME_HEADER_BYTES
 
@@ -223,7 +222,6 @@ class FrameStream:
         self.connection.skip(what)
 
     def _lose_sync(self, what: str, at_ns: int) -> None:
-        """Report the loss, and search for a frame from the held bytes on."""
         self._is_synced = False
         self.certain_from_ns = None
         self._payload_left = self._skip_left = 0

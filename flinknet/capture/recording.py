@@ -26,8 +26,6 @@ from .channels import ChannelTable
 
 @dataclass(slots=True)
 class TraceFile:
-    """One file, with the first and the last instant of its events."""
-
     path: Path
     first_ns: int | None = None
     last_ns: int | None = None
@@ -144,8 +142,6 @@ RING_SLICES = 12
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The fields of the manifest that do not change."""
-
     origin: str
     name: str  # of the capturing process
     pid: int
@@ -231,7 +227,6 @@ class CaptureRecording:
             self._save(old)
 
     def trigger(self, why: str, now_ns: int) -> None:
-        """Keep the ring's events, and those of half a ring's time from now on."""
         self.triggers.append((now_ns, why))
         if self._ring_ns is not None:
             self.keep_until_ns = now_ns + self._ring_ns // 2
@@ -287,7 +282,6 @@ class CaptureRecording:
                 each.path.unlink()
 
     def manifest(self) -> RunManifest:
-        """The current manifest."""
         about = self._about
         from_ns, to_ns = self._measured()
         found = RunManifest(

@@ -40,8 +40,6 @@ _SUMMED: Final = ("data_bytes", "records", "other_elements", "uncounted_buffers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
-    """Settings of a recording."""
-
     out: Path
     layout: str | None = None  # of BufferResponses; None to detect it on each connection
     counts_records: bool = True
@@ -157,7 +155,6 @@ class Session:
         }
 
     def end_watch(self) -> None:
-        """Query the JobManager a last time."""
         if self._watch is not None:
             self._watch.close()
             self._name_channels(self._watch)
@@ -192,7 +189,6 @@ class Session:
         }
 
     def written(self) -> dict[str, Any]:
-        """The part of the result that a closed session has."""
         files = self.recording.files
         return {
             "files": [each.path.name for each in files.files],
@@ -210,7 +206,6 @@ class Session:
         self._names = channel_names(self.recording.manifest())
 
     def _rest_document(self) -> dict[str, Any] | None:
-        """Result of the queries to the JobManager; None if there were none."""
         if (watch := self._watch) is None:
             return None
         manifest = self.recording.manifest()

@@ -60,8 +60,6 @@ their buffer (a power of two), and the options before the filter."""
 
 @dataclass(frozen=True, slots=True)
 class SniffConfig:
-    """Ports, interface and limits of a capture."""
-
     ports: tuple[tuple[int, int], ...]  # first and last of each range
     interface: str = "any"
     snap_bytes: int = 0  # most bytes of a packet; 0 for all
@@ -179,7 +177,6 @@ class Sniffer:
 
 
 def _advice(name: str, path: str, text: bytes) -> str:
-    """Why a program does not capture, and what to do, in one line."""
     said = text.decode(errors="replace")
     if not re.search(r"[Pp]ermi|not allowed", said):
         lines = [line for line in said.splitlines() if line.strip() and "Capturing on" not in line]

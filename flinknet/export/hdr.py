@@ -124,7 +124,6 @@ def _seconds_since_1970(iso: str) -> float | None:
 def _write_log(
     path: AnyPath, comments: Iterable[str], start_s: float | None, lines: Iterable[str]
 ) -> None:
-    """Write a log whose intervals count from `start_s`, which may be unknown."""
     head = [*comments, "Histogram log format version 1.3"]
     if start_s is not None:
         head.append(f"StartTime: {start_s:.3f} (seconds since epoch)")

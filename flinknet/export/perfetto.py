@@ -130,7 +130,6 @@ def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterato
 
 
 def _instants(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator[dict[str, Any]]:
-    """An instant for each data buffer."""
     process = _process(info)
     thread = _thread(process, 1)
     yield _metadata(process, "thread_name", tid=thread, name="buffers that passed")
@@ -187,7 +186,6 @@ def _writer_waits(
 
 
 def _counters(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator[dict[str, Any]]:
-    """Counters of credit and backlog at the producer, at each change."""
     kind, point = events["kind"], events["point"]
     is_sent = (kind == MessageKind.BUFFER_RESPONSE) & (point == TracePoint.SENT)
     is_credit = (kind == MessageKind.ADD_CREDIT) & (point == TracePoint.RECEIVED)

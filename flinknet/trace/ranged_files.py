@@ -79,7 +79,6 @@ class RemoteFile:
         self._file.close()
 
     def _range(self, start: int, end: int) -> tuple[int, bytes] | None:
-        """A cached range that covers the wanted one, with its offset."""
         for offset, content in reversed(self._kept):
             if offset <= start and end <= offset + len(content):
                 return offset, content

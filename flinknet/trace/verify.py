@@ -33,8 +33,6 @@ from .run import Fault, Run, faults_of_documents
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One error in a run."""
-
     file: str | None  # None: found only between files
     channel: int | None
     rule: str  # file, checksum, dropped, manifest, capture, sequence, credit, buffers, delivery,

@@ -23,6 +23,7 @@ from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
     EndOfPartitionEvent,
+    Event,
     StopMode,
     SubtaskConnectionDescriptor,
     encode_pipelined,
@@ -319,74 +320,68 @@ def test_a_receiver_that_asks_again_is_the_same_channel_until_data_has_come() ->
     assert observed.table.channels[0].is_ended
 
 
-def test_records_span_buffers_of_their_own_subpartition() -> None:
+RECORD, TWO = elements([60]), elements([50, 50])
+CLEAR = DataType.DATA_BUFFER_WITH_CLEAR_END
+UNALIGNED = CheckpointBarrier(1, 0, alignment=AlignmentType.UNALIGNED)
+
+
+def event(number: int, event: Event, data_type: DataType = DataType.EVENT_BUFFER) -> BufferResponse:
+    return buffer(number, encode_pipelined(event), data_type)
+
+
+@pytest.mark.parametrize(
+    ("messages", "records"),
+    [
+        pytest.param(
+            [
+                *(buffer(0, TWO[:70]), buffer(1, RECORD[:30], subpartition=1)),
+                *(buffer(2, TWO[70:]), buffer(3, RECORD[30:], subpartition=1)),
+            ],
+            [1, 0, 1, 1],
+            id="each subpartition has records of its own",
+        ),
+        pytest.param(
+            [
+                *(event(0, SubtaskConnectionDescriptor(0, 0)), buffer(1, RECORD[:20])),
+                *(event(2, SubtaskConnectionDescriptor(1, 0)), buffer(3, RECORD[:33])),
+                *(event(4, SubtaskConnectionDescriptor(0, 0)), buffer(5, RECORD[20:])),
+                *(event(6, SubtaskConnectionDescriptor(1, 0)), buffer(7, RECORD[33:])),
+                event(8, EndOfOutputChannelStateEvent(), DataType.RECOVERY_COMPLETION),
+                buffer(9, elements([10])),
+            ],
+            [0, 0, 1, 1, 1],
+            id="recovered data of each pair",
+        ),
+        pytest.param(
+            [
+                *(event(0, SubtaskConnectionDescriptor(0, 0)), buffer(1, RECORD[:20])),
+                *(event(2, CancelCheckpointMarker(3)), buffer(3, RECORD[20:])),
+            ],
+            [0, 1],
+            id="another event among recovered data",
+        ),
+        pytest.param(
+            [
+                *(buffer(0, RECORD[:20]), buffer(2, RECORD[20:])),
+                event(1, UNALIGNED, DataType.PRIORITIZED_EVENT_BUFFER),
+            ],
+            [0, 1],
+            id="a priority event within a record",
+        ),
+    ],
+)
+def test_records_are_followed_over_buffers_and_events(
+    messages: list[BufferResponse], records: list[int]
+) -> None:
+    messages.sort(key=lambda each: each.sequence_number)
     observed = Observed().show([(CLIENT, request(last=1).encode())])
-    own, other = elements([50, 50]), elements([80])
-    for number, (subpartition, payload) in enumerate(
-        [(0, own[:70]), (1, other[:30]), (0, own[70:]), (1, other[30:])]
-    ):
-        observed.show([(SERVER, buffer(number, payload, subpartition=subpartition).encode())])
-    assert [records for (records,) in observed.rows.values("records")[1:]] == [1, 0, 1, 1]
-
-
-def test_recovered_in_flight_data_is_followed_for_each_pair() -> None:
-    observed = Observed().show([(CLIENT, request().encode())])
-    record, after = elements([60]), elements([10])
-    numbers = iter(range(100))
-
-    def data(payload: bytes) -> None:
-        observed.show([(SERVER, buffer(next(numbers), payload).encode())])
-
-    def event(event: object, data_type: DataType) -> None:
-        frame = buffer(next(numbers), encode_pipelined(event), data_type)  # type: ignore[arg-type]
-        observed.show([(SERVER, frame.encode())])
-
-    for pair, payload in (((0, 0), record[:20]), ((1, 0), record[:33]), ((0, 0), record[20:])):
-        event(SubtaskConnectionDescriptor(*pair), DataType.EVENT_BUFFER)
-        data(payload)
-    event(SubtaskConnectionDescriptor(1, 0), DataType.EVENT_BUFFER)
-    data(record[33:])
-    event(EndOfOutputChannelStateEvent(), DataType.RECOVERY_COMPLETION)
-    data(after)
-    data_rows = [row["records"] for row in observed.rows.all if row["data_type"] == 1]
-    assert data_rows == [0, 0, 1, 1, 1]
-
-
-def test_other_events_among_recovered_data_cut_no_record() -> None:
-    observed = Observed().show([(CLIENT, request().encode())])
-    record = elements([60])
-    marker = encode_pipelined(CancelCheckpointMarker(3))
-    pair = encode_pipelined(SubtaskConnectionDescriptor(0, 0))
-    messages = [
-        buffer(0, pair, DataType.EVENT_BUFFER),
-        buffer(1, record[:20]),
-        buffer(2, marker, DataType.EVENT_BUFFER),
-        buffer(3, record[20:]),
-    ]
     observed.show([(SERVER, stream(*messages))])
-    assert observed.rows.all[-1]["records"] == 1
-
-
-def test_a_priority_event_may_stand_inside_a_record() -> None:
-    observed = Observed().show([(CLIENT, request().encode())])
-    record = elements([60])
-    barrier = encode_pipelined(CheckpointBarrier(1, 0, alignment=AlignmentType.UNALIGNED))
-    messages = [
-        buffer(0, record[:20]),
-        buffer(1, barrier, DataType.PRIORITIZED_EVENT_BUFFER),
-        buffer(2, record[20:]),
-    ]
-    observed.show([(SERVER, stream(*messages))])
-    assert [row["records"] for row in observed.rows.all[1:]] == [0, 0, 1]
+    rows = observed.rows.all[1:]
+    assert [row["records"] for row in rows if row["data_type"] in IS_BUFFER] == records
 
 
 def test_behind_a_buffer_with_a_clear_end_records_are_certain_again() -> None:
-    clear = DataType.DATA_BUFFER_WITH_CLEAR_END
-    messages = [
-        buffer(0, b"?" * 20),
-        buffer(1, b"?" * 20, clear),
-        buffer(2, elements([9, 9])),
-    ]
+    messages = [buffer(0, b"?" * 20), buffer(1, b"?" * 20, CLEAR), buffer(2, elements([9, 9]))]
     observed = Observed(is_from_start=False).show([(SERVER, stream(*messages, messages[-1]))])
     assert [row["records"] for row in observed.rows.all][:3] == [-1, -1, 2]
 

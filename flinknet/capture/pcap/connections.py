@@ -94,7 +94,6 @@ class CapturedConnection:
         return "credit" if self._has_begun[self.server] else "data"
 
     def opens_another(self, segment: TcpSegment) -> bool:
-        """Whether a segment opens a new connection between these ends."""
         side = self.ends.index(segment.source)
         return (
             segment.is_syn
@@ -244,7 +243,6 @@ class CapturedConnections:
 
 
 def _direction_of(data: bytes) -> Direction | None:
-    """The direction of the first frame in these bytes, wherever it begins."""
     at = data.find(MAGIC, MAGIC_OFFSET)
     while 0 <= at <= len(data) - (FRAME_HEADER_BYTES - MAGIC_OFFSET):
         for direction in Direction:

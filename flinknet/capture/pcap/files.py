@@ -49,8 +49,6 @@ _ByteOrder = Literal["little", "big"]
 
 
 class CapturedPacket(NamedTuple):
-    """One packet."""
-
     at_ns: int  # since 1970
     link_type: int  # kind of the frame's header, LINKTYPE_… of pcap
     frame: bytes  # as far as it was captured
@@ -237,7 +235,6 @@ def _packet(
 def _simple_packet(
     block: bytes, order: _ByteOrder, interface: _Interface, at_ns: int
 ) -> CapturedPacket:
-    """The packet of a Simple Packet Block, which has no instant; its interface is the first."""
     sent_bytes = int.from_bytes(block[8:12], order)
     frame = block[12:-4][: min(sent_bytes, interface.longest_bytes or sent_bytes)]
     return CapturedPacket(at_ns, interface.link_type, frame, max(0, sent_bytes - len(frame)))

@@ -227,7 +227,6 @@ class Import:
         return is_over or (is_quiet and sniffer is None)
 
     def _tick(self, now_ns: int) -> None:
-        """Keep the run directory up to date, and show the figures."""
         self._live.on_tick()
         # between two packets the clock of the capture goes on
         session, at_ns = self._session, self._now_ns + now_ns - self._come_ns

@@ -87,8 +87,6 @@ class TcpSegment(NamedTuple):
 
 @dataclass(slots=True)
 class PacketCounts:
-    """Numbers of packets in a capture."""
-
     tcp_segments: int = 0
     cut_segments: int = 0  # by the snap length
     duplicates: int = 0  # skipped copies, as from several interfaces or a mirror port
@@ -209,7 +207,6 @@ def _tcp_segment(at_ns: int, datagram: IP | IP6, cut_bytes: int) -> TcpSegment:
 
 
 def _kind(datagram: IP | IP6) -> str:
-    """The name of the content of an IP packet that is not TCP."""
     inside, protocol = datagram.data, datagram.p
     if isinstance(inside, UDP):
         is_wire_guard = inside.data[:4] in (b"\1\0\0\0", b"\2\0\0\0", b"\4\0\0\0")
@@ -244,7 +241,6 @@ def _frame(ether_type: bytes, data: bytes) -> Any:
 
 
 def _datagram(packet: CapturedPacket) -> Any:
-    """The IP packet in a frame, or its other content."""
     frame, link_type = packet.frame, packet.link_type
     if link_type == _LINK_ETHERNET:
         read = _BY_ETHER_TYPE.get(frame[12:14])

@@ -57,7 +57,6 @@ def read_job(answers: RestAnswers, job_id: str) -> RunningJob:
 
 
 def vertex_details(answers: RestAnswers, job_id: str, vertex: RunningVertex) -> list[Answer]:
-    """The JobManager's description of each subtask of a vertex."""
     return _objects(answers, f"/jobs/{job_id}/vertices/{vertex.id}", "subtasks")
 
 
@@ -126,7 +125,6 @@ def read_task_managers(
 
 
 def read_settings(answers: RestAnswers) -> dict[str, str]:
-    """The cluster's configuration, without keys left at their defaults."""
     path = "/jobmanager/config"
     found = answers.get(path)
     with refusing(answers, path):
@@ -134,7 +132,6 @@ def read_settings(answers: RestAnswers) -> dict[str, str]:
 
 
 def _part(answer: Any, name: str) -> Answer:
-    """An object in an answer; empty if it is missing."""
     found = answer.get(name) if isinstance(answer, dict) else None
     return found if isinstance(found, dict) else {}
 
@@ -148,7 +145,6 @@ def path_segment(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """A name from the cluster, on one line."""
     return "".join(each if each.isprintable() else " " for each in text).strip()
 
 

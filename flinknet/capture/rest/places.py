@@ -263,12 +263,10 @@ def _are_apart(passed: Sequence[float], sent: Sequence[float], apart: float) -> 
 
 
 def _sent(channel: ObservedChannel) -> int:
-    """Number of buffers and events of a channel since its request."""
     return channel.next_sequence_number or 0
 
 
 def _slots(jobs: Iterable[RunningJob]) -> Iterator[tuple[tuple[str, str], _Slot]]:
-    """The channels between TaskManagers, each with its two TaskManagers."""
     for job, target in ((each, vertex) for each in jobs for vertex in each.vertices):
         for number, joined in enumerate(target.inputs):
             source = job.vertex(joined.source)

@@ -316,7 +316,6 @@ class Proxy:
         self._ended(relay)
 
     def _watch(self, relay: Relay) -> None:
-        """Register the events that both ends wait for now."""
         for end in (relay.client, relay.server):
             reads, writes = relay.wanted(end)
             events = selectors.EVENT_READ * reads | selectors.EVENT_WRITE * writes

@@ -102,14 +102,12 @@ class RelayDirection:
             self.observe(chunk, at_ns)
 
     def drain(self, turn: Turn) -> None:
-        """Send held bytes."""
         if self.held is not None:
             self.held = self._send(self.held)
             if self.held is None:
                 turn.add_delay(monotonic_ns() - self.held_since_ns)
 
     def _send(self, view: memoryview) -> memoryview | None:
-        """Send as much as the target takes. Returns: the rest, if any."""
         try:
             while view:
                 view = view[self.target.send(view) :]

@@ -155,7 +155,6 @@ class Tap:
         self._on_look(self._session.look(now_ns, figures, metrics))
 
     def _guard(self, step: Callable[..., None], *arguments: Any) -> None:
-        """Run a step; errors of recording and displaying must not stop the connections."""
         try:
             step(*arguments)
         except Exception as error:  # fails open: reported at the end
@@ -182,7 +181,6 @@ class Tap:
         }
 
     def _figures(self) -> dict[str, Any]:
-        """The proxy's part of the result."""
         proxy = self._proxy
         return {
             "listening": [format_address(*each) for each in self.addresses],
