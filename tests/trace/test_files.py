@@ -233,14 +233,6 @@ def test_damage_in_the_middle_costs_one_block_even_without_a_trailer(trace: Path
         assert reader.truncation.blocks_before_damage == 1
 
 
-def test_a_length_beyond_the_end_is_not_believed(trace: Path) -> None:
-    with TraceReader(trace) as reader:
-        entry = reader.blocks()[-1]
-    trace.write_bytes(trace.read_bytes()[: entry.offset + format.BLOCK_HEADER_BYTES + 1])
-    with TraceReader(trace) as reader:
-        assert reader.blocks()[-1].offset < entry.offset
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -22,7 +22,7 @@ from flinknet.trace.share import copy_run
 from flinknet.trace.verify import verify_run
 from tests.edited_manifest import edit_manifest
 from tests.sample_traces import summary
-from tests.synthetic_trace import manifest, write_run
+from tests.synthetic_trace import write_run
 from tests.trace.damage import FOUND, HARMLESS, REFUSED, campaign, write_sealed
 
 
@@ -45,12 +45,6 @@ def test_a_sealed_run_is_sound_and_says_the_same_as_before(tmp_path: Path) -> No
     assert set(json.loads((run / "manifest.json").read_text())["files"]) == {
         *("tm-0.fnt", "tm-1.fnt", "result.json", "metrics.jsonl"),
     }
-
-
-def test_a_run_that_was_killed_can_be_read(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run")  # its manifest is that of the start
-    assert findings(run) == []
-    assert open_run(run).manifest == manifest()
 
 
 def test_an_edited_manifest_is_refused_with_what_to_do(tmp_path: Path) -> None:

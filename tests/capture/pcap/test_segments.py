@@ -271,13 +271,6 @@ def test_a_stream_without_its_beginning_starts_with_its_first_segment() -> None:
     assert not stream.is_from_start
 
 
-def test_sequence_numbers_wrap() -> None:
-    stream = TcpStream()
-    first = 2**32 - 3
-    items = added(stream, segment(first, b"abcd"), segment(first + 6, b"gh"), segment(1, b"ef"))
-    assert joined(items) == b"abcdefgh"
-
-
 def test_bytes_that_were_acknowledged_and_do_not_come_are_a_gap() -> None:
     stream = TcpStream()
     added(stream, segment(0, b"a"), segment(5, b"f", at_ns=50))
