@@ -222,6 +222,7 @@ class FrameStream:
         self.connection.skip(what)
 
     def _lose_sync(self, what: str, at_ns: int) -> None:
+        """Report the loss, and search for a frame from the held bytes on."""
         self._is_synced = False
         self.certain_from_ns = None
         self._payload_left = self._skip_left = 0
