@@ -21,13 +21,6 @@ from flinknet.simulator.faults import NO_FAULTS, Faults
 from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
 
-FAR_NS = 500_000
-"""Way from which loops sleep between messages: they poll while they wait for less on average
-(SHORT_WAIT_NS of `runtime.event_loop`)."""
-
-WAKE_NS = 33_000.0
-"""Typical wake-up of a loop: typical transit without the sending of a buffer of 32 KiB."""
-
 
 def cluster_of(
     scenario: Scenario,
@@ -44,11 +37,9 @@ def cluster_of(
     load, emulated = load_plan_of(scenario), scenario.link
     if emulated is not None:
         link = replace(link, bandwidth_bytes_per_s=emulated.bandwidth_bytes_per_s)
-        back_ns = costs.transit_ns if costs.back_ns is None else costs.back_ns
-        way_ns = emulated.rtt_ns / 2
-        costs = replace(costs, transit_ns=costs.transit_ns + way_ns, back_ns=back_ns + way_ns)
-        if way_ns >= FAR_NS:
-            costs = replace(costs, wake_ns=WAKE_NS)
+        if costs.back_ns is None:
+            costs = replace(costs, back_ns=costs.transit_ns)
+        costs = costs.farther(emulated.rtt_ns / 2, is_awake=True)
     return Cluster.of_load(
         load,
         plan_sources(load, start_ns=START_NS),

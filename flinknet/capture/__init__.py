@@ -19,6 +19,6 @@ except queries to the JobManager.
 """
 
 from .channels import ChannelTable, ObservedChannel
-from .observer import ConnectionObserver
+from .observer import ConnectionObserver, ConnectionSummary
 
-__all__ = ["ChannelTable", "ConnectionObserver", "ObservedChannel"]
+__all__ = ["ChannelTable", "ConnectionObserver", "ConnectionSummary", "ObservedChannel"]

@@ -289,6 +289,7 @@ class KernelEdge:
             "busy_ns": BUSY_NS_MAX,
             "latency_ns": self.one_way_ns,
             "back_ns": self.back_ns,
+            "wake_ns": int(costs.wake_ns),
             "receive_ns": int(costs.receive_ns_per_message),
             "send_ns_per_message": float_bits(costs.send_ns_per_message),
             "send_ns_per_byte": float_bits(costs.send_ns_per_byte),

@@ -225,11 +225,10 @@ class RecordedExchange:
 
     def costs_under(self, setting: Setting) -> CostModel:
         """Costs of the steps in the situation of a setting."""
-        costs, way_ns = self._awake_under(setting), setting.round_trip_ns / 2
+        way_ns = setting.round_trip_ns / 2
+        costs = self._awake_under(setting).farther(way_ns, is_awake=self.is_max_rate)
         return replace(
             costs,
-            transit_ns=max(0.0, costs.transit_ns + way_ns),
-            back_ns=None if costs.back_ns is None else max(0.0, costs.back_ns + way_ns),
             receive_ns_per_message=costs.receive_ns_per_message / setting.consumer_speed,
             consume_ns_per_record=tuple(
                 each / setting.consumer_speed for each in costs.consume_ns_per_record

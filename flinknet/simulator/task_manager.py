@@ -19,7 +19,7 @@ from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.stream_task import StreamTask, TaskState
 
-from .cost_model import Preemptions
+from .cost_model import SPIN_NS, Preemptions
 from .faults import HostClock, LostWakeups
 from .link import LinkEnd
 
@@ -71,9 +71,6 @@ class Scheduler:
         while self._heap and self._heap[0][1] in self._cancelled:
             self._cancelled.remove(heapq.heappop(self._heap)[1])
 
-
-SPIN_NS = 200_000
-"""Time for which a loop polls before it sleeps (SPIN_NS of `runtime.event_loop`)."""
 
 BUSY_NS_MAX = 200_000
 """Longest work of a sink on a buffer, in ns, during which the loop does nothing else."""
@@ -128,7 +125,7 @@ class SimulatedTaskManager:
         self._preemptions: list[tuple[int, int]] = []
         self.clock: HostClock | None = None
         self.lost_wakeups: LostWakeups | None = None
-        self.wake_ns = 0
+        self.wake_ns = self._sleeps = 0
 
     @property
     def now_ns(self) -> int:
@@ -170,7 +167,8 @@ class SimulatedTaskManager:
         if self.wake_ns and idle_ns > SPIN_NS:
             host_ns = self.now_ns
             if any((end.next_arrival_ns or NEVER_NS) <= host_ns for end in self.ends):
-                now_ns += self.wake_ns
+                self._sleeps += 1
+                now_ns += self.wake_ns * (self._sleeps * 40503 & 0xFFFF) >> 15
         if self.clock is not None:
             now_ns = self.clock.host_ns(now_ns)
         while self._preemptions and self._preemptions[-1][0] <= now_ns:

@@ -119,6 +119,8 @@ TRAILER_ENTRY = np.dtype(
 
 
 class BlockType(IntEnum):
+    """The content of a block."""
+
     EVENTS = 1
     META = 2
     TRAILER = 3

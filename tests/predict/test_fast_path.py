@@ -137,6 +137,7 @@ def exchanges(draw: st.DrawFn) -> RecordedExchange:
             receive_ns_per_message=draw(st.sampled_from([0.0, 9_000.0])),
             emit_ns_per_record=draw(st.sampled_from([0.0, 100.0])),
             consume_ns_per_record=(draw(st.sampled_from(consume_ns)),) * consumers,
+            wake_ns=draw(st.sampled_from([0.0, 0.0, 33_000.0])),
         ),
         flush_overhead_ns=draw(st.sampled_from([0, 70 * US])),
         ends_its_data=draw(st.booleans()),

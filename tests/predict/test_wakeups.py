@@ -11,7 +11,6 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.fit.wakeups import (
-    POLLED_GAP_NS,
     POLLED_TRANSIT_NS,
     SHALLOW_WAKE_NS,
     UNKNOWN,
@@ -20,8 +19,8 @@ from flinknet.predict.fit.wakeups import (
     gaps_of,
 )
 from flinknet.predict.recorded import RecordedExchange
-from flinknet.runtime.event_loop import SPIN_NS
-from flinknet.simulator.cost_model import CostModel
+from flinknet.runtime import event_loop
+from flinknet.simulator.cost_model import FAR_NS, SPIN_NS, CostModel
 from flinknet.trace import ChannelInfo
 from tests.recorded_exchange import steady
 from tests.recorded_run import channel_info
@@ -197,7 +196,8 @@ def test_one_that_polled_may_start_to_sleep() -> None:
 
 
 def test_when_a_task_manager_polls_is_known_as_it_is() -> None:
-    assert POLLED_GAP_NS == SPIN_NS
+    assert SPIN_NS == event_loop.SPIN_NS
+    assert FAR_NS == event_loop.SHORT_WAIT_NS
 
 
 def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
@@ -209,7 +209,7 @@ def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
 
 
 def test_one_that_polls_saves_the_wake_and_no_more() -> None:
-    sleeps, polls = POLLED_GAP_NS, POLLED_GAP_NS - 1
+    sleeps, polls = SPIN_NS, SPIN_NS - 1
     assert WAKEUPS.moved(COSTS, 10 * MS, sleeps).transit_ns == pytest.approx(44_000)
     assert WAKEUPS.moved(COSTS, 10 * MS, polls).transit_ns == POLLED_TRANSIT_NS
     far = replace(WAKEUPS, transit_ns=(1_000_000.0, 1_200_000.0))

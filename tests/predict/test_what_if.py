@@ -9,6 +9,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.histogram import bucket_index
+from flinknet.options.what_if import Setting
 from flinknet.predict.kernel_edge import KernelEdge
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
@@ -223,6 +224,21 @@ def test_credit_that_comes_back_sooner_lets_more_through() -> None:
         for costs in (far, replace(far, back_ns=10_000.0))
     )
     assert one == pytest.approx(2 * both, rel=0.1)
+
+
+@pytest.mark.parametrize(("buffers", "share"), [((10, 1), (0.9, 1.05)), ((2, 8), (0.55, 0.85))])
+def test_few_floating_buffers_carry_less_over_a_long_way(
+    buffers: tuple[int, int], share: tuple[float, float]
+) -> None:
+    """Credit for a backlog and that for its records come together or apart, as loops wake: the rate
+    is between that of either, and below what as many exclusive buffers carry."""
+    exclusive, floating = buffers
+    network = NetworkConfig(exclusive_buffers=exclusive, floating_buffers=floating)
+    exchange = exchange_of({(0, 0): 200_000}, is_max_rate=True)
+    setting = Setting(network, round_trip_ns=10 * MS)
+    found = simulate(exchange.under(setting), network).throughput_records_per_s or 0.0
+    allowed = sum(buffers) * network.segment_size_bytes / WIRE_BYTES * (S // setting.round_trip_ns)
+    assert share[0] < found / allowed < share[1]
 
 
 def debloated(timeout_ns: int) -> NetworkConfig:

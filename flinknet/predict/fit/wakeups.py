@@ -16,16 +16,12 @@ import numpy.typing as npt
 
 from flinknet.arrays import EventColumns, FloatArray, IntArray
 from flinknet.config import NetworkConfig
-from flinknet.simulator.cost_model import CostModel
+from flinknet.simulator.cost_model import SPIN_NS, CostModel
 from flinknet.trace import ChannelInfo, RunManifest
 from flinknet.units import human_duration
 
 from . import SAMPLES_MIN
 from .window_rows import of_each
-
-POLLED_GAP_NS = 200_000
-"""Longest gap between messages, in ns, in which a TaskManager polls instead of sleeping
-(runtime.event_loop.SPIN_NS)."""
 
 POLLED_TRANSIT_NS = 35_000
 """Transit time over loopback if both ends poll, with the turns of their loops, in ns: runs at
@@ -109,7 +105,7 @@ class Wakeups:
 
     def is_polled(self, gap_ns: float) -> bool:
         """Whether a TaskManager with this gap between messages polls instead of sleeping."""
-        return self.may_poll and gap_ns < POLLED_GAP_NS
+        return self.may_poll and gap_ns < SPIN_NS
 
     def moved(self, costs: CostModel, from_gap_ns: float, to_gap_ns: float) -> CostModel:
         """Convert costs of messages after one gap to those after another."""

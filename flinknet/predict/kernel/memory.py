@@ -311,6 +311,7 @@ class TaskManager(View):
     asked: int = word("number of its request for the next turn")
     free_since_ns: int = word("end of its last turn")
     idle_ns: int = word("time between its turns so far")
+    sleeps: int = word("times that a message woke its loop")
     own_sources: List[Source] = word("its sources")
     own_sources_count: int = word("their number")
     own_sinks: List[Sink] = word("its sinks")

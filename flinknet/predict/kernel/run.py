@@ -8,13 +8,15 @@ begun are withheld; it goes on with them where it stopped.
 
 from __future__ import annotations
 
+from flinknet.simulator.cost_model import SPIN_NS
+
 from . import DONE, FINISHED, NEVER, TOO_LONG
 from . import source as steps
 from .channel import notify
 from .checkpoints import complete, take_coordinators_turn
 from .compiling import Ints, Words, compile_all, kept_on_disk, moved_list, pointer
 from .connection import deliver_waiting, pump_down, pump_up, receive_down, receive_up, wake
-from .memory import FIRST, NO_BARRIER, Channel, Exchange, Job, Link, Sink, Source, TaskManager
+from .memory import FIRST, NO_BARRIER, Channel, End, Exchange, Job, Link, Sink, Source, TaskManager
 from .sink import rest, step_sink, take_debloaters_turn
 from .times import due_ns, earliest_ns, next_due, set_due
 from .writer import next_record_ns, opening_ramp
@@ -234,18 +236,23 @@ def _confirm(job: Job, now: int) -> None:
         complete(first)
 
 
+def _pump(m: Exchange, end: End, now: int) -> int:
+    """Send what waits at the end of a connection. Returns: when that is done."""
+    if end.is_upstream:
+        return pump_up(m, end.connection, now)
+    pump_down(m, end.connection, now)
+    return now
+
+
 def _pump_all(m: Exchange, task_manager: TaskManager, now: int) -> int:
     """Send what waits at the ends of connections. Returns: when that is done."""
     ends, unsent = task_manager.ends, task_manager.unsent
     place = next_due(unsent, 0, 0)
     while place >= 0:
         end = ends[place]
-        if end.is_upstream:
-            now = pump_up(m, end.connection, now)
-        else:
-            pump_down(m, end.connection, now)
-            if end.connection.is_due:
-                deliver_waiting(m, end.connection)
+        now = _pump(m, end, now)
+        if not end.is_upstream and end.connection.is_due:
+            deliver_waiting(m, end.connection)
         if not end.connection.is_pressed or not end.is_upstream:
             set_due(unsent, place, NEVER)
         place = next_due(unsent, place + 1, 0)
@@ -257,9 +264,12 @@ def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
     m.turn_ns = now
     set_due(m.wakes, task_manager.number, NEVER)
     task_manager.idle_ns += now - task_manager.free_since_ns
+    ends, arrivals = task_manager.ends, task_manager.arrivals
+    if m.wake_ns and now - task_manager.free_since_ns > SPIN_NS and earliest_ns(arrivals) <= now:
+        task_manager.sleeps += 1
+        now += m.wake_ns * (task_manager.sleeps * 40503 & 0xFFFF) >> 15  # from 0 to twice as long
     if m.is_disturbed:
         now = steps.held_up_until(task_manager, now)
-    ends, arrivals = task_manager.ends, task_manager.arrivals
     place = next_due(arrivals, 0, now)
     while place >= 0:
         end = ends[place]
@@ -268,6 +278,8 @@ def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
         else:
             next_ns = receive_down(m, end.connection, now)
         set_due(arrivals, place, next_ns)
+        if m.wake_ns and due_ns(task_manager.unsent, place) != NEVER:
+            now = _pump(m, end, now)
         place = next_due(arrivals, place + 1, now)
     next_ns = earliest_ns(arrivals)
     for place in range(task_manager.own_sources_count):
