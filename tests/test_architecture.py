@@ -66,7 +66,7 @@ notebook: errors storage units config results
 
 BUDGETS = {
     "replay": (13_544, 51),
-    "predict": (10_921, 40),
+    "predict": (10_931, 40),
     "core": (12_632, 57),
     "runtime": (13_446, 51),
     "report": (9_595, 33),
@@ -75,7 +75,7 @@ BUDGETS = {
     "graph": (6_631, 25),
     "capture": (7_276, 33),
     "trace": (5_743, 24),
-    "simulator": (1_989, 11),
+    "simulator": (2_013, 11),
     "results": (4_694, 21),
     "(leaves)": (2_485, 14),
     "options": (2_562, 10),
