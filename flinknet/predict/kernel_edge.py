@@ -26,7 +26,7 @@ from flinknet.core.wire.layout import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.errors import ConfigError
 from flinknet.simulator.cluster import OPENING_NS
-from flinknet.simulator.cost_model import Preemptions
+from flinknet.simulator.cost_model import SPIN_NS, Preemptions
 from flinknet.simulator.source_plan import beat_phase_ns
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.units import NS_PER_MS, human_duration
@@ -289,6 +289,7 @@ class KernelEdge:
             "busy_ns": BUSY_NS_MAX,
             "latency_ns": self.one_way_ns,
             "back_ns": self.back_ns,
+            "sleeps_after_ns": SPIN_NS,
             "wake_ns": int(costs.wake_ns),
             "receive_ns": int(costs.receive_ns_per_message),
             "send_ns_per_message": float_bits(costs.send_ns_per_message),

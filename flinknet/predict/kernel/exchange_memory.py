@@ -30,6 +30,7 @@ class Numbers(View):
     busy_ns: int = word("work for which a sink keeps its loop; longer work ends the turn")
     latency_ns: int = word("time that messages are on their way")
     back_ns: int = word("time that messages of consumers are on their way")
+    sleeps_after_ns: int = word("time without a turn after which a loop sleeps")
     wake_ns: int = word("mean time until a sleeping loop takes a message; 0: at once")
     receive_ns: int = word("cost of receiving a message")
     send_ns_per_message: float = word("cost of sending a message")

@@ -8,8 +8,6 @@ begun are withheld; it goes on with them where it stopped.
 
 from __future__ import annotations
 
-from flinknet.simulator.cost_model import SPIN_NS
-
 from . import DONE, FINISHED, NEVER, TOO_LONG
 from . import source as steps
 from .channel import notify
@@ -265,7 +263,8 @@ def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
     set_due(m.wakes, task_manager.number, NEVER)
     task_manager.idle_ns += now - task_manager.free_since_ns
     ends, arrivals = task_manager.ends, task_manager.arrivals
-    if m.wake_ns and now - task_manager.free_since_ns > SPIN_NS and earliest_ns(arrivals) <= now:
+    has_slept = m.wake_ns > 0 and now - task_manager.free_since_ns > m.sleeps_after_ns
+    if has_slept and earliest_ns(arrivals) <= now:
         task_manager.sleeps += 1
         now += m.wake_ns * (task_manager.sleeps * 40503 & 0xFFFF) >> 15  # from 0 to twice as long
     if m.is_disturbed:
