@@ -13,7 +13,6 @@ which is 0.4%. Count, sum, minimum and maximum are exact.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -240,26 +239,6 @@ class LogLinearHistogram:
                 counts = np.frombuffer(data, "<i8", count=size, offset=body + 4 * size)
                 histogram.counts[indices] += counts
                 histogram.add_totals(int(counts.sum()), total, low, high)
-        return histogram
-
-    def to_dict(self) -> dict[str, Any]:
-        """The non-empty buckets as plain data for JSON: index to count, with total, min and max."""
-        filled = np.flatnonzero(self.counts)
-        return {
-            "total": self.total,
-            "min": self.min,
-            "max": self.max,
-            "buckets": {str(index): int(self.counts[index]) for index in filled},
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> LogLinearHistogram:
-        """Read a histogram from `to_dict`."""
-        histogram = cls()
-        for index, count in data["buckets"].items():
-            histogram.counts[int(index)] = count
-        histogram.count = int(histogram.counts.sum())
-        histogram.total, histogram.min, histogram.max = data["total"], data["min"], data["max"]
         return histogram
 
     def _widen(self, low: int, high: int) -> None:

@@ -33,15 +33,7 @@ DURATION_UNITS_NS: Mapping[str, int] = {
     )
     for label in labels.split()
 }
-_DURATION_SHORT = (
-    ("d", 86_400 * NS_PER_S),
-    ("h", 3_600 * NS_PER_S),
-    ("min", 60 * NS_PER_S),
-    ("s", NS_PER_S),
-    ("ms", NS_PER_MS),
-    ("us", 1_000),
-    ("ns", 1),
-)
+_DURATION_SHORT = {x: DURATION_UNITS_NS[x] for x in ("d", "h", "min", "s", "ms", "us", "ns")}
 _SIZE_UNITS_BYTES: Mapping[str, int] = {
     label: size
     for size, labels in (
@@ -53,7 +45,7 @@ _SIZE_UNITS_BYTES: Mapping[str, int] = {
     )
     for label in labels.split()
 }
-_SIZE_SHORT = (("tb", 1 << 40), ("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1))
+_SIZE_SHORT = {x: _SIZE_UNITS_BYTES[x] for x in ("tb", "gb", "mb", "kb", "b")}
 _RATE_MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
 _RATE_PERIODS_S = {"": 1, "/s": 1, "/min": 60, "/h": 3_600}
 
@@ -269,8 +261,8 @@ def _whole(number: Decimal, what: str, unit: str) -> int:
     return int(number)
 
 
-def _largest_whole_unit(amount: int, units: tuple[tuple[str, int], ...], separator: str) -> str:
-    label, size = next((label, size) for label, size in units if amount % size == 0)
+def _largest_whole_unit(amount: int, units: Mapping[str, int], separator: str) -> str:
+    label, size = next((label, size) for label, size in units.items() if amount % size == 0)
     return f"{amount // size}{separator}{label}"
 
 

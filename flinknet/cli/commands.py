@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from inspect import cleandoc
@@ -26,13 +27,13 @@ _PATH_METAVAR = re.compile(r"(FILE|DIR|RUN|TRACE|CAPTURE|URL\|DIR)\b")
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def words(known: Sequence[str]) -> Completer | None:
-    """A completer for one of `known`; None if that is empty."""
+def words(known: Sequence[str]) -> Completer:
+    """A completer for one of `known`."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(each) for each in known if each.startswith(incomplete)]
 
-    return complete if known else None
+    return complete
 
 
 def flink_keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -41,24 +42,6 @@ def flink_keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
 
     keys = [key for key, option in options().items() if option.is_acted_on]
     return [CompletionItem(f"{key}=") for key in keys if key.startswith(incomplete)]
-
-
-class CompletedPath(click.types.StringParamType):
-    """A parameter's type whose values a shell completes as names of files. Values are not checked
-    during completion.
-    """
-
-    def __init__(self, own: click.ParamType[Any]) -> None:
-        self.own = own
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        is_completing = ctx is not None and ctx.resilient_parsing
-        return value if is_completing else self.own.convert(value, param, ctx)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        return [CompletionItem(incomplete, type="file")]
 
 
 PROGRAM = "flinknet"
@@ -375,10 +358,11 @@ class CommandGroup(_Named, click.Group):
             self.refuse(ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
         if ctx.resilient_parsing and command is not None:  # called for shell completion
-            for each in command.params:  # files for all that are shown as FILE, DIR and the like
-                is_path = _PATH_METAVAR.match(each.metavar or "")
-                if is_path and not isinstance(each.type, CompletedPath):
-                    each.type = CompletedPath(each.type)
+            command = copy(command)
+            command.params = list(map(copy, command.params))
+            for each in command.params:
+                if _PATH_METAVAR.match(each.metavar or ""):
+                    each.type = click.Path()  # names of files, unchecked
         return name, command, rest
 
     def refuse(self, ctx: click.Context, name: str) -> None:
