@@ -110,20 +110,17 @@ def test_a_change_is_against_the_recorded_setting_as_it_is_now(
 ) -> None:
     options = ("--no-trace", "--details", "--buffer-timeout", "20ms", "--report", "page.html")
     text = flinknet("bench", "again", str(recorded), *options).stdout
+    assert "predictions were off by" in text
+    assert "ended early" not in text
     assert "Instead of buffer-timeout=10ms (as recorded):" in text
     (line,) = (each for each in text.splitlines() if each.startswith("buffer-timeout=20ms: "))
     assert "measured p50 unchanged, p99 +10.0 ms" in line
     assert "; predicted p50 +" in line
-    assert "Instead of buffer-timeout=10ms" in Path("page.html").read_text(encoding="utf-8")
-
-
-def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Flinknet) -> None:
-    result = flinknet("bench", "again", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
-    assert result.exit_code == 0
-    assert "predictions were off by" in result.stdout
-    assert "buffer-timeout=5ms" in result.stdout
-    assert "buffer-timeout=-1" in result.stdout
-    assert "ended early" not in result.stdout
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "Instead of buffer-timeout=10ms" in page
+    assert "Predicted from the trace, and measured over sockets" in page
+    for name in ("all settings", "buffer-timeout=20ms"):
+        assert f'"name": "{name}"' in page or f'"name":"{name}"' in page
 
 
 def machine_lines(text: str) -> tuple[str, str]:
@@ -190,18 +187,6 @@ def test_the_rules_of_the_recorded_release_hold_again(
     (row,) = json.loads(result.stdout)["runs"]
     assert [each["code"] for each in row["warnings"]] == codes
     assert [each.flink_release for each in run.scenarios] == [release]
-
-
-def test_a_page_has_what_was_predicted_next_to_what_was_measured(
-    recorded: Path, flinknet: Flinknet, tmp_path: Path
-) -> None:
-    options = ("--no-trace", "--buffer-timeout", "0,20ms", "--report", "page.html")
-    result = flinknet("bench", "again", str(recorded), *options)
-    assert result.exit_code == 0, result.output
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Predicted from the trace, and measured over sockets" in page
-    for name in ("all settings", "buffer-timeout=0", "buffer-timeout=20ms"):
-        assert f'"name": "{name}"' in page or f'"name":"{name}"' in page
 
 
 def test_what_to_doubt_of_a_measurement_is_reported(
@@ -272,8 +257,6 @@ def test_a_trace_of_other_conditions_is_noted(
     [
         (["--duration", "0s"], 2, "--duration: 0 measures nothing"),
         (["--duration", "2s"], 2, "--duration 2s: the trace holds 1.00 s of records"),
-        (["--rate", "5k/s"], 2, "No such option '--rate'"),
-        (["--buffer-timeout", "5 parsec"], 2, "parsec"),
         (["--buffer-timeout", "5"], 2, "'5' has no unit; write 5ms or 5s"),
     ],
 )
