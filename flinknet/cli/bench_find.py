@@ -41,27 +41,24 @@ _SPARE_RECORDS = 1.2
 _NOT_WITH = (
     *("runs", "histogram", "live_json", "metrics_port", "report", "plot", "reference", "fail_if"),
     *("baseline", "history", "markdown", "junit", "out", "repeat_disturbed", "fail_on_disturbed"),
+    "trace",
 )
 """Options that have no meaning in a search."""
 
 
 def is_search(values: Mapping[str, Any]) -> bool:
-    """Whether a call is a search. Raises: ConfigError for a precision without one, and for traces,
-    which a search does not leave.
+    """Whether a call is a search. Raises: ConfigError for a precision without one, and for options
+    that do not go with one.
     """
     context = click.get_current_context()
-    given = [
-        name
-        for name in ("find_within", "trace")
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
-    if values["find"] is None:
-        if "find_within" in given:
-            raise ConfigError("--find-within: the precision of --find LIMIT, which is missing")
-        return False
-    if values["trace"] and "trace" in given:
-        raise ConfigError("--trace: not with --find, whose runs leave no traces; leave it out")
-    return True
+    for name in ("find_within",) if values["find"] is None else _NOT_WITH:
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_given and values[name]:
+            why = "not with --find; leave it out"
+            if name == "find_within":
+                why = "the precision of --find LIMIT, which is missing"
+            raise ConfigError(f"--{name.replace('_', '-')}: {why}")
+    return values["find"] is not None
 
 
 def find_rates(
@@ -211,13 +208,8 @@ def _outcome(result: RunResult, target: Target) -> tuple[bool, float | None]:
 
 
 def _target(values: Mapping[str, Any], plans: Sequence[Plan]) -> Target:
-    """The limit. Raises: ConfigError, also for options that do not go with a search."""
     from flinknet.replay.advise.targets import Target
 
-    defaults = {each.name: each.default for each in click.get_current_context().command.params}
-    for name in _NOT_WITH:
-        if values.get(name) and values[name] != defaults.get(name):
-            raise ConfigError(f"--{name.replace('_', '-')}: not with --find; leave it out")
     if any(not plan.scenario.workload.is_max_rate for plan in plans):
         raise ConfigError("--find searches the rate; leave --rate out")
     target = Target.parse(values["find"], "--find")

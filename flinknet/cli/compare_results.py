@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +27,7 @@ from flinknet.storage import AnyPath, path_of
 from .compare_runs import read_earlier
 from .configs import setting_changes, unlike_options
 from .files import STDOUT, ReportFiles, check_stdout, check_writable_file, put_text, show, target_of
+from .sweep import names_at
 
 _FORMATS = ("json", "markdown", "junit", "csv")
 
@@ -84,7 +83,9 @@ class Outputs:
         if out is not None:
             _try("--out", partial(put_text, out / "compare.json", document))
         if (history := self.values["history"]) is not None:
-            _try("--history", lambda: put_text(_new_file(path_of(history), comparison), document))
+            names = names_at(str(comparison.environment.get("started_at")))
+            paths = (path_of(history) / f"{name}.json" for name in names)
+            _try("--history", lambda: put_text(next(x for x in paths if not x.exists()), document))
         _try("--report", lambda: self.reports.write(lambda: Page("compare-configs", [view])))
 
     def write_not_started(self, name: str, why: str) -> None:
@@ -193,13 +194,3 @@ def _doubt(configuration: Configuration) -> str:
         return f"{len(configuration.invalid)} of {runs} runs invalid"
     disturbed = len(configuration.disturbed)
     return f"{disturbed} of {runs} runs disturbed" if 2 * disturbed > runs else ""
-
-
-def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
-    stamp = re.sub(r"\D", "", str(comparison.environment.get("started_at") or ""))[:14]
-    name = f"{stamp[:8]}-{stamp[8:]}" if stamp else "result"
-    for number in itertools.count(1):
-        path = directory / (f"{name}.json" if number == 1 else f"{name}-{number}.json")
-        if not path.exists():
-            return path
-    raise AssertionError("unreachable")

@@ -99,11 +99,15 @@ def check_writable_file(path: AnyPath, option: str) -> None:
 
 
 def check_new_directory(path: AnyPath) -> None:
-    """Check that a path is free or an empty directory. Raises: ConfigError."""
+    """Check that a path is an empty directory, or one that can be made. Raises: ConfigError."""
     with usable(path):
-        is_free = not path.exists() or (path.is_dir() and not any(path.iterdir()))
-    if not is_free:
-        raise ConfigError(f"--out: {path} is not empty; traces are never overwritten")
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise ConfigError(f"--out: {path} is not empty; traces are never overwritten")
+        if isinstance(path, Path):
+            above = (path.absolute(), *path.absolute().parents)
+            existing = next(each for each in above if each.exists())
+            if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+                raise ConfigError(f"--out: {existing} cannot be written to; give another directory")
 
 
 @contextmanager

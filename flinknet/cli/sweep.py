@@ -243,14 +243,19 @@ def out_directory(out: str | None, *, trace: bool) -> Path | None:
 def _timestamped_directory() -> Path:
     from flinknet.runtime.clock import wall_clock_iso
 
-    stamp = re.sub(r"\D", "", wall_clock_iso())[:14]
-    name = f"{stamp[:8]}-{stamp[8:]}"
-    for number in itertools.count(1):
-        path = Path("flinknet-runs", name if number == 1 else f"{name}-{number}")
+    for name in names_at(wall_clock_iso()):
+        path = Path("flinknet-runs", name)
         with suppress(FileExistsError):
             path.mkdir(parents=True)
             return path
     raise AssertionError("unreachable")
+
+
+def names_at(instant: str) -> Iterator[str]:
+    """Names of files of an instant (ISO): 20261129-160000, then 20261129-160000-2 and so on."""
+    stamp = re.sub(r"\D", "", instant)[:14]
+    name = f"{stamp[:8]}-{stamp[8:]}"
+    return itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
 
 
 def directory_of(out: Path | None, number: int, name: str) -> Path | None:

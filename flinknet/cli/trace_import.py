@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import sys
@@ -18,7 +17,7 @@ from flinknet.units import parse_size_bytes
 
 from . import trace_tap
 from .commands import SectionedCommand
-from .files import CountingLine, check_new_directory, existing_path, put_result, target_of, usable
+from .files import CountingLine, check_new_directory, existing_path, put_result, target_of
 from .option_tables import options
 from .replay_options import answers_of
 
@@ -164,7 +163,6 @@ def sniff(**values: Any) -> None:
     target = target_of(values["json"])
     directory = trace_tap.free_directory(Path(values["out"]))
     trace_tap.session_settings(values, directory)  # refuses what is wrong before anything starts
-    _check_writable(directory)
     snap_length = values["snap_length"]
     snap_bytes = 0 if snap_length is None else parse_size_bytes(snap_length, "--snap-length")
     if snap_length is not None and snap_bytes < _SNAP_BYTES_MIN:
@@ -231,7 +229,6 @@ def imported_packets(
     from flinknet.report.console import console_for
     from flinknet.report.tap_console import TapView
 
-    _check_writable(directory)
     config = SessionConfig(**trace_tap.session_settings(values, directory))
     versions = {"flinknet": flinknet.__version__, "python": platform.python_version()}
     if not is_live:
@@ -244,15 +241,6 @@ def imported_packets(
         return import_capture(
             paths, config, versions=versions, live=Live(follows, on_look, on_tick, sniffer)
         )
-
-
-def _check_writable(directory: Path) -> None:
-    """Check that a directory can be made, which is done late. Raises: ConfigError."""
-    absolute = directory.absolute()
-    with usable(directory):
-        existing = next(each for each in (absolute, *absolute.parents) if each.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise ConfigError(f"--out: {existing} cannot be written to; give another directory")
 
 
 def _unpack(pages: Sequence[Path], out: Path | None) -> None:
