@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import click
@@ -128,15 +127,9 @@ def history_in(directory: str | None) -> list[EarlierResult] | None:
     if isinstance(path, Path):
         try:
             path.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=path):
-                pass
         except OSError as error:
-            raise ConfigError(
-                f"--history: {path} cannot be written to ({error.strerror}); choose another"
-                " directory"
-            ) from None
-    else:
-        check_writable_file(path / "result.json", "--history")
+            raise ConfigError(f"--history: {path} cannot be made ({error.strerror})") from None
+    check_writable_file(path / "result.json", "--history")
     found = []
     files: list[AnyPath] = sorted(path.glob("*.json"), key=str)
     for file in files:

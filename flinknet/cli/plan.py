@@ -18,6 +18,7 @@ from .files import say_warnings, show
 from .option_tables import REST_FILES, options
 from .plan_running import memory_sentences, show_running_plan
 from .replay_options import rest_place
+from .value_parsers import count, each_of
 
 if TYPE_CHECKING:
     from flinknet.graph import ExecutionGraph, JobGraph, PhysicalPlan, Program, StreamGraph
@@ -215,26 +216,16 @@ def _program(
     if vertices is not None:
         if job is not None:
             raise ConfigError("--vertices stands for a JOB; give one of them")
-        return vertex_row(_subtasks(vertices), settings)
+        subtasks = each_of(count)(vertices, "--vertices")
+        if len(subtasks) < 2:
+            raise ConfigError(
+                f"--vertices: {vertices} is one vertex, which sends nothing; give the subtasks of"
+                " two or more, such as 4,16,16"
+            )
+        return vertex_row(subtasks, settings)
     assert job is not None
     with redirect_stdout(sys.stderr):  # keep the program's output apart from the plan
         return load_program(job, settings, arguments)
-
-
-def _subtasks(text: str) -> list[int]:
-    numbers = [each.strip() for each in text.split(",")]
-    for each in numbers:
-        if not each.isdecimal() or not int(each):
-            raise ConfigError(
-                f"--vertices: {each!r} is not a number of subtasks; write one for each vertex, from"
-                " the source on: 4,16,16"
-            )
-    if len(numbers) < 2:
-        raise ConfigError(
-            f"--vertices: {text} is one vertex, which sends nothing; give the subtasks of two or"
-            " more, such as 4,16,16"
-        )
-    return [int(each) for each in numbers]
 
 
 def _settings(values: Mapping[str, Any]) -> dict[str, str]:

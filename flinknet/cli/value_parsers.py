@@ -6,6 +6,7 @@ All raise ConfigError, which names the option and a correct value.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,6 +28,9 @@ EXPONENTIAL_LARGEST = 100
 EXPONENT_MAX = 100
 """Upper limit of --key-skew, at which only one key occurs."""
 
+
+_SLOW_CONSUMER = re.compile(r"(\d+):([^:]+)(?::([^:]+))?", re.ASCII)
+_ADDRESS = re.compile(r"(?:\[([^\[\]]+)\]|([^\[\]:]+)):(\d+)", re.ASCII)
 
 EXPONENTIAL_SIZE = "exponential:"
 """Prefix of a record size that is given by its mean."""
@@ -78,17 +82,16 @@ def slow_consumers(text: str, name: str) -> tuple[config.SlowConsumer, ...]:
     """Parse INDEX:DELAY or INDEX:DELAY:TIME, separated by commas; DELAY may be `pause`."""
     slow = []
     for part in text.split(","):
-        index, _, delay = part.strip().partition(":")
-        delay, colon, length = delay.partition(":")
-        if not delay.strip() or not index.isdecimal() or (colon and not length.strip()):
+        match = _SLOW_CONSUMER.fullmatch(part.strip())
+        if match is None:
             raise ConfigError(
                 f"{name}: {part!r} is not of the form INDEX:DELAY or INDEX:DELAY:TIME; write"
                 " 0:5ms, 0:pause or 0:5ms:10s"
             )
-        delay_ns = -1 if delay.strip() == "pause" else duration(delay, name)
-        slow.append(
-            config.SlowConsumer(int(index), delay_ns, duration(length, name) if colon else None)
-        )
+        index, delay, length = match.groups()
+        delay_ns = -1 if delay == "pause" else duration(delay, name)
+        slow_ns = None if length is None else duration(length, name)
+        slow.append(config.SlowConsumer(int(index), delay_ns, slow_ns))
     return tuple(slow)
 
 
@@ -180,13 +183,9 @@ def address(
     text: str, name: str, *, lowest: int = 0, default_port: int | None = None
 ) -> tuple[str, int]:
     """The host and the port, `lowest` or more, of HOST:PORT or [IPV6]:PORT."""
-    host, colon, port = text.strip().rpartition(":")
-    if default_port is not None and (not colon or port.endswith("]")):
-        host, port = text.strip(), str(default_port)
-    is_bracketed = host.startswith("[") and host.endswith("]")
-    plain = host[1:-1] if is_bracketed else host
-    is_host = bool(plain) and (is_bracketed or not set("[]:") & set(host))
-    is_port = port.isdecimal() and lowest <= int(port) <= PORT_MAX
-    if not is_host or not is_port:
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None and default_port is not None:
+        match = _ADDRESS.fullmatch(f"{text.strip()}:{default_port}")
+    if match is None or not lowest <= int(match[3]) <= PORT_MAX:
         raise ConfigError(f"{name}: {text!r} is not an address; write HOST:PORT or [IPV6]:PORT")
-    return plain, int(port)
+    return match[1] or match[2], int(match[3])

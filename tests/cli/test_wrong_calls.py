@@ -212,7 +212,7 @@ WRONG = {
     f"plan {SHUFFLE} -D execution.buffer-timeout.interval=1ms,2ms": "has several values",
     f"plan {SHUFFLE} --vertices 4,4": "--vertices stands for a JOB",
     "plan --vertices 4": "4 is one vertex, which sends nothing; give the subtasks of two or more",
-    "plan --vertices 4,x": "'x' is not a number of subtasks; write one for each vertex",
+    "plan --vertices 4,x": "--vertices: 'x' is not a number of 1 or more",
     "plan --vertices 8,4 --parallelism 16": "--parallelism needs --rest",
     "plan --rest http://name:word@host": "no password in the URL",
     "plan --rest localhost:8081": "'localhost:8081' is not a URL; write http://localhost:8081",
