@@ -89,7 +89,7 @@ def slow_consumers(text: str, name: str) -> tuple[config.SlowConsumer, ...]:
                 " 0:5ms, 0:pause or 0:5ms:10s"
             )
         index, delay, length = match.groups()
-        delay_ns = -1 if delay == "pause" else duration(delay, name)
+        delay_ns = -1 if delay.strip() == "pause" else duration(delay, name)
         slow_ns = None if length is None else duration(length, name)
         slow.append(config.SlowConsumer(int(index), delay_ns, slow_ns))
     return tuple(slow)
