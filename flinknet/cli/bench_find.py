@@ -74,13 +74,18 @@ def find_rates(
     Returns: the exit code: 0 if every search is decided, 1 if a configuration keeps the limit at no
     rate that was tried, 3 if a search is undecided.
     """
+    from flinknet.replay.advise.targets import Target
     from flinknet.report.bench_find import find_document, find_rows, find_view
     from flinknet.report.export import csv_text
     from flinknet.results.breaking_point import FoundRate, Search
 
     from .sweep import default_executor
 
-    target = _target(values, plans)
+    if any(not plan.scenario.workload.is_max_rate for plan in plans):
+        raise ConfigError("--find searches the rate; leave --rate out")
+    target = Target.parse(values["find"], "--find")
+    if target.metric == "throughput":
+        raise ConfigError("--find: it limits a latency or the backlog, such as p99<=20ms")
     text, seed = values["find_within"], values["seed"]
     within = percent(text, "--find-within", "3%")
     if not 0.001 <= within <= 0.5:
@@ -205,17 +210,6 @@ def _outcome(result: RunResult, target: Target) -> tuple[bool, float | None]:
             " (--duration)"
         )
     return figure <= target.limit, figure
-
-
-def _target(values: Mapping[str, Any], plans: Sequence[Plan]) -> Target:
-    from flinknet.replay.advise.targets import Target
-
-    if any(not plan.scenario.workload.is_max_rate for plan in plans):
-        raise ConfigError("--find searches the rate; leave --rate out")
-    target = Target.parse(values["find"], "--find")
-    if target.metric == "throughput":
-        raise ConfigError("--find: it limits a latency or the backlog, such as p99<=20ms")
-    return target
 
 
 def _ignore(_: object) -> None:

@@ -18,7 +18,6 @@ from flinknet.config import CREDIT, Scenario
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError, LocalProtocolError, RunFailedError
 from flinknet.options.keys import COMPRESSION_CODEC
-from flinknet.storage import AnyPath
 from flinknet.units import human_bytes
 
 from .commands import SectionedCommand
@@ -28,7 +27,6 @@ from .options import Settings, check_single_values, collect, scenario_of
 from .value_parsers import address
 
 if TYPE_CHECKING:
-    from flinknet.results import PeerResult
     from flinknet.runtime.cluster.peer import Peer
     from flinknet.runtime.cluster.peer_ends import ConsumerPeer, ProducerPeer
 
@@ -100,8 +98,6 @@ def _scenario(values: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
-LISTEN_DEFAULT = "127.0.0.1:0"
-
 _MEMORY = (
     *("task_manager", "total_buffers", "exclusive_buffers", "required_buffers", "spare_buffers"),
 )
@@ -137,7 +133,7 @@ def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
     partitions = partitions_of(values["partition"])
     if not partitions:
         partitions = [load_plan_of(Scenario(seed=values["seed"])).channels[0].partition_id]
-    host, port = address(values["listen"] or LISTEN_DEFAULT, "--listen")
+    host, port = address(values["listen"] or "127.0.0.1:0", "--listen")
     network = replace(scenario.network, bind_host=host, data_port=str(port), bind_port=None)
     producers = producers_plan(replace(scenario, network=network), partitions)
 
@@ -162,6 +158,7 @@ def run_peer(values: Mapping[str, Any], create: Callable[[list[int]], Peer]) -> 
     Raises: ConfigError; the error that ended the exchange, after the result is printed;
         RunFailedError if records were lost, repeated or out of order.
     """
+    from flinknet.report.bench_modes import peer_view
     from flinknet.runtime.signals import interrupts_noted
     from flinknet.starting import EXIT_INTERRUPTED
 
@@ -173,7 +170,12 @@ def run_peer(values: Mapping[str, Any], create: Callable[[list[int]], Peer]) -> 
                 peer.run()
             finally:
                 result = peer.result()
-                _print_result(result, json_target)
+                put_json(json_target, result.to_dict())
+                is_empty = not any(each.buffers or each.events for each in result.channels)
+                if json_target != STDOUT and not is_empty:
+                    show(peer_view(result))
+                if result.trace is not None:
+                    click.echo(f"trace: {result.trace}", err=True)
         finally:
             peer.close()
     if interrupts:
@@ -218,16 +220,6 @@ def run_directory(values: Mapping[str, Any]) -> Path | None:
 
     out = sweep.out_directory(values["out"], trace=values["trace"])
     return out / "run-0001" if out is not None and values["trace"] else None
-
-
-def _print_result(result: PeerResult, json_target: AnyPath | str | None) -> None:
-    from flinknet.report.bench_modes import peer_view
-
-    put_json(json_target, result.to_dict())
-    if json_target != STDOUT and any(each.buffers or each.events for each in result.channels):
-        show(peer_view(result))
-    if result.trace is not None:
-        click.echo(f"trace: {result.trace}", err=True)
 
 
 @click.command(cls=SectionedCommand)

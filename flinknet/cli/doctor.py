@@ -48,7 +48,9 @@ def doctor(json: str | None, start_spark: bool, **values: Any) -> None:
     from flinknet.report.console import print_checks
 
     target = target_of(json)
-    checks = [check_python(), check_interpreter(), check_core(), check_java()]
+    version = ".".join(map(str, sys.version_info[:3]))
+    checks = [Check("Python", OK, f"{version} ({sys.executable})")]
+    checks += [check_interpreter(), check_core(), check_java()]
     checks += [check_spark(start_spark), *check_machine(), *check_workers(values)]
     is_ready = all(check.status != MISSING for check in checks)
     rows = [dataclasses.asdict(check) for check in checks]
@@ -107,12 +109,6 @@ def check_workers(values: Mapping[str, Any]) -> list[Check]:
     except FlinknetError as error:
         return [*checks, Check("workers' ports", MISSING, str(error), advice)]
     return [*checks, Check("workers' ports", OK, "control and data ports passed 1,000 records")]
-
-
-def check_python() -> Check:
-    """The version of this interpreter, which Spark's workers use, too."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    return Check("Python", OK, f"{version} ({sys.executable})")
 
 
 def check_interpreter() -> Check:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 RUNS = Path("flinknet-runs")
 DEFAULT_TASK_MANAGERS = 2
-NO_ID = "-" * 16
-"""Stands for the id of a job in the list, for clusters."""
 
 
 @click.group(cls=CommandGroup)
@@ -79,7 +77,7 @@ def list_jobs(directory: Path) -> None:
         except TransportError:
             state = "LOST"
         is_any_running = True
-        click.echo(f"{contact.job_id or NO_ID}  {state:<10}  {contact.name}  {run_dir}")
+        click.echo(f"{contact.job_id or '-' * 16}  {state:<10}  {contact.name}  {run_dir}")
     if not is_any_running:
         hint = "; for jobs with --out DIR: flinknet job list DIR" if directory == RUNS else ""
         click.echo(f"no job is running in {directory}{hint}", err=True)

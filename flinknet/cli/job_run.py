@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.starting import EXIT_INTERRUPTED
 from flinknet.storage import AnyPath
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from flinknet.runtime.cluster.cluster_process import JobManagerSpec
     from flinknet.runtime.cluster.control_messages import JobEnded, SubmitJob
     from flinknet.runtime.cluster.job_files import Contact
-
-DEFAULT_WARMUP_NS = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
         dict(network),
         not values["detached"],
         duration_ns,
-        workload.get("warmup", DEFAULT_WARMUP_NS),
+        workload.get("warmup", WorkloadConfig().warmup_ns),
         values["seed"],
         records_trace=values["trace"],
     )

@@ -220,8 +220,11 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
         _check_channels(channels, runs)
         kept = None
         if values["checkpoint"] is not None:
-            files = [file for run in runs for file in run.files]
-            kept = Checkpoint.of(_directory(values["checkpoint"]), files)
+            directory = path_of(values["checkpoint"])
+            if not isinstance(directory, Path):
+                raise ConfigError(f"--checkpoint: {directory} is not a directory of a file system")
+            directory.mkdir(parents=True, exist_ok=True)
+            kept = Checkpoint.of(directory, [file for run in runs for file in run.files])
         with reporting_progress(spark(), partial(_say, off_terminal_too=True)) as begin:
 
             def say_step(step: str) -> None:
@@ -268,14 +271,6 @@ def _check_channels(channels: Sequence[int] | None, runs: Sequence[RecordedRun])
         raise ConfigError(
             f"--channel: {unknown[0]} is not in the trace; its channels are 0 to {max(known)}"
         )
-
-
-def _directory(text: str) -> Path:
-    path = path_of(text)
-    if not isinstance(path, Path):
-        raise ConfigError(f"--checkpoint: {path} is not a directory of a file system")
-    path.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def _say(text: str, *, off_terminal_too: bool = False) -> None:

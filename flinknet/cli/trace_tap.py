@@ -27,7 +27,6 @@ from .value_parsers import address, some_time
 
 if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
-    from flinknet.capture.rest.http_client import RestPlace
     from flinknet.capture.rest.settings import Layer
     from flinknet.capture.session import SessionConfig
     from flinknet.capture.tap import TlsContexts
@@ -202,8 +201,9 @@ def session_settings(values: Mapping[str, Any], directory: Path) -> dict[str, An
     """The fields of a SessionConfig. Raises: ConfigError."""
     from flinknet.capture.meter import Trigger
     from flinknet.capture.observer import layout_of_release
+    from flinknet.capture.rest.http_client import RestClient
 
-    trigger, duration = values["trigger"], values["duration"]
+    trigger, duration, rest = values["trigger"], values["duration"], rest_place(values)
     if trigger is not None and values["ring"] is None:
         raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
     return {
@@ -215,7 +215,7 @@ def session_settings(values: Mapping[str, Any], directory: Path) -> dict[str, An
         "trigger": None if trigger is None else Trigger.parse(trigger),
         "duration_ns": None if duration is None else some_time(duration, "--duration"),
         "stated": _stated(values["flink_conf"]),
-        "rest": _rest(values),
+        "rest": None if rest is None else replace(rest, place=RestClient(rest).url),
     }
 
 
@@ -264,15 +264,6 @@ def _rotation(rotate: str | None, ring: str | None) -> Rotation:
     raise ConfigError(
         f"--rotate: {rotate!r} is neither a size of 64kb or more nor a time; write 256MiB or 10min"
     )
-
-
-def _rest(values: Mapping[str, Any]) -> RestPlace | None:
-    place = rest_place(values)
-    if place is None:
-        return None
-    from flinknet.capture.rest.http_client import RestClient
-
-    return replace(place, place=RestClient(place).url)
 
 
 def _stated(flink_conf: str | None) -> tuple[Layer, ...]:

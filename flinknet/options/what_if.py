@@ -4,7 +4,7 @@ lists of a grid and of notebooks, columns of predictions, and words in tables co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from types import NoneType
@@ -150,12 +150,6 @@ def _read_some_time(text: str, name: str) -> int:
     return time_ns
 
 
-def _read_switch(text: str, name: str) -> bool:
-    if text not in ("on", "off"):
-        raise ConfigError(f"{name}: {text!r} is neither on nor off")
-    return text == "on"
-
-
 def _read_alignment(text: str, name: str) -> int:
     for timeout_ns in (ALIGNED_NS, 0):
         if text == _show_alignment(timeout_ns):
@@ -168,9 +162,9 @@ def _read_alignment(text: str, name: str) -> int:
         ) from None
 
 
-def _read_flow_control(text: str, name: str) -> str:
-    if text not in FLOW_CONTROLS:
-        raise ConfigError(f"{name}: {text!r} is not one of {', '.join(FLOW_CONTROLS)}")
+def _read_word(text: str, name: str, words: Sequence[str] = FLOW_CONTROLS) -> str:
+    if text not in words:
+        raise ConfigError(f"{name}: {text!r} is not one of {', '.join(words)}")
     return text
 
 
@@ -228,7 +222,10 @@ _KINDS = {
     "exclusive_buffers": Kind(_reader_of("exclusive_buffers"), str, (int,), _COUNT),
     "floating_buffers": Kind(_reader_of("floating_buffers"), str, (int,), _COUNT),
     "debloating_enabled": Kind(
-        _read_switch, lambda is_on: "on" if is_on else "off", (bool,), "True or False"
+        lambda text, name: _read_word(text, name, ("on", "off")) == "on",
+        lambda is_on: "on" if is_on else "off",
+        (bool,),
+        "True or False",
     ),
     "debloating_target_ns": Kind(_read_some_time, units.format_duration_ns, (int,), _TIME),
     "checkpoint_interval_ns": Kind(
@@ -245,9 +242,7 @@ _KINDS = {
         _TIME,
         order=lambda value: (value != ALIGNED_NS, -value),
     ),
-    "flow_control": Kind(
-        _read_flow_control, str, (str,), " or ".join(FLOW_CONTROLS), FLOW_CONTROLS.index
-    ),
+    "flow_control": Kind(_read_word, str, (str,), " or ".join(FLOW_CONTROLS), FLOW_CONTROLS.index),
     "round_trip_ns": Kind(
         _read_duration, lambda ns: f"+{units.human_duration(ns)}" if ns else "+0", (int,), _TIME
     ),
