@@ -19,7 +19,7 @@ from flinknet.units import counted, format_duration_ns
 
 from .commands import CommandGroup, SectionedCommand
 from .files import STDOUT, put_json, say_warnings, show
-from .job_run import attend, call_of, run
+from .job_run import attend, call_of, contact_in, run
 from .option_tables import KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
 from .replay_options import edge_timeouts_of
@@ -164,14 +164,8 @@ def stop(directory: Path) -> None:
 
 def _end(directory: Path, *, is_cancel: bool) -> None:
     from flinknet.runtime.cluster.client import JobClient
-    from flinknet.runtime.cluster.job_files import Contact
 
-    contact = Contact.load(directory)
-    if contact is None:
-        raise ConfigError(
-            f"{directory}: no job is running there; give the directory that `flinknet job run …"
-            " --detached` printed"
-        )
+    contact = contact_in(directory, "job", "run … --detached")
     if not contact.job_id:
         raise ConfigError(
             f"{directory}: that is a cluster; give the directory of one of its jobs, or end all of"
@@ -255,14 +249,8 @@ def stop_cluster(directory: Path) -> None:
     flinknet job cluster stop session
     """
     from flinknet.runtime.cluster.client import JobClient
-    from flinknet.runtime.cluster.job_files import Contact
 
-    contact = Contact.load(directory)
-    if contact is None:
-        raise ConfigError(
-            f"{directory}: no cluster is running there; give the directory that `flinknet job"
-            " cluster start` printed"
-        )
+    contact = contact_in(directory, "cluster", "cluster start")
     if contact.job_id:
         raise ConfigError(
             f"{directory}: that is the directory of a job; `flinknet job cancel` ends it, and a"

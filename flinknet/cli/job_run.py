@@ -130,7 +130,7 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
     if values["cluster"] is not None:
         contact, cluster = _cluster_in(values["cluster"])
         network = joined_settings(cluster.settings, network)
-        for name in ("task_managers", "slots"):
+        for name in ("task_managers", "slots", "workers"):
             if values[name] is not None:
                 option = f"--{name.replace('_', '-')}"
                 raise ConfigError(f"{option}: the cluster has its own; leave it out")
@@ -146,18 +146,15 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
     warn_of_idle_parallelism(program.stream_graph, settings.network)
     graph = execution_graph_of(job_graph_of(program.stream_graph))
     slots = values["slots"] or graph.job.config.task_slots
+    task_managers = workload.get("task-managers")
     if cluster is not None:
-        slots = cluster.slots_each
+        slots, task_managers = cluster.slots_each, len(cluster.task_managers)
     needed = physical_plan_of(graph, slots_per_task_manager=slots)
-    task_managers = workload.get("task-managers") or needed.task_managers
-    if cluster is not None:
-        task_managers = len(cluster.task_managers)
+    task_managers = task_managers or needed.task_managers
     if task_managers >= needed.task_managers:
         plan = physical_plan_of(graph, task_managers=task_managers, slots_per_task_manager=slots)
         if shortage := plan.shortage():
             raise ConfigError(shortage)
-    if values["workers"] is not None and cluster is not None:
-        raise ConfigError("--workers: the cluster has its own hosts; leave it out")
     workers = workers_of(values, graph.job.config.network)
     duration_ns = workload.get("duration")
     if duration_ns is None and not values["detached"]:
@@ -181,16 +178,25 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
 def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
     """Contact and status of the cluster that runs in a directory. Raises: ConfigError."""
     from flinknet.runtime.cluster.client import JobClient
+
+    contact = contact_in(directory, "cluster", "cluster start")
+    with JobClient(contact) as client:
+        return contact, client.cluster()
+
+
+def contact_in(directory: Path, what: str, command: str) -> Contact:
+    """The contact of the job or cluster in a directory, which a command of `flinknet job` printed.
+    Raises: ConfigError if none is running there.
+    """
     from flinknet.runtime.cluster.job_files import Contact
 
     contact = Contact.load(directory)
     if contact is None:
         raise ConfigError(
-            f"--cluster: {directory}: no cluster is running there; start one with `flinknet job"
-            " cluster start`"
+            f"{directory}: no {what} is running there; give the directory that `flinknet job"
+            f" {command}` printed"
         )
-    with JobClient(contact) as client:
-        return contact, client.cluster()
+    return contact
 
 
 def _attend(

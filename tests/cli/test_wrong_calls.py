@@ -122,7 +122,7 @@ WRONG = {
     "plan job.py --layer none": "--layer: 'none' is not one of 'stream', 'job'",
     "job": "flinknet job: give a command: run, list, status, cancel, stop, cluster",
     "job run missing.py": "give a Python file with a function main(env)",
-    "job run job.py --cluster empty": "start one with `flinknet job cluster start`",
+    "job run job.py --cluster empty": "give the directory that `flinknet job cluster start`",
     "job run job.py --duration 0": "0 measures nothing",
     "job list nowhere": "there is no such directory",
     "job cluster stop empty": "empty: no cluster is running there",
