@@ -225,9 +225,6 @@ class TraceTruncatedError(TraceError):
             f"{path}: cut off; {blocks} whole blocks are readable, the last {lost_bytes} bytes are"
             " lost"
         )
-        self.path = path
-        self.blocks = blocks
-        self.lost_bytes = lost_bytes
 
 
 class RunFailedError(FlinknetError):
