@@ -441,19 +441,6 @@ def test_the_page_has_charts_for_each_candidate(gate: Callable[..., Result]) -> 
     assert any("p99 of x rose by 60.0%" in line for line in lines)
 
 
-def test_a_shortage_of_buffers_takes_another_load_than_a_fixed_rate(
-    gate: Callable[..., Result],
-) -> None:
-    few = ("base", "x:taskmanager.memory.network.min=512kb", "--runs", "2")
-    result = gate(*few, "--rate", "1k/s")
-    assert "x differs in network memory (by taskmanager.memory.*): a shortage of" in result.stdout
-    assert "network memory (by taskmanager.memory.*)  64 mb  512 kb" in result.stdout
-    assert "2 runs of each hardly show how far runs differ" in result.stdout
-    for load in (("--rate", "max"), ("--rate", "1k/s", "--arrivals", "on-off:50ms:150ms")):
-        assert "a shortage of" not in gate(*few, *load).stdout
-    assert "a shortage of" not in gate("base", "x:buffer-timeout=5ms", "--runs", "2").stdout
-
-
 def test_what_differs_between_the_configurations_is_listed(gate: Callable[..., Result]) -> None:
     other = "x:segment-size=8kb,flow-control=tcp,slow-consumer=0:1ms"
     stdout = gate("base", other, "--runs", "2").stdout

@@ -183,4 +183,9 @@ def test_network_memory_that_holds_every_buffer_is_no_shortage(compare: Flinknet
     assert "big against base" in result.stdout
     assert "a shortage of buffers" not in result.output
     Path("conf.yaml").write_text("taskmanager.memory.network.min: 512kb\n")
-    assert "big differs in network memory" in compare(*call).stdout
+    result = compare(*call)
+    assert "big differs in network memory" in result.stdout
+    assert "2 runs of each hardly show how far runs differ" in result.stdout
+    for load in (("max",), ("1k/s", "--arrivals", "on-off:50ms:150ms")):
+        other = compare("base", "big:conf.yaml", "--runs", "2", "--rate", *load)
+        assert "a shortage of" not in other.stdout
