@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.resources import files
@@ -39,28 +39,10 @@ _Runs = list[tuple[str, Scenario]]
 TIMEOUTS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 5, 20, 100))
 
 
-@dataclass(frozen=True, slots=True)
-class Demo:
-    """The scenario of a demo, see demos.toml."""
-
-    summary: str
-    module: str
-    load: Mapping[str, str]
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    network: Mapping[str, str] = field(default_factory=dict)
-    sets: Sequence[str] = ()
-    in_step: bool = False
-
-
-def _read_demos() -> dict[str, Demo]:
-    file = files("flinknet.report").joinpath("demos", "demos.toml")
-    return {
-        name: Demo(**{field: own[field] for field in Demo.__dataclass_fields__ if field in own})
-        for name, own in tomllib.loads(file.read_text("utf-8")).items()
-    }
-
-
-DEMOS = _read_demos()
+DEMOS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    files("flinknet.report").joinpath("demos", "demos.toml").read_text("utf-8")
+)
+"""The demos; the file says what each field means."""
 
 
 def _head_of_line_runs(scenario: Scenario) -> _Runs:
@@ -189,7 +171,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     if values["name"] is None:
         width = max(map(len, DEMOS))
         for name, known in DEMOS.items():
-            click.echo(f"{name:<{width}}  {known.summary}")
+            click.echo(f"{name:<{width}}  {known['summary']}")
         click.echo("\nRun one with: flinknet bench demo NAME")
         return
     chosen = DEMOS[values["name"]]
@@ -209,8 +191,8 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
             watcher.start_run(number, len(runs), name)
             directory = sweep.directory_of(out, number, name)
             finished.append(_run(name, each, executor, directory, watcher))
-            watcher.finish_run(finished[-1].result, is_overload=not chosen.in_step)
-    module = import_module(f"flinknet.report.demos.{chosen.module}")
+            watcher.finish_run(finished[-1].result, is_overload=not chosen.get("in_step"))
+    module = import_module(f"flinknet.report.demos.{chosen['module']}")
     make: Callable[..., DemoShown] = getattr(module, values["name"].replace("-", "_"))
     shown = make(finished, scenario.workload)
     reports.write(lambda: shown.page)
@@ -221,23 +203,26 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     put_result(json_target, shown.document(), view)
 
 
-def _scenario(chosen: Demo, values: Mapping[str, Any]) -> tuple[Scenario, tuple[RunWarning, ...]]:
+def _scenario(
+    chosen: Mapping[str, Any], values: Mapping[str, Any]
+) -> tuple[Scenario, tuple[RunWarning, ...]]:
     """The scenario that all runs of the demo share, and warnings about it."""
     settings = collect(values)
-    for key in (*chosen.sets, RUNTIME_MODE):
+    for key in (*chosen.get("sets", ()), RUNTIME_MODE):
         if key in settings.network:
             raise ConfigError(f"the demo {values['name']} sets {key} itself; leave it out")
-    for option in chosen.fixed.keys() & settings.workload.keys():
+    fixed = chosen.get("fixed", {})
+    for option in fixed.keys() & settings.workload.keys():
         raise ConfigError(f"the demo {values['name']} sets --{option} itself; leave it out")
     check_single_values(settings)
     merged = replace(
         settings,
-        network={**chosen.network, **settings.network},
-        workload={**chosen.load, **settings.workload, **chosen.fixed},
+        network={**chosen.get("network", {}), **settings.network},
+        workload={**chosen["load"], **settings.workload, **fixed},
     )
     scenario, warnings = scenario_of(merged, values["seed"])
-    if scenario.workload.is_max_rate and "rate" in chosen.load:
-        load = chosen.load["rate"]
+    if scenario.workload.is_max_rate and "rate" in chosen["load"]:
+        load = chosen["load"]["rate"]
         raise ConfigError(f"--rate: the demo {values['name']} needs a rate, such as {load}")
     return scenario, warnings
 
