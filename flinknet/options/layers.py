@@ -38,18 +38,17 @@ def network_settings(
 
     Raises: ConfigError for a value in a file that Flink refuses.
     """
-    known = {
-        key: text
-        for key, text in read.items()
-        if key in keys.current_keys() and not keys.find_option(key).is_of_the_past
-    }
-    strange = [key for key in read if key not in known and keys.is_of_network(key)]
-    gone = [
-        key
-        for key in known
-        if release is not None and not keys.find_option(key).is_in(release, key)
-    ]
-    layer = canonical({key: text for key, text in known.items() if key not in gone})
+    known: dict[str, str] = {}
+    gone, strange = [], []
+    for key, text in read.items():
+        option = keys.options().get(keys.current_keys().get(key, ""))
+        if option is None or option.is_of_the_past:
+            strange += [key] if keys.is_of_network(key) else []
+        elif release is not None and not option.is_in(release, key):
+            gone.append(key)
+        else:
+            known[key] = text
+    layer = canonical(known)
     layer = {key: text for key, text in layer.items() if text or keys.options()[key].kind != "S"}
     unread = shadowed_sizes(layer)
     unreadable, doubts = [], []
@@ -69,15 +68,13 @@ def network_settings(
     layer = {key: text for key, text in layer.items() if key not in unreadable}
     if release == keys.FLINK_2:
         _check_starting_size(layer)
-    near = {key: keys.nearest_key(key, 0.85) for key in strange}
-    unknown = [
-        f"{key} (removed in Flink {keys.REMOVED[key]})"
-        if key in keys.REMOVED
-        else f"{key} (did you mean {each}?)"
-        if each not in (None, key)
-        else key
-        for key, each in near.items()
-    ]
+    unknown = []
+    for key in strange:
+        near = keys.nearest_key(key, 0.85)
+        hint = "" if near in (None, key) else f" (did you mean {near}?)"
+        if key in keys.REMOVED:
+            hint = f" (removed in Flink {keys.REMOVED[key]})"
+        unknown.append(key + hint)
     replaced = {key: keys.find_option(key).replacement for key in gone}
     past = [f"{key} (in its place: {each})" if each else key for key, each in replaced.items()]
     warnings = (
@@ -91,7 +88,7 @@ def network_settings(
         *warnings,
         *left_out(f"ignored, {which} has no such key", past),
         *doubts,
-        *deprecated_keys({key: known[key] for key in known if key not in (*gone, *layer)}),
+        *deprecated_keys({key: text for key, text in known.items() if key not in layer}),
     )
 
 
