@@ -35,7 +35,8 @@ class RecordedLoad:
 
     def save(self, directory: Path, producer: int) -> None:
         """Write the records of a producer."""
-        for name, column in zip(_COLUMNS, self._columns(), strict=True):
+        columns = self.instants_ns, self.value_bytes, self.subpartitions
+        for name, column in zip(_COLUMNS, columns, strict=True):
             if column is not None:
                 np.save(directory / f"{name}-{producer}.npy", column)
 
@@ -52,9 +53,6 @@ class RecordedLoad:
         return cls(
             instants_ns[first:], *(None if each is None else each[first:] for each in others)
         )
-
-    def _columns(self) -> tuple[NDArray[np.signedinteger] | None, ...]:
-        return self.instants_ns, self.value_bytes, self.subpartitions
 
 
 _COLUMNS = ("arrivals", "sizes", "subpartitions")
