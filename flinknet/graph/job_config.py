@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from json import loads
 from typing import Any
 
@@ -16,47 +16,6 @@ from flinknet.units import NS_PER_MS, NS_PER_S
 
 MAX_PARALLELISM = 1 << 15
 """Largest number of key groups."""
-
-ACTED_ON_KEYS = {
-    "parallelism.default": "parallelism",
-    "pipeline.max-parallelism": "max_parallelism",
-    "pipeline.operator-chaining.enabled": "is_chaining_enabled",
-    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism": (
-        "chains_different_max_parallelism"
-    ),
-    "pipeline.auto-generate-uids": "generates_uids",
-    "pipeline.vertex-name-include-index-prefix": "has_vertex_index_prefix",
-    "pipeline.vertex-description-mode": "vertex_description_mode",
-    "execution.runtime-mode": "runtime_mode",
-    "execution.batch-shuffle-mode": "batch_shuffle_mode",
-    "jobmanager.execution.attempts-history-size": "attempts_history_size",
-    "taskmanager.numberOfTaskSlots": "task_slots",
-    "taskmanager.cpu.cores": "cpu_cores",
-    "taskmanager.memory.task.heap.size": "task_heap_bytes",
-    "taskmanager.load-balance.mode": "load_balance_mode",
-    "jobmanager.execution.failover-strategy": "failover_strategy",
-    "jobmanager.partition.release-during-job-execution": "releases_partitions",
-    "restart-strategy.type": "restart_strategy",
-    "restart-strategy.fixed-delay.attempts": "restart_attempts",
-    "restart-strategy.fixed-delay.delay": "restart_delay_ns",
-    "slot.request.timeout": "slot_request_timeout_ns",
-    "task.cancellation.timeout": "cancellation_timeout_ns",
-    "pipeline.auto-watermark-interval": "auto_watermark_interval_ns",
-    "metrics.latency.interval": "latency_interval_ns",
-    "metrics.latency.granularity": "latency_granularity",
-    "metrics.latency.history-size": "latency_history",
-    "execution.state-recovery.approximate-local-recovery": "has_approximate_local_recovery",
-}
-"""Keys that the graphs act on and their fields in JobConfig, in addition to NetworkConfig's."""
-
-SAVEPOINT_KEYS = {
-    "execution.state-recovery.path": "savepoint_path",
-    "execution.state-recovery.claim-mode": "savepoint_claim_mode",
-    "execution.state-recovery.ignore-unclaimed-state": "ignores_unclaimed_state",
-}
-"""Keys of SavepointRestoreSettings and their fields in JobConfig. The graphs contain them; nothing
-is restored, because checkpoints store no state, and a warning says so.
-"""
 
 ALL, ANY = "ALL", "ANY"
 INPUT_DEPENDENCY_CONSTRAINTS = (ALL, ANY)
@@ -82,70 +41,82 @@ TASK_TIMEOUTS = "flinknet.task-timeouts"
 that the program sets with set_buffer_timeout."""
 
 
+def _flink(key: str, default: Any, *, is_acted_on: bool = True) -> Any:
+    """A field with Flink's key for it."""
+    return field(default=default, metadata={"key": key, "is_acted_on": is_acted_on})
+
+
 @dataclass(slots=True)
 class JobConfig:
     """Settings of a job, which its program may override (Flink: ExecutionConfig, CheckpointConfig).
+    The metadata names the keys that the graphs act on, in addition to NetworkConfig's; and those of
+    SavepointRestoreSettings, which the graphs contain: nothing is restored, because checkpoints
+    store no state, and a warning says so.
 
     Attributes:
         cpu_cores, task_heap_bytes: shared by the slots of a TaskManager; None: unlimited.
         max_parallelism: key groups; None: derived from each operator's parallelism.
-        has_unaligned_checkpoints: whether barriers may overtake records.
         forces_unaligned_checkpoints: even where records in flight cannot be redistributed.
         releases_partitions: whether results without readers are released before the job ends.
         restart_strategy: NONE, FIXED_DELAY or EXPONENTIAL_DELAY (without limit, after a delay that
             grows from a second to a minute); None: with checkpoints EXPONENTIAL_DELAY, else NONE.
         heartbeat_interval_ns: interval of heartbeats; a TaskManager that has not answered for
             `heartbeat_timeout_ns` is lost.
-        slot_request_timeout_ns: how long a job waits for slots.
         input_dependency_constraint: one of INPUT_DEPENDENCY_CONSTRAINTS.
         cancellation_timeout_ns: how long a task may take to cancel before its TaskManager is ended.
-        auto_watermark_interval_ns: interval of periodic watermarks; 0: none.
-        latency_interval_ns: interval of latency markers; 0: none.
-        latency_granularity: single, operator or subtask: which sources of markers operators
-            distinguish.
-        latency_history: latencies that an operator keeps per source.
+        auto_watermark_interval_ns, latency_interval_ns: of periodic watermarks and of latency
+            markers; 0: none.
+        latency_granularity: single, operator or subtask: which sources operators distinguish.
         has_approximate_local_recovery: whether a failed task restarts alone and loses the records
             that were on their way to it.
         savepoint_path: None: the job begins without state.
         task_timeouts_ns: buffer timeouts of tasks, by name; see TASK_TIMEOUTS.
     """
 
-    parallelism: int = 1
-    max_parallelism: int | None = None
-    is_chaining_enabled: bool = True
-    chains_different_max_parallelism: bool = True
-    generates_uids: bool = True
-    has_vertex_index_prefix: bool = False
-    vertex_description_mode: str = "TREE"
-    runtime_mode: str = "STREAMING"
-    batch_shuffle_mode: str = "ALL_EXCHANGES_BLOCKING"
-    attempts_history_size: int = 16
-    task_slots: int = 1
-    cpu_cores: float | None = None
-    task_heap_bytes: int | None = None
-    load_balance_mode: str = "NONE"
+    parallelism: int = _flink("parallelism.default", 1)
+    max_parallelism: int | None = _flink("pipeline.max-parallelism", None)
+    is_chaining_enabled: bool = _flink("pipeline.operator-chaining.enabled", True)
+    chains_different_max_parallelism: bool = _flink(
+        "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", True
+    )
+    generates_uids: bool = _flink("pipeline.auto-generate-uids", True)
+    has_vertex_index_prefix: bool = _flink("pipeline.vertex-name-include-index-prefix", False)
+    vertex_description_mode: str = _flink("pipeline.vertex-description-mode", "TREE")
+    runtime_mode: str = _flink("execution.runtime-mode", "STREAMING")
+    batch_shuffle_mode: str = _flink("execution.batch-shuffle-mode", "ALL_EXCHANGES_BLOCKING")
+    attempts_history_size: int = _flink("jobmanager.execution.attempts-history-size", 16)
+    task_slots: int = _flink("taskmanager.numberOfTaskSlots", 1)
+    cpu_cores: float | None = _flink("taskmanager.cpu.cores", None)
+    task_heap_bytes: int | None = _flink("taskmanager.memory.task.heap.size", None)
+    load_balance_mode: str = _flink("taskmanager.load-balance.mode", "NONE")
     buffer_timeout_ns: int = 100_000_000
     checkpoint_interval_ns: int | None = None
     checkpoint_mode: str = "EXACTLY_ONCE"
     has_unaligned_checkpoints: bool = False
     forces_unaligned_checkpoints: bool = False
-    failover_strategy: str = "region"
-    releases_partitions: bool = True
-    restart_strategy: str | None = None
-    restart_attempts: int = 1
-    restart_delay_ns: int = NS_PER_S
+    failover_strategy: str = _flink("jobmanager.execution.failover-strategy", "region")
+    releases_partitions: bool = _flink("jobmanager.partition.release-during-job-execution", True)
+    restart_strategy: str | None = _flink("restart-strategy.type", None)
+    restart_attempts: int = _flink("restart-strategy.fixed-delay.attempts", 1)
+    restart_delay_ns: int = _flink("restart-strategy.fixed-delay.delay", NS_PER_S)
     heartbeat_interval_ns: int = 10 * NS_PER_S
     heartbeat_timeout_ns: int = 50 * NS_PER_S
-    slot_request_timeout_ns: int = 300 * NS_PER_S
-    cancellation_timeout_ns: int = 180 * NS_PER_S
-    auto_watermark_interval_ns: int = 200 * NS_PER_MS
-    latency_interval_ns: int = 0
-    latency_granularity: str = "operator"
-    latency_history: int = 128
-    has_approximate_local_recovery: bool = False
-    savepoint_path: str | None = None
-    savepoint_claim_mode: str = "NO_CLAIM"
-    ignores_unclaimed_state: bool = False
+    slot_request_timeout_ns: int = _flink("slot.request.timeout", 300 * NS_PER_S)
+    cancellation_timeout_ns: int = _flink("task.cancellation.timeout", 180 * NS_PER_S)
+    auto_watermark_interval_ns: int = _flink("pipeline.auto-watermark-interval", 200 * NS_PER_MS)
+    latency_interval_ns: int = _flink("metrics.latency.interval", 0)
+    latency_granularity: str = _flink("metrics.latency.granularity", "operator")
+    latency_history: int = _flink("metrics.latency.history-size", 128)
+    has_approximate_local_recovery: bool = _flink(
+        "execution.state-recovery.approximate-local-recovery", False
+    )
+    savepoint_path: str | None = _flink("execution.state-recovery.path", None, is_acted_on=False)
+    savepoint_claim_mode: str = _flink(
+        "execution.state-recovery.claim-mode", "NO_CLAIM", is_acted_on=False
+    )
+    ignores_unclaimed_state: bool = _flink(
+        "execution.state-recovery.ignore-unclaimed-state", False, is_acted_on=False
+    )
     flow_control: str = CREDIT
     input_dependency_constraint: str = ALL
     task_timeouts_ns: Mapping[str, int] = field(default_factory=dict)
@@ -174,9 +145,10 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
         "has_unaligned_checkpoints": network.unaligned_checkpoints,
         "forces_unaligned_checkpoints": network.forced_unaligned_checkpoints,
     }
-    for key, name in (ACTED_ON_KEYS | SAVEPOINT_KEYS).items():
-        if key in settings:
-            values[name] = parse_value(find_option(key), settings[key])
+    keyed = [each for each in fields(JobConfig) if "key" in each.metadata]
+    for each in keyed:
+        if (key := each.metadata["key"]) in settings:
+            values[each.name] = parse_value(find_option(key), settings[key])
     if values.get("max_parallelism") == -1:
         values["max_parallelism"] = None
     others: tuple[RunWarning, ...] = ()
@@ -186,7 +158,7 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
     if (maximum := values.get("max_parallelism")) is not None:
         remedy = "; leave it out or give -1, to have it follow from the parallelism"
         check_max_parallelism(maximum, "pipeline.max-parallelism:", remedy)
-    acted_on = tuple(f"{key}:" for key in ACTED_ON_KEYS)
+    acted_on = tuple(f"{x.metadata['key']}:" for x in keyed if x.metadata["is_acted_on"])
     doubts = tuple(
         each
         for each in warnings
