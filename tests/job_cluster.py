@@ -19,7 +19,7 @@ from flinknet.graph.job_graph import JobGraph
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import depths_of
 from flinknet.job.barriers import CheckpointResponder
-from flinknet.job.descriptor import Start, SubtaskKey, TaskDeploymentDescriptor, descriptors_of
+from flinknet.job.descriptor import Start, TaskDeploymentDescriptor, descriptors_of
 from flinknet.job.io import FileTextInput, SocketTextInput, TextInput
 from flinknet.job.program_tasks import create_task, network_of
 from flinknet.job.stream_task import StreamTask
@@ -106,7 +106,7 @@ class SimulatedStreamTask:
                 text.fail("there is no such text")
             return
         if isinstance(text, FileTextInput):
-            if not text.is_sized:
+            if not text.next_byte and not text.wants_data:
                 text.set_size(len(content))
             position = text.next_byte
         else:
@@ -137,13 +137,12 @@ class SimulatedProgram(SimulatedJob):
         texts: Mapping[str, bytes],
         end_ns: int | None,
         seed: int,
-        attempt_numbers: Mapping[SubtaskKey, int] | None,
         workers: WorkerFactory | None,
     ) -> None:
         depth_of = {str(vertex_id): depth for vertex_id, depth in depths_of(job).items()}
         self.descriptors = [
             [replace(each, stage=depth_of[each.information.vertex_id]) for each in own]
-            for own in descriptors_of(plan, attempt_numbers)
+            for own in descriptors_of(plan)
         ]
         network = network_of(job)
         super().__init__(
@@ -196,7 +195,6 @@ def job_cluster(
     faults: Faults = NO_FAULTS,
     end_ns: int | None = None,
     seed: int = 1,
-    attempt_numbers: Mapping[SubtaskKey, int] | None = None,
     workers: WorkerFactory | None = None,
     **options: Any,
 ) -> Any:
@@ -208,7 +206,6 @@ def job_cluster(
         costs: time that the steps take.
         faults: faults of links, and exhaustions; pauses of consumers are ignored.
         end_ns: end of the generated records, counted from the start; None for no end.
-        attempt_numbers: attempts of restarted subtasks.
         workers: makes the workers of tasks with functions; None: functions take no time.
         options: of Cluster.
     """
@@ -219,7 +216,6 @@ def job_cluster(
         texts=texts or {},
         end_ns=end_ns,
         seed=seed,
-        attempt_numbers=attempt_numbers,
         workers=workers,
     )
     if isinstance(faults, FaultPlan):

@@ -32,7 +32,6 @@ class WatchedJob:
         faults: Faults = NO_FAULTS,
         seed: int = 1,
         end_ns: int | None = None,
-        attempt_numbers: Mapping[tuple[int, int], int] | None = None,
         workers: WorkerFactory | None = None,
     ) -> None:
         self.job = job_graph_of(graph)
@@ -53,7 +52,6 @@ class WatchedJob:
             faults=faults,
             seed=seed,
             end_ns=end_ns,
-            attempt_numbers=attempt_numbers,
             workers=workers,
         )
         for task in self.cluster.tasks.values():

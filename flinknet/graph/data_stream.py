@@ -14,42 +14,11 @@ from typing import Any, Self
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
-from . import user_functions
+from . import operators, transformations, user_functions
 from .endpoints import DiscardSink, FileSink, FunctionSink, LatencySink, PrintSink, Sink
 from .job_config import check_max_parallelism, check_parallelism
-from .operators import (
-    ChainingStrategy,
-    CoMap,
-    OperatorFactory,
-    ProcessOperator,
-    StreamFilter,
-    StreamFlatMap,
-    StreamMap,
-    StreamProject,
-    StreamSink,
-    TimestampsAndWatermarks,
-    factory,
-)
-from .transformations import (
-    BROADCAST,
-    FORWARD,
-    GLOBAL,
-    REBALANCE,
-    RESCALE,
-    SHUFFLE,
-    KeySelector,
-    OneInputTransformation,
-    PartitionTransformation,
-    PhysicalTransformation,
-    ReduceTransformation,
-    ResourceSpec,
-    SideOutputTransformation,
-    SinkTransformation,
-    StreamPartitioner,
-    Transformation,
-    TwoInputTransformation,
-    UnionTransformation,
-)
+from .operators import ChainingStrategy, factory
+from .transformations import KeySelector, PhysicalTransformation, ResourceSpec, StreamPartitioner
 from .watermarks import OutputTag, WatermarkStrategy
 
 
@@ -137,9 +106,14 @@ class _Operator(user_functions.FlinkApi):
 class DataStream(user_functions.FlinkApi):
     """A stream of records of one type (Flink: DataStream); `made`: all operators of its program."""
 
-    transformation: Transformation
+    _key_selector: KeySelector | None = None
+    transformation: transformations.Transformation
 
-    def __init__(self, made: list[PhysicalTransformation], transformation: Transformation) -> None:
+    def __init__(
+        self,
+        made: list[PhysicalTransformation],
+        transformation: transformations.Transformation,
+    ) -> None:
         self._operators = made
         self.transformation = transformation
 
@@ -154,7 +128,8 @@ class DataStream(user_functions.FlinkApi):
         """Turn each record into one other."""
         user_functions.check_function(function, "map")
         result = user_functions.type_of_results(function, "Map", output_type, are_elements=batched)
-        return self.transform("Map", factory(StreamMap, function, batched=batched), result)
+        made_by = factory(operators.StreamMap, function, batched=batched)
+        return self.transform("Map", made_by, result)
 
     def flat_map(
         self, function: Any, *, output_type: Any = None, batched: bool = False
@@ -165,12 +140,13 @@ class DataStream(user_functions.FlinkApi):
         result = user_functions.type_of_results(
             function, "Flat Map", output_type, are_elements=True
         )
-        return self.transform("Flat Map", factory(StreamFlatMap, function, batched=batched), result)
+        made_by = factory(operators.StreamFlatMap, function, batched=batched)
+        return self.transform("Flat Map", made_by, result)
 
     def filter(self, function: Any, *, batched: bool = False) -> SingleOutputStreamOperator:
         """Keep the records for which the function returns true."""
         user_functions.check_function(function, "filter")
-        made_by = factory(StreamFilter, function, batched=batched)
+        made_by = factory(operators.StreamFilter, function, batched=batched)
         return self.transform("Filter", made_by, self.output_type)
 
     def process(self, function: Any, *, output_type: Any) -> SingleOutputStreamOperator:
@@ -179,11 +155,11 @@ class DataStream(user_functions.FlinkApi):
         which has `timestamp_ms` and `current_watermark_ms`.
         """
         user_functions.check_function(function, "process")
-        return self.transform("Process", factory(ProcessOperator, function), output_type)
+        return self.transform("Process", factory(operators.ProcessOperator, function), output_type)
 
     def project(self, *fields: int) -> SingleOutputStreamOperator:
         """Select fields of a tuple, in this order."""
-        return self.transform("Projection", factory(StreamProject, fields), tuple)
+        return self.transform("Projection", factory(operators.StreamProject, fields), tuple)
 
     def assign_timestamps_and_watermarks(
         self, strategy: WatermarkStrategy
@@ -192,25 +168,22 @@ class DataStream(user_functions.FlinkApi):
         for each in (strategy.create, strategy.assigner):
             if each is not None:
                 user_functions.check_function(each, "assign_timestamps_and_watermarks")
-        made = factory(TimestampsAndWatermarks, strategy)
+        made = factory(operators.TimestampsAndWatermarks, strategy)
         added = self.transform("Timestamps/Watermarks", made, self.output_type)
         added.transformation.assigns_time = True
         added.transformation.assigns_own_time = strategy.assigner is not None
         return added
 
     def transform(
-        self,
-        name: str,
-        operator_factory: OperatorFactory,
-        output_type: Any,
-        key_selector: KeySelector | None = None,
+        self, name: str, operator_factory: operators.OperatorFactory, output_type: Any
     ) -> SingleOutputStreamOperator:
         """Add an operator. Raises: ConfigError if the type of this stream is unknown."""
         _ = self.output_type  # raises if it is unknown
-        made = OneInputTransformation(
-            name, operator_factory, output_type, [self.transformation], key_selector
+        return self._added(
+            transformations.OneInputTransformation(
+                name, operator_factory, output_type, [self.transformation], self._key_selector
+            )
         )
-        return self._added(made)
 
     def union(self, *others: DataStream) -> DataStream:
         """Merge this stream and others of its type, in any order. Raises: ConfigError."""
@@ -225,7 +198,7 @@ class DataStream(user_functions.FlinkApi):
                     f"union: {one} and {other} are different types; map both to one, or connect the"
                     " streams"
                 )
-        return DataStream(self._operators, UnionTransformation(inputs))
+        return DataStream(self._operators, transformations.UnionTransformation(inputs))
 
     def connect(self, other: DataStream) -> ConnectedStreams:
         """Connect two streams for one operator."""
@@ -237,27 +210,27 @@ class DataStream(user_functions.FlinkApi):
 
     def shuffle(self) -> DataStream:
         """Send each record to a random subtask."""
-        return self._partitioned(SHUFFLE)
+        return self._partitioned(transformations.SHUFFLE)
 
     def rebalance(self) -> DataStream:
         """Send records to all subtasks in turn."""
-        return self._partitioned(REBALANCE)
+        return self._partitioned(transformations.REBALANCE)
 
     def rescale(self) -> DataStream:
         """Send records in turn to the few subtasks connected to each producer."""
-        return self._partitioned(RESCALE)
+        return self._partitioned(transformations.RESCALE)
 
     def broadcast(self) -> DataStream:
         """Send each record to all subtasks."""
-        return self._partitioned(BROADCAST)
+        return self._partitioned(transformations.BROADCAST)
 
     def forward(self) -> DataStream:
         """Send records to the subtask with the same number."""
-        return self._partitioned(FORWARD)
+        return self._partitioned(transformations.FORWARD)
 
     def global_(self) -> DataStream:
         """Send all records to the first subtask."""
-        return self._partitioned(GLOBAL)
+        return self._partitioned(transformations.GLOBAL)
 
     def partition_custom(
         self, function: Callable[[Any, int], int], key_selector: KeySelector
@@ -299,16 +272,16 @@ class DataStream(user_functions.FlinkApi):
         """Add a sink. Raises: ConfigError if the type of the records is unknown."""
         _ = self.output_type  # raises if it is unknown
         made_by = replace(
-            factory(StreamSink, sink),
+            factory(operators.StreamSink, sink),
             measures_latency=isinstance(sink, LatencySink),
             master_hook=sink.initialize_on_master if isinstance(sink, FileSink) else None,
         )
-        made = SinkTransformation(sink.NAME, made_by, None, [self.transformation])
+        made = transformations.SinkTransformation(sink.NAME, made_by, None, [self.transformation])
         self._operators.append(made)
         return DataStreamSink(made)
 
     def _partitioned(self, partitioner: StreamPartitioner) -> DataStream:
-        made = PartitionTransformation(self.transformation, partitioner)
+        made = transformations.PartitionTransformation(self.transformation, partitioner)
         return DataStream(self._operators, made)
 
     def _added(self, transformation: PhysicalTransformation) -> SingleOutputStreamOperator:
@@ -321,46 +294,25 @@ class SingleOutputStreamOperator(DataStream, _Operator):
 
     transformation: PhysicalTransformation
 
-    def __init__(
-        self, made: list[PhysicalTransformation], transformation: PhysicalTransformation
-    ) -> None:
-        super().__init__(made, transformation)
-        self._tags: dict[str, OutputTag] = {}
-
     def returns(self, output_type: Any) -> SingleOutputStreamOperator:
         """Set the type of the records."""
         self.transformation.declared_type = output_type
         return self
 
     def get_side_output(self, tag: OutputTag) -> DataStream:
-        """A side output. Raises: ConfigError if the tag was used with another type."""
-        known = self._tags.setdefault(tag.id, tag)
-        if known.output_type != tag.output_type:
-            raise ConfigError(
-                f"{self.transformation.name}: there is a side output {tag.id!r} of another type;"
-                " a tag has one type"
-            )
-        return DataStream(self._operators, SideOutputTransformation(self.transformation, tag))
+        """A side output."""
+        made = transformations.SideOutputTransformation(self.transformation, tag)
+        return DataStream(self._operators, made)
 
 
 class DataStreamSource(SingleOutputStreamOperator):
     """A stream produced by a source (Flink: DataStreamSource)."""
 
-    def __init__(
-        self,
-        made: list[PhysicalTransformation],
-        transformation: PhysicalTransformation,
-        *,
-        is_parallel: bool = True,
-    ) -> None:
-        super().__init__(made, transformation)
-        self._is_parallel = is_parallel
-        if not is_parallel:
-            transformation.parallelism = 1
+    transformation: transformations.SourceTransformation
 
     def set_parallelism(self, parallelism: int) -> Self:
         """Set the number of subtasks. Raises: ConfigError if the source is not parallel."""
-        if parallelism != 1 and not self._is_parallel:
+        if parallelism != 1 and not self.transformation.is_parallel:
             raise ConfigError(
                 f"{self.transformation.name}: this source is not parallel; its parallelism is 1"
             )
@@ -372,27 +324,16 @@ class KeyedStream(DataStream):
 
     def __init__(self, source: DataStream, key_selector: KeySelector) -> None:
         partitioner = StreamPartitioner("HASH", key_selector=key_selector)
-        partition = PartitionTransformation(source.transformation, partitioner)
+        partition = transformations.PartitionTransformation(source.transformation, partitioner)
         user_functions.check_function(key_selector, "key_by")
         user_functions.check_results(key_selector, "key_by", "__hash__", user_functions.NO_KEY)
         super().__init__(source._operators, partition)
-        self.key_selector = key_selector
-
-    def transform(
-        self,
-        name: str,
-        operator_factory: OperatorFactory,
-        output_type: Any,
-        key_selector: KeySelector | None = None,
-    ) -> SingleOutputStreamOperator:
-        return super().transform(name, operator_factory, output_type, self.key_selector)
+        self._key_selector = key_selector
 
     def reduce(self, function: Callable[[Any, Any], Any]) -> SingleOutputStreamOperator:
         """Combine the records of each key: the function makes one of two."""
         user_functions.check_function(function, "reduce")
-        return self._added(
-            ReduceTransformation("Keyed Reduce", function, self.key_selector, self.transformation)
-        )
+        return self._reduced("Keyed Reduce", function)
 
     def sum(self, field: int) -> SingleOutputStreamOperator:
         """Sum a field of the tuples of each key."""
@@ -402,8 +343,16 @@ class KeyedStream(DataStream):
         def add(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
             return (*one[:field], one[field] + other[field], *one[field + 1 :])
 
+        return self._reduced("Keyed Aggregation", add)
+
+    def _reduced(
+        self, name: str, function: Callable[[Any, Any], Any]
+    ) -> SingleOutputStreamOperator:
+        assert self._key_selector is not None
         return self._added(
-            ReduceTransformation("Keyed Aggregation", add, self.key_selector, self.transformation)
+            transformations.ReduceTransformation(
+                name, function, self._key_selector, self.transformation
+            )
         )
 
 
@@ -417,13 +366,12 @@ class ConnectedStreams(user_functions.FlinkApi):
         self, first: Any, second: Any, *, output_type: Any = None
     ) -> SingleOutputStreamOperator:
         """Turn each record into one other, with the function of its stream."""
-        user_functions.check_function(first, "map")
-        user_functions.check_function(second, "map")
-        for each in (self.first, self.second):
-            _ = each.output_type  # raises if it is unknown
-        made = TwoInputTransformation(
+        for function, stream in ((first, self.first), (second, self.second)):
+            user_functions.check_function(function, "map")
+            _ = stream.output_type  # raises if it is unknown
+        made = transformations.TwoInputTransformation(
             "Co-Map",
-            factory(CoMap, first, second),
+            factory(operators.CoMap, first, second),
             user_functions.type_of_results(first, "Co-Map", output_type),
             [self.first.transformation, self.second.transformation],
         )
@@ -433,5 +381,5 @@ class ConnectedStreams(user_functions.FlinkApi):
 class DataStreamSink(_Operator):
     """The end of a stream (Flink: DataStreamSink)."""
 
-    def __init__(self, transformation: SinkTransformation) -> None:
+    def __init__(self, transformation: PhysicalTransformation) -> None:
         self.transformation = transformation

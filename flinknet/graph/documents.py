@@ -26,6 +26,7 @@ SCHEMA_VERSION = 1
 
 
 _PARALLELISMS = ("parallelism", "max_parallelism")
+_BUFFERS = ("total", "exclusive", "required", "optional", "overdraft")
 
 
 def stream_document(graph: StreamGraph) -> dict[str, Any]:
@@ -76,12 +77,8 @@ def job_document(job: JobGraph) -> dict[str, Any]:
             {
                 "id": str(vertex.id),
                 **_picked(vertex, "name", "description", *_PARALLELISMS, "invokable"),
-                "slot_sharing_group": (
-                    vertex.slot_sharing_group.name if vertex.slot_sharing_group else None
-                ),
-                "co_location_group": (
-                    vertex.co_location_group.name if vertex.co_location_group else None
-                ),
+                "slot_sharing_group": vertex.slot_sharing_group and vertex.slot_sharing_group.name,
+                "co_location_group": vertex.co_location_group and vertex.co_location_group.name,
                 "min_resources": asdict(vertex.min_resources),
                 "preferred_resources": asdict(vertex.preferred_resources),
                 "operators": [
@@ -117,13 +114,9 @@ def job_document(job: JobGraph) -> dict[str, Any]:
 
 
 def _keyed_state(vertex: JobVertex, operator_id: str) -> dict[str, str]:
-    """The configuration of an operator's keyed state; nothing if it has none."""
-    head = vertex.config
-    if head is None:
-        return {}
-    config = head if operator_id == head.operator_id else head.chained[operator_id]
-    names = ("key_selector", "key_type", "state_backend") if config.key_selector else ()
-    return {name: getattr(config, name) for name in names}
+    config = None if vertex.config is None else vertex.config.all[operator_id]
+    has_keys = config is not None and config.key_selector
+    return _picked(config, *(("key_selector", "key_type", "state_backend") if has_keys else ()))
 
 
 def execution_document(graph: ExecutionGraph) -> dict[str, Any]:
@@ -184,13 +177,8 @@ def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
                 "partition_type": edge.partition_type.name,
                 "pattern": edge.wiring.pattern.name,
                 "channels": [
-                    {
-                        "from": producer,
-                        "to": consumer,
-                        "count": count,
-                        "is_local": producer == consumer,
-                    }
-                    for producer, consumer, count in traffic
+                    {"from": one, "to": other, "count": count, "is_local": one == other}
+                    for one, other, count in traffic
                 ]
                 if traffic.pairs <= PAIRS_MAX
                 else None,
@@ -255,11 +243,7 @@ def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
         "buffers": [
             {
                 "task_manager": each.task_manager,
-                "total": each.total_buffers,
-                "exclusive": each.exclusive_buffers,
-                "required": each.required_buffers,
-                "optional": each.optional_buffers,
-                "overdraft": each.overdraft_buffers,
+                **{name: getattr(each, f"{name}_buffers") for name in _BUFFERS},
                 "left": each.spare_buffers,
             }
             for each in plan.buffers()

@@ -13,29 +13,11 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
 
-from . import endpoints
+from . import endpoints, job_config, operators, transformations
 from .data_stream import DataStream, DataStreamSource, SingleOutputStreamOperator, duration_ns
-from .job_config import (
-    check_max_parallelism,
-    check_parallelism,
-    input_dependency_constraint,
-    job_config,
-)
-from .operators import (
-    ChainingStrategy,
-    MultipleInputOperator,
-    SourceOperator,
-    StreamSource,
-    factory,
-)
+from .operators import factory
 from .stream_graph import StreamGraph
 from .stream_graph_generator import StreamGraphGenerator
-from .transformations import (
-    LegacySourceTransformation,
-    MultipleInputTransformation,
-    PhysicalTransformation,
-    SourceTransformation,
-)
 from .user_functions import FlinkApi, check_function, shown
 
 
@@ -56,20 +38,20 @@ class StreamExecutionEnvironment(FlinkApi):
         self, settings: Mapping[str, str] | None = None, cache: Path | None = None
     ) -> None:
         self._cache = cache
-        self.config, self.warnings = job_config(settings or {})
-        self.transformations: list[PhysicalTransformation] = []
+        self.config, self.warnings = job_config.job_config(settings or {})
+        self.transformations: list[transformations.PhysicalTransformation] = []
         self.artifacts: dict[str, str] = {}
         self.job_name: str | None = None
         self.executed: list[StreamGraph] = []
 
     def set_parallelism(self, parallelism: int) -> None:
         """Set the default number of subtasks of operators."""
-        check_parallelism(parallelism, "parallelism")
+        job_config.check_parallelism(parallelism, "parallelism")
         self.config.parallelism = parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
         """Set the default number of key groups of operators."""
-        check_max_parallelism(max_parallelism, "max parallelism")
+        job_config.check_max_parallelism(max_parallelism, "max parallelism")
         self.config.max_parallelism = max_parallelism
 
     def set_buffer_timeout(self, timeout: str | int) -> None:
@@ -86,7 +68,8 @@ class StreamExecutionEnvironment(FlinkApi):
         """Set whether a task with several blocking inputs waits for ALL of them, or for ANY (Flink
         until 1.12: ExecutionConfig.setDefaultInputDependencyConstraint).
         """
-        self.config.input_dependency_constraint = input_dependency_constraint(constraint)
+        chosen = job_config.input_dependency_constraint(constraint)
+        self.config.input_dependency_constraint = chosen
 
     def disable_operator_chaining(self) -> None:
         """Run every operator in a task of its own."""
@@ -202,20 +185,31 @@ class StreamExecutionEnvironment(FlinkApi):
         """
         if not 0 < port < 1 << 16:
             raise ConfigError(f"socket_text_stream: {port} is not a port; give one from 1 to 65535")
-        made_by = factory(StreamSource, endpoints.SocketTextSource(host, port))
-        made = LegacySourceTransformation(endpoints.SocketTextSource.NAME, made_by, str)
-        made.is_bounded = False
-        self.transformations.append(made)
-        return DataStreamSource(self.transformations, made, is_parallel=False)
+        source = endpoints.SocketTextSource(host, port)
+        made_by = factory(operators.StreamSource, source)
+        made = transformations.LegacySourceTransformation(source.NAME, made_by, str)
+        return self._added(made, source, is_parallel=False)
 
     def from_source(
         self, source: endpoints.Source, output_type: Any, *, is_parallel: bool = True
     ) -> DataStreamSource:
         """Read from a source of any kind."""
-        made = SourceTransformation(source.NAME, factory(SourceOperator, source), output_type)
-        made.is_bounded = source.is_bounded
+        made_by = factory(operators.SourceOperator, source)
+        made = transformations.SourceTransformation(source.NAME, made_by, output_type)
+        return self._added(made, source, is_parallel=is_parallel)
+
+    def _added(
+        self,
+        made: transformations.SourceTransformation,
+        source: endpoints.Source,
+        *,
+        is_parallel: bool,
+    ) -> DataStreamSource:
+        made.is_bounded, made.is_parallel = source.is_bounded, is_parallel
+        if not is_parallel:
+            made.parallelism = 1
         self.transformations.append(made)
-        return DataStreamSource(self.transformations, made, is_parallel=is_parallel)
+        return DataStreamSource(self.transformations, made)
 
     def multiple_inputs(
         self,
@@ -230,11 +224,12 @@ class StreamExecutionEnvironment(FlinkApi):
         The function takes a record and the number of its input, from 1.
         """
         check_function(function, "multiple_inputs")
-        made_by = factory(MultipleInputOperator, function, len(streams))
+        made_by = factory(operators.MultipleInputOperator, function, len(streams))
         if chains_sources:
-            made_by = replace(made_by, chaining_strategy=ChainingStrategy.HEAD_WITH_SOURCES)
+            strategy = operators.ChainingStrategy.HEAD_WITH_SOURCES
+            made_by = replace(made_by, chaining_strategy=strategy)
         inputs = [each.transformation for each in streams]
-        made = MultipleInputTransformation(name, made_by, output_type, inputs)
+        made = transformations.MultipleInputTransformation(name, made_by, output_type, inputs)
         self.transformations.append(made)
         return SingleOutputStreamOperator(self.transformations, made)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from flinknet.core.producer.channel_selector import default_max_parallelism
@@ -53,6 +53,7 @@ TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
 }
 
 
+@dataclass(eq=False)
 class Execution:
     """An attempt of a subtask (Flink: Execution).
 
@@ -63,13 +64,12 @@ class Execution:
             waited for that.
     """
 
-    def __init__(self, attempt_id: ids.ExecutionAttemptID) -> None:
-        self.attempt_id = attempt_id
-        self.state = ExecutionState.CREATED
-        self.task_manager: int | None = None
-        self.failure = ""
-        self.timestamps_ns: dict[ExecutionState, int] = {}
-        self.first_output_ns: int | None = None
+    attempt_id: ids.ExecutionAttemptID
+    state: ExecutionState = ExecutionState.CREATED
+    task_manager: int | None = None
+    failure: str = ""
+    timestamps_ns: dict[ExecutionState, int] = field(default_factory=dict)
+    first_output_ns: int | None = None
 
     @property
     def attempt_number(self) -> int:
@@ -221,7 +221,7 @@ class ExecutionJobVertex:
         self.graph = graph
         self.id: ids.JobVertexID = job_vertex.id
         self.name = job_vertex.name
-        self.parallelism = 1 if job_vertex.parallelism == -1 else job_vertex.parallelism
+        self.parallelism = job_vertex.parallelism
         self.max_parallelism = job_vertex.max_parallelism
         if self.max_parallelism == -1:
             self.max_parallelism = default_max_parallelism(self.parallelism)
@@ -277,13 +277,8 @@ class ExecutionGraph:
         return sum(edge.wiring.channels for edge in self.edges)
 
     def attach(self, vertices: Sequence[JobVertex]) -> None:
-        """Add vertices in topological order. Raises: ConfigError, also for duplicate ids."""
+        """Add vertices in topological order. Raises: ConfigError, also for duplicate data sets."""
         for job_vertex in vertices:
-            if job_vertex.id in self.vertices:
-                raise ConfigError(
-                    f"{job_vertex.name} and {self.vertices[job_vertex.id].name} have the same"
-                    f" vertex id {job_vertex.id}"
-                )
             vertex = ExecutionJobVertex(job_vertex, self)
             self.vertices[vertex.id] = vertex
             for result in vertex.results:

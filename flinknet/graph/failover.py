@@ -1,9 +1,5 @@
-"""Pipelined regions: deployed together, restarted together; and when results can be released.
-
-Subtasks connected by channels that must be pipelined form one region.
-
-InputSplits: the splits of a job's sources, which the master creates and hands out on request, and
-takes back when an attempt fails.
+"""Pipelined regions: subtasks connected by channels that must be pipelined, which are deployed and
+restarted together; when results can be released; and the splits of a job's sources.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ from .operators import SourceOperator
 class PipelinedRegion:
     """Subtasks that run together or not at all (Flink: SchedulingPipelinedRegion)."""
 
-    index: int
     subtasks: list[execution_graph.ExecutionVertex]
 
 
@@ -36,21 +31,13 @@ class SchedulingTopology:
 
     def __init__(self, graph: execution_graph.ExecutionGraph) -> None:
         self.graph = graph
-        self.regions: list[PipelinedRegion] = []
-        self._region_of: dict[ExecutionVertexID, PipelinedRegion] = {}
-        for members in _joined(graph):
-            region = PipelinedRegion(len(self.regions), members)
-            self.regions.append(region)
-            self._region_of.update((each.id, region) for each in members)
+        self.regions = [PipelinedRegion(members) for members in _joined(graph)]
+        self._region_of = {each.id: region for region in self.regions for each in region.subtasks}
 
     @property
     def finished(self) -> list[PipelinedRegion]:
-        finished = execution_graph.ExecutionState.FINISHED
-        return [
-            region
-            for region in self.regions
-            if all(each.state is finished for each in region.subtasks)
-        ]
+        end = execution_graph.ExecutionState.FINISHED
+        return [each for each in self.regions if all(one.state is end for one in each.subtasks)]
 
     def region_of(self, subtask: execution_graph.ExecutionVertex) -> PipelinedRegion:
         return self._region_of[subtask.id]
@@ -131,19 +118,15 @@ def _joined(graph: execution_graph.ExecutionGraph) -> list[list[execution_graph.
             vertex_id = parent[vertex_id]
         return vertex_id
 
-    for subtask in graph.subtasks():
-        parent[subtask.id] = subtask.id
+    parent.update((subtask.id, subtask.id) for subtask in graph.subtasks())
     for edge in graph.edges:
         if not edge.result.partition_type.must_be_pipelined_consumed:
             continue
         producers, consumers = edge.result.producer.task_vertices, edge.target.task_vertices
-        wiring = edge.wiring
-        joined: Iterable[tuple[int, int]] = ((one, other) for one, other, _ in wiring)
-        if wiring.is_all_to_all:  # these channels suffice
-            joined = chain(
-                ((0, consumer) for consumer in range(wiring.consumers)),
-                ((producer, 0) for producer in range(1, wiring.producers)),
-            )
+        joined: Iterable[tuple[int, int]] = ((one, other) for one, other, _ in edge.wiring)
+        if edge.wiring.is_all_to_all:  # these channels suffice
+            firsts = ((0, consumer) for consumer in range(len(consumers)))
+            joined = chain(firsts, ((producer, 0) for producer in range(1, len(producers))))
         for one, other in joined:
             parent[root(consumers[other].id)] = root(producers[one].id)
     members: dict[ExecutionVertexID, list[execution_graph.ExecutionVertex]] = {}
@@ -153,8 +136,9 @@ def _joined(graph: execution_graph.ExecutionGraph) -> list[list[execution_graph.
 
 
 class InputSplits:
-    """The splits of all sources of a job (Flink: ExecutionJobVertex with its InputSplitAssigner).
-    Raises: ConfigError if the program cannot create them, or they are no JSON values.
+    """The splits of all sources of a job, which the master creates, hands out on request, and takes
+    back when an attempt fails (Flink: ExecutionJobVertex with its InputSplitAssigner). Raises:
+    ConfigError if the program cannot create them, or they are no JSON values.
     """
 
     def __init__(self, graph: execution_graph.ExecutionGraph) -> None:

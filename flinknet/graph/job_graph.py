@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from flinknet.core.producer.partition_type import ResultPartitionType
@@ -86,6 +86,15 @@ class StreamConfig:
     inputs: list[NetworkInput] = field(default_factory=list)
     chained: dict[str, StreamConfig] = field(default_factory=dict)
 
+    @property
+    def all(self) -> dict[str, StreamConfig]:
+        """All operators of a head's chain, by id."""
+        return {self.operator_id: self, **self.chained}
+
+    @property
+    def ends(self) -> list[NonChainedOutput | NetworkInput]:
+        return [*self.outputs, *self.inputs]
+
     def to_json(self) -> str:
         return json.dumps(to_plain(self))
 
@@ -113,8 +122,6 @@ class JobEdge:
     target: JobVertex
     pattern: DistributionPattern
     ship_strategy: str
-    is_broadcast: bool
-    is_forward: bool
     stream_edge_id: str
 
 
@@ -125,7 +132,6 @@ class IntermediateDataSet:
     id: IntermediateDataSetID
     producer: JobVertex
     partition_type: ResultPartitionType
-    pattern: DistributionPattern | None = None
     consumers: list[JobEdge] = field(default_factory=list)
 
 
@@ -135,7 +141,6 @@ class JobVertex:
 
     Attributes:
         operator_ids: of the chain, with the hashes of older programs that the user set.
-        parallelism: -1: not decided yet.
         max_parallelism: key groups; -1: derived from the parallelism.
         invokable: class of the task.
         master_hooks: called once with the parallelism when the job is submitted.
@@ -165,9 +170,6 @@ class JobVertex:
         pattern: DistributionPattern,
         partition_type: ResultPartitionType,
         ship_strategy: str = "",
-        *,
-        is_broadcast: bool = False,
-        is_forward: bool = False,
         stream_edge_id: str = "",
     ) -> JobEdge:
         """Read a vertex's data set, made if new (Flink: JobVertex.connectNewDataSetAsInput)."""
@@ -175,12 +177,7 @@ class JobVertex:
         if data_set is None:
             data_set = IntermediateDataSet(data_set_id, producer, partition_type)
             producer.results.append(data_set)
-        edge = JobEdge(
-            data_set, self, pattern, ship_strategy, is_broadcast, is_forward, stream_edge_id
-        )
-        if data_set.pattern not in (None, pattern):
-            raise ConfigError(f"{producer.name}: a data set has one distribution pattern for all")
-        data_set.pattern = pattern
+        edge = JobEdge(data_set, self, pattern, ship_strategy, stream_edge_id)
         data_set.consumers.append(edge)
         self.inputs.append(edge)
         return edge
@@ -189,6 +186,7 @@ class JobVertex:
         return self.name
 
 
+@dataclass(eq=False)
 class JobGraph:
     """Vertices and the data sets between them (Flink: JobGraph).
 
@@ -201,18 +199,18 @@ class JobGraph:
         execution_config: settings for every task.
     """
 
-    def __init__(self, name: str, config: JobConfig, *, is_batch: bool) -> None:
-        self.name = name
-        self.config = config
-        self.is_batch = is_batch
-        self.schedule = ""
-        self.vertices: dict[JobVertexID, JobVertex] = {}
-        self.steps: list[str] = []
-        self.factories: dict[str, OperatorFactory] = {}
-        self.stream_edges: dict[str, StreamEdge] = {}
-        self.checkpoints: Mapping[str, Any] = {}
-        self.artifacts: dict[str, str] = {}
-        self.execution_config: Mapping[str, Any] = {}
+    name: str
+    config: JobConfig
+    _: KW_ONLY
+    is_batch: bool
+    schedule: str = ""
+    vertices: dict[JobVertexID, JobVertex] = field(default_factory=dict)
+    steps: list[str] = field(default_factory=list)
+    factories: dict[str, OperatorFactory] = field(default_factory=dict)
+    stream_edges: dict[str, StreamEdge] = field(default_factory=dict)
+    checkpoints: Mapping[str, Any] = field(default_factory=dict)
+    artifacts: dict[str, str] = field(default_factory=dict)
+    execution_config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def edges(self) -> list[JobEdge]:

@@ -175,20 +175,11 @@ class JobGraphGenerator:
         """Set the name and the description of the chain from a node on."""
         sources = [self._graph.nodes[each] for each in source_ids]
         targets = [edge.target_id for edge in chained]
-        names = [self._names[each] for each in targets]
         name = _with_sources(node.operator_name, [each.operator_name for each in sources])
-        self._names[node.id] = _cascading(name, names)
-        descriptions = [self._descriptions[each] for each in targets]
+        self._names[node.id] = _cascading(name, [self._names[each] for each in targets])
         text = _with_sources(node.description, [each.description for each in sources])
-        if self._config.vertex_description_mode == "CASCADING":
-            text = _cascading(text, descriptions)
-        else:
-            for number, child in enumerate(descriptions, start=1):
-                first, *rest = child.split("\n")
-                is_last = number == len(descriptions)
-                text += f"\n{'+-' if is_last else ':-'} {first}"
-                text += "".join(f"\n{'  ' if is_last else ': '} {line}" for line in rest)
-        self._descriptions[node.id] = text
+        join = _cascading if self._config.vertex_description_mode == "CASCADING" else _tree
+        self._descriptions[node.id] = join(text, [self._descriptions[each] for each in targets])
 
     def _create_vertex(self, chain: _Chain) -> None:
         head = self._graph.nodes[chain.start_id]
@@ -219,8 +210,6 @@ class JobGraphGenerator:
         is_blocking = partition_type.is_blocking_or_blocking_persistent
         vertex = self._vertex_of_head[self._head_of[edge.source_id]]
         timeout_ns = self._config.task_timeouts_ns.get(vertex.name, edge.buffer_timeout_ns)
-        if edge.source.emits_only_at_end:
-            timeout_ns = BUFFER_TIMEOUT_NEVER_NS
         if is_blocking and timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
             raise ConfigError(
                 f"{edge.source.operator_name}: a blocking exchange has no buffer timeout; leave it"
@@ -249,7 +238,7 @@ class JobGraphGenerator:
         self._job.stream_edges[edge.id] = edge
 
     def _partition_type(self, edge: StreamEdge) -> ResultPartitionType:
-        if edge.source.emits_only_at_end or edge.exchange_mode is StreamExchangeMode.BATCH:
+        if edge.exchange_mode is StreamExchangeMode.BATCH:
             return ResultPartitionType.BLOCKING
         if edge.exchange_mode is StreamExchangeMode.PIPELINED:
             return ResultPartitionType.PIPELINED_BOUNDED
@@ -265,9 +254,7 @@ class JobGraphGenerator:
                 DistributionPattern.POINTWISE if is_pointwise else DistributionPattern.ALL_TO_ALL,
                 self._partition_type(edge),
                 edge.partitioner.name,
-                is_broadcast=edge.partitioner.is_broadcast,
-                is_forward=edge.partitioner.is_forward,
-                stream_edge_id=edge.id,
+                edge.id,
             )
             self._configs[target_head].inputs.append(
                 job_graph.NetworkInput(
@@ -313,7 +300,6 @@ def data_set_id_of(vertex_id: JobVertexID, edge_hash: int) -> IntermediateDataSe
 
 
 def _may_share(one: StreamEdge, other: StreamEdge) -> bool:
-    """Whether two edges may read one blocking data set."""
     return (
         one.source is other.source
         and one.partitioner == other.partitioner
@@ -325,6 +311,14 @@ def _may_share(one: StreamEdge, other: StreamEdge) -> bool:
 
 def _with_sources(text: str, chained_sources: list[str]) -> str:
     return f"{text} [{', '.join(chained_sources)}]" if chained_sources else text
+
+
+def _tree(text: str, children: list[str]) -> str:
+    for number, child in enumerate(children, start=1):
+        first, *rest = child.split("\n")
+        bullet, bar = ("+-", "  ") if number == len(children) else (":-", ": ")
+        text += "".join([f"\n{bullet} {first}", *(f"\n{bar} {line}" for line in rest)])
+    return text
 
 
 def _cascading(text: str, children: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -17,6 +17,10 @@ Emit = Callable[[Any], None]
 ReportLatency = Callable[[str, Any], None]
 
 
+def _created(factory: OperatorFactory, config: StreamConfig) -> StreamOperator:
+    return factory.create()
+
+
 class OperatorChain:
     """Operators built from the configuration of a vertex. Records pass from operator to operator
     without being serialised, and leave through one writer per output of the vertex. The task takes
@@ -29,6 +33,7 @@ class OperatorChain:
         factories: Mapping[str, OperatorFactory],
         writers: Mapping[str, Emit],
         *,
+        create: Callable[[OperatorFactory, StreamConfig], StreamOperator] = _created,
         report_latency: ReportLatency | None = None,
         draw: Callable[[int], int] | None = None,
     ) -> None:
@@ -39,6 +44,7 @@ class OperatorChain:
             writers: record writer of each output, by edge id. It receives whole batches if it has
                 `collect_batch`, and watermarks and latency markers if it has `emit_watermark`,
                 `emit_watermark_status` and `emit_latency_marker`.
+            create: creates each operator.
             report_latency: called with the id of each operator that a latency marker reaches.
             draw: chooses the output of a latency marker, given the number of outputs; None: the
                 first.
@@ -46,22 +52,22 @@ class OperatorChain:
         Raises: ConfigError if the program lacks an operator of the configuration.
         """
         self.config = config
-        self._configs = {config.operator_id: config, **config.chained}
-        if missing := self._configs.keys() - factories.keys():
-            names = sorted(self._configs[each].operator_name for each in missing)
+        if missing := config.all.keys() - factories.keys():
+            names = sorted(config.all[each].operator_name for each in missing)
             raise ConfigError(
                 f"the program has no operator {names[0]} as the job was deployed with; it has"
                 " changed since, or does not build the same graph twice"
             )
+        in_order = sorted(config.all.values(), key=lambda each: each.chain_index)
         self.operators: dict[str, StreamOperator] = {
-            each.operator_id: factories[each.operator_id].create() for each in self._in_order()
+            each.operator_id: create(factories[each.operator_id], each) for each in in_order
         }
         self._writers = writers
         self._report_latency = report_latency
         self._draw = draw
         self.sent_events: list[TaskEvent] = []
         self._outputs: dict[str, _ChainingOutput] = {}
-        for each in reversed(list(self._in_order())):
+        for each in reversed(in_order):
             self._outputs[each.operator_id] = self._output_of(each)
 
     @property
@@ -132,9 +138,6 @@ class OperatorChain:
         with ExitStack() as closing:  # calls back in reverse
             for operator in self.operators.values():
                 closing.callback(operator.close)
-
-    def _in_order(self) -> Iterator[StreamConfig]:
-        return iter(sorted(self._configs.values(), key=lambda each: each.chain_index))
 
     def _output_of(self, config: StreamConfig) -> _ChainingOutput:
         targets: list[tuple[str | None, Output | None, Any, int]] = []

@@ -17,7 +17,7 @@ from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import ExecutionAttemptID, IntermediateDataSetID, ResultPartitionID
 from flinknet.core.wiring import Traffic, Wiring, traffic_of
 
-from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
+from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex, IntermediateResult
 from .slots import PlacedSlot
 
 
@@ -59,11 +59,8 @@ class PlannedVertex:
 
 @dataclass(frozen=True, slots=True)
 class PlannedEdge:
-    """An edge between two vertices, given by index.
-
-    Attributes:
-        partitioner: as spelled in options.
-        connection_index: number of its connection, among those of a pair of TaskManagers.
+    """An edge between two vertices, given by index, with its partitioner as spelled in options, and
+    the number of its connection among those of a pair of TaskManagers.
     """
 
     index: int
@@ -188,41 +185,30 @@ class PhysicalPlan:
 
     def connections(self) -> Iterator[tuple[Connection, dict[int, int]]]:
         """Each TCP connection with its channels per edge, in order."""
-        by_index = self._traffic_by_connection_index()
-        for producer in range(self.task_managers):
-            for index, known in by_index.items():
-                reached = {c for _, traffic in known for c in traffic.reached_from(producer)}
-                for consumer in sorted(reached - {producer}):
-                    counts = {
-                        edge: count
-                        for edge, traffic in known
-                        if (count := traffic.between(producer, consumer))
-                    }
-                    yield Connection(producer, consumer, index), counts
+        for producer, index, known, reached in self._reached():
+            for consumer in sorted(reached):
+                counts = {
+                    edge: count
+                    for edge, traffic in known
+                    if (count := traffic.between(producer, consumer))
+                }
+                yield Connection(producer, consumer, index), counts
 
     @property
     def connections_total(self) -> int:
-        total = 0
-        for known in self._traffic_by_connection_index().values():
-            products = [each for _, each in known if each.joined is None]
-            others = [each for _, each in known if each.joined is not None]
-            unions: dict[tuple[int, ...], frozenset[int]] = {}
-            for producer in range(self.task_managers):
-                # most TaskManagers reach the same others: each such set is computed once
-                key = tuple(at for at, each in enumerate(products) if producer in each.producers)
-                if key not in unions:
-                    unions[key] = frozenset(c for at in key for c in products[at].consumers)
-                union = unions[key]
-                more = {c for each in others for c in each.reached_from(producer)} - union
-                more.discard(producer)
-                total += len(union) - (producer in union) + len(more)
-        return total
+        return sum(len(reached) for *_, reached in self._reached())
 
-    def _traffic_by_connection_index(self) -> dict[int, list[tuple[int, Traffic]]]:
-        known: dict[int, list[tuple[int, Traffic]]] = {}
-        for edge in self.edges:
-            known.setdefault(edge.connection_index, []).append((edge.index, self.traffic(edge)))
-        return dict(sorted(known.items()))
+    def _reached(self) -> Iterator[tuple[int, int, list[tuple[int, Traffic]], set[int]]]:
+        """For each producing TaskManager and connection index: the edges with their traffic, and
+        the consuming TaskManagers.
+        """
+        by_index: dict[int, list[tuple[int, Traffic]]] = {}
+        for edge in sorted(self.edges, key=lambda each: each.connection_index):
+            by_index.setdefault(edge.connection_index, []).append((edge.index, self.traffic(edge)))
+        for producer in range(self.task_managers):
+            for index, known in by_index.items():
+                reached = {c for _, traffic in known for c in traffic.reached_from(producer)}
+                yield producer, index, known, reached - {producer}
 
     def channels(self) -> Iterator[PlannedChannel]:
         """All channels, by edge, producer and consumer."""
@@ -246,18 +232,6 @@ class PhysicalPlan:
             inputs = self.inputs_of(vertex.index)
             for subtask, execution in enumerate(vertex.vertex.task_vertices):
                 task_manager = vertex.task_managers[subtask]
-                partitions = []
-                for result in vertex.vertex.results:
-                    kind, partition = result.partition_type, result.partitions[subtask]
-                    partitions.append(
-                        PlannedPartition(
-                            partition.result_partition_id,
-                            kind,
-                            partition.subpartitions,
-                            self.partition_pool(kind, partition.subpartitions),
-                            self.network.max_overdraft_buffers if kind.has_overdraft else 0,
-                        )
-                    )
                 yield PlannedTask(
                     vertex.index,
                     subtask,
@@ -265,7 +239,7 @@ class PhysicalPlan:
                     execution.current.attempt_id,
                     task_manager,
                     vertex.slots[subtask],
-                    tuple(partitions),
+                    tuple(self._partition(each, subtask) for each in vertex.vertex.results),
                     tuple(
                         self._gate(edge, subtask, task_manager, producers_on[edge.index])
                         for edge in inputs
@@ -317,6 +291,16 @@ class PhysicalPlan:
             *numbers,
             required_max=self.network.required_buffers_per_gate_max,
             must_be_pipelined=kind.must_be_pipelined_consumed,
+        )
+
+    def _partition(self, result: IntermediateResult, subtask: int) -> PlannedPartition:
+        kind, partition = result.partition_type, result.partitions[subtask]
+        return PlannedPartition(
+            partition.result_partition_id,
+            kind,
+            partition.subpartitions,
+            self.partition_pool(kind, partition.subpartitions),
+            self.network.max_overdraft_buffers if kind.has_overdraft else 0,
         )
 
     def _gate(

@@ -5,7 +5,9 @@ job that runs on a real Flink, at the same or another parallelism.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 
 from flinknet.core.producer.partition_type import ResultPartitionType, refusal_of
 from flinknet.core.wire.ids import ExecutionVertexID, IntermediateDataSetID, JobVertexID
@@ -43,18 +45,18 @@ def physical_plan_of(
     slots_each = slots_per_task_manager or config.task_slots
     shared = share_slots(graph, stages_of(graph.job))
     check_resources(shared, config, slots_each)
-    count = task_managers or -(-slots_needed(shared) // slots_each)
-    if count < 1:
+    needed = slots_needed(shared)
+    total = task_managers or -(-needed // slots_each)
+    if not needed:
         raise ConfigError("the job has no tasks")
-    needed, there = slots_needed(shared), count * slots_each
-    if needed > there:
+    if needed > total * slots_each:
         raise ConfigError(
-            f"the job needs {counted(needed, 'slot')}; available: {there}"
-            f" ({counted(count, 'TaskManager')} with {slots_each} each); give more TaskManagers,"
+            f"the job needs {counted(needed, 'slot')}; available: {total * slots_each}"
+            f" ({counted(total, 'TaskManager')} with {slots_each} each); give more TaskManagers,"
             " more slots (taskmanager.numberOfTaskSlots), or a lower parallelism"
         )
-    placed = place_in(shared, [range(slots_each)] * count, slots_each, config.load_balance_mode)
-    return placed_plan_of(graph, placed, count, slots_each)
+    placed = place_in(shared, [range(slots_each)] * total, slots_each, config.load_balance_mode)
+    return placed_plan_of(graph, placed, total, slots_each)
 
 
 def placed_plan_of(
@@ -72,30 +74,22 @@ def placed_plan_of(
         for slot in placed
         for subtask in slot.shared.subtasks.values()
     }
-    vertices = []
-    for index, vertex in enumerate(graph.vertices.values()):
-        own = [places[each.id] for each in vertex.task_vertices]
-        vertices.append(
-            PlannedVertex(
-                index,
-                vertex,
-                tuple(task_manager for task_manager, _ in own),
-                tuple(slot for _, slot in own),
-                stage_of[vertex.id],
-            )
-        )
     return PhysicalPlan(
         graph,
         network,
         task_managers,
         slots_per_task_manager,
-        tuple(vertices),
+        tuple(
+            PlannedVertex(index, vertex, on, slots, stage_of[vertex.id])
+            for index, vertex in enumerate(graph.vertices.values())
+            for on, slots in [zip(*(places[x.id] for x in vertex.task_vertices), strict=True)]
+        ),
         tuple(
             PlannedEdge(
                 index,
                 vertex_index[edge.result.producer.id],
                 vertex_index[edge.target.id],
-                edge.job_edge.ship_strategy.lower(),
+                _spelled(edge.job_edge.ship_strategy),
                 edge,
                 # Flink 2.x has one connection per pair; older releases draw one of several per
                 # data set, where we take turns
@@ -105,6 +99,11 @@ def placed_plan_of(
         ),
         tuple(placed),
     )
+
+
+def _spelled(ship_strategy: str) -> str:
+    """A partitioner as options spell it; custom ones of a load have names of functions."""
+    return ship_strategy.lower() if ship_strategy.isupper() else ship_strategy
 
 
 def stages_of(job: JobGraph) -> Mapping[JobVertexID, int]:
@@ -126,7 +125,11 @@ def depths_of(job: JobGraph) -> Mapping[JobVertexID, int]:
         one, other = region_of[edge.source.producer.id], region_of[edge.target.id]
         if one != other:
             behind[one].add(other)
-    reach = {region: _reachable(region, behind) for region in behind}
+    reach = {region: set(others) for region, others in behind.items()}
+    for middle, further in reach.items():
+        for regions in reach.values():
+            if middle in regions:
+                regions |= further
     merged = {a: min({a} | {b for b in reach[a] if a in reach[b]}) for a in behind}
     stage = dict.fromkeys(merged.values(), 0)
     for _ in stage:
@@ -135,17 +138,6 @@ def depths_of(job: JobGraph) -> Mapping[JobVertexID, int]:
                 if merged[one] != merged[other]:
                     stage[merged[other]] = max(stage[merged[other]], stage[merged[one]] + 1)
     return {vertex_id: stage[merged[region]] for vertex_id, region in region_of.items()}
-
-
-def _reachable(start: int, behind: Mapping[int, set[int]]) -> set[int]:
-    regions: set[int] = set()
-    waiting = list(behind[start])
-    while waiting:
-        region = waiting.pop()
-        if region not in regions:
-            regions.add(region)
-            waiting += behind[region]
-    return regions
 
 
 def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
@@ -173,7 +165,6 @@ def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
         for number, each in enumerate(vertex.inputs):
             if each.source not in made:
                 raise ConfigError(f"{vertex.name} reads {each.source}, which is not in the job")
-            strategy = each.ship_strategy.upper()
             digest = hashlib.sha256(f"{vertex.id} {number}".encode()).digest()
             made[vertex.id].connect_to(
                 made[each.source],
@@ -181,8 +172,6 @@ def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
                 each.pattern,
                 _partition_type(each, config, is_batch=job.is_batch),
                 each.ship_strategy,
-                is_broadcast=strategy == "BROADCAST",
-                is_forward=strategy == "FORWARD",
             )
     return graph
 
@@ -196,25 +185,20 @@ def running_plan(
     graph = job_graph_of_running(job, config)
     stage_of = stages_of(graph)
     number_of = {each.id: number for number, each in enumerate(task_managers)}
-    slots: dict[tuple[int, str | None, int], list[SharedSlot]] = {}
+    slots: dict[tuple[int, str, int, int], SharedSlot] = {}
     for vertex in job.vertices:
+        group, stage = vertex.slot_sharing_group or "default", stage_of[vertex.id]
+        held = Counter[int]()  # its subtasks on each TaskManager: each is in a slot of its own
         for subtask, place in enumerate(vertex.task_managers):
             if place not in number_of:
                 where = f"was on {place}, which is lost" if place else "has no TaskManager"
                 raise ConfigError(f"{vertex.task_name(subtask)} {where}")
-            group = vertex.slot_sharing_group
-            own = slots.setdefault((number_of[place], group, stage_of[vertex.id]), [])
-            slot = next((each for each in own if vertex.id not in each.subtasks), None)
-            if slot is None:
-                slot = SharedSlot(group or "default", stage_of[vertex.id])
-                own.append(slot)
+            number = number_of[place]
+            slot = slots.setdefault((number, group, stage, held[number]), SharedSlot(group, stage))
             slot.subtasks[vertex.id] = ExecutionVertexID(vertex.id, subtask)
-    placed = []
-    used = dict.fromkeys(number_of.values(), 0)
-    for (task_manager, _, _), shared in slots.items():
-        for each in shared:
-            placed.append(PlacedSlot(task_manager, used[task_manager], each))
-            used[task_manager] += 1
+            held[number] += 1
+    numbers: defaultdict[int, Iterator[int]] = defaultdict(count)
+    placed = [PlacedSlot(each, next(numbers[each]), slot) for (each, *_), slot in slots.items()]
     slots_each = max((each.slots for each in task_managers), default=1)
     return placed_plan_of(execution_graph_of(graph), placed, len(task_managers), slots_each)
 

@@ -165,7 +165,6 @@ def _guarded(path: Path, call: Callable[[], object]) -> None:
 
 
 def _place(path: Path, error: BaseException) -> str:
-    """The failing line of the file, if known."""
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{path}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

@@ -36,7 +36,7 @@ def set_slot_sharing(
     for head_id, vertex in vertex_of_head.items():
         name = graph.nodes[head_id].slot_sharing_group
         key = name
-        if name == DEFAULT_SLOT_SHARING_GROUP and not graph.shares_slots_by_default:
+        if name == DEFAULT_SLOT_SHARING_GROUP and graph.is_batch:
             key = f"{name} {regions[vertex.id]}"
         group = groups.setdefault(key, VertexGroup(key))
         group.vertices.append(vertex)

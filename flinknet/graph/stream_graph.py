@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -41,7 +41,6 @@ from .transformations import (
     SideOutputTransformation,
     StreamExchangeMode,
     StreamPartitioner,
-    new_node_id,
 )
 from .watermarks import OutputTag
 
@@ -87,7 +86,6 @@ class StreamNode:
     managed_memory_weight: int = 0
     description: str = ""
     delay_ns_per_record: int = 0
-    emits_only_at_end: bool = False
     has_event_time: bool = False
     has_own_time: bool = False
     in_edges: list[StreamEdge] = field(default_factory=list)
@@ -141,6 +139,7 @@ class StreamEdge:
         return f"{self.source_id} -> {self.target_id} {self.partitioner}"
 
 
+@dataclass(eq=False)
 class StreamGraph:
     """Operators and the streams between them (Flink: StreamGraph).
 
@@ -148,21 +147,20 @@ class StreamGraph:
         nodes: by id, inputs before their consumers.
         virtual: id of the node behind a virtual one, with its transformation, by virtual id.
         is_batch: whether it reads bounded data as a batch, or runs until it is stopped.
-        shares_slots_by_default: whether vertices without a group share one group, or one per
-            pipelined region.
     """
 
-    def __init__(self, job_name: str, config: JobConfig, *, is_batch: bool) -> None:
-        self.job_name = job_name
-        self.config = config
-        self.is_batch = is_batch
-        self.exchange_mode = GlobalStreamExchangeMode.ALL_EDGES_PIPELINED
-        self.shares_slots_by_default = not is_batch
-        self.artifacts: Mapping[str, str] = {}
-        self.nodes: dict[int, StreamNode] = {}
-        self.source_ids: list[int] = []
-        self.sink_ids: list[int] = []
-        self.virtual: dict[int, tuple[int, PartitionTransformation | SideOutputTransformation]] = {}
+    job_name: str
+    config: JobConfig
+    _: KW_ONLY
+    is_batch: bool
+    exchange_mode: GlobalStreamExchangeMode = GlobalStreamExchangeMode.ALL_EDGES_PIPELINED
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    nodes: dict[int, StreamNode] = field(default_factory=dict)
+    source_ids: list[int] = field(default_factory=list)
+    sink_ids: list[int] = field(default_factory=list)
+    virtual: dict[int, tuple[int, PartitionTransformation | SideOutputTransformation]] = field(
+        default_factory=dict
+    )
 
     @property
     def edges(self) -> list[StreamEdge]:
@@ -171,14 +169,6 @@ class StreamGraph:
     @property
     def has_checkpoints(self) -> bool:
         return self.config.checkpoint_interval_ns is not None and not self.is_batch
-
-    def add_virtual(
-        self, original_id: int, made: PartitionTransformation | SideOutputTransformation
-    ) -> int:
-        """Add a partition or a side output of a node, which may be virtual. Returns: its id."""
-        virtual_id = new_node_id()
-        self.virtual[virtual_id] = original_id, made
-        return virtual_id
 
     def add_edge(self, up_id: int, down_id: int, type_number: int) -> None:
         """Connect two nodes, of which the first may be virtual.
@@ -241,26 +231,20 @@ class StreamGraph:
         """The plan in the JSON form that Flink's plan visualizer reads (Flink: JSONGenerator,
         StreamExecutionEnvironment.getExecutionPlan).
         """
+        pacts = dict.fromkeys(self.source_ids, "Data Source")
+        pacts |= dict.fromkeys(self.sink_ids, "Data Sink")
         nodes = []
-        for node in sorted(
-            self.nodes.values(), key=lambda each: (each.id in self.sink_ids, each.id)
-        ):
-            pact = "Data Source" if node.id in self.source_ids else "Operator"
-            predecessors = [
-                # the side is always the second, in Flink, too
-                {"id": edge.source_id, "ship_strategy": str(edge.partitioner), "side": "second"}
-                for edge in node.in_edges
-            ]
-            nodes.append(
-                {
-                    "id": node.id,
-                    "type": node.operator_name,
-                    "pact": "Data Sink" if node.id in self.sink_ids else pact,
-                    "contents": node.description,
-                    "parallelism": node.parallelism,
-                    **({"predecessors": predecessors} if predecessors else {}),
-                }
-            )
+        for node_id in sorted(self.nodes, key=lambda each: (each in self.sink_ids, each)):
+            node = self.nodes[node_id]
+            shown = {"id": node_id, "type": node.operator_name, "contents": node.description}
+            shown |= {"pact": pacts.get(node_id, "Operator"), "parallelism": node.parallelism}
+            if node.in_edges:
+                shown["predecessors"] = [
+                    # the side is always the second, in Flink, too
+                    {"id": edge.source_id, "ship_strategy": str(edge.partitioner), "side": "second"}
+                    for edge in node.in_edges
+                ]
+            nodes.append(shown)
         return json.dumps({"nodes": nodes}, indent=2)
 
 

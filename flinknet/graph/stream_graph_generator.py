@@ -11,6 +11,7 @@ from itertools import chain
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
 
+from . import transformations
 from .job_config import JobConfig
 from .operators import BatchGroupedReduce, StreamGroupedReduce, factory
 from .stream_graph import (
@@ -20,18 +21,13 @@ from .stream_graph import (
     StreamNode,
 )
 from .transformations import (
-    OneInputTransformation,
     PartitionTransformation,
     PhysicalTransformation,
-    ReduceTransformation,
     SideOutputTransformation,
     SinkTransformation,
     SourceTransformation,
     Transformation,
 )
-
-DEFAULT_STREAMING_JOB_NAME = "Flink Streaming Job"
-DEFAULT_BATCH_JOB_NAME = "Flink Batch Job"
 
 _EXCHANGE_MODES = {
     "ALL_EXCHANGES_PIPELINED": GlobalStreamExchangeMode.ALL_EDGES_PIPELINED,
@@ -41,7 +37,7 @@ _EXCHANGE_MODES = {
 _KEPT = (
     *("max_parallelism", "invokable", "chaining_strategy", "co_location_group_key", "uid"),
     *("uid_hash", "key_selector", "min_resources", "preferred_resources"),
-    *("managed_memory_weight", "delay_ns_per_record", "emits_only_at_end"),
+    *("managed_memory_weight", "delay_ns_per_record"),
 )
 """Attributes of a transformation that its node has under the same name."""
 
@@ -51,15 +47,15 @@ class StreamGraphGenerator:
 
     def __init__(
         self,
-        transformations: Sequence[PhysicalTransformation],
+        program: Sequence[PhysicalTransformation],
         config: JobConfig,
         job_name: str | None,
         artifacts: Mapping[str, str],
     ) -> None:
-        self._transformations = transformations
+        self._program = program
         self._config = config
         mode = config.runtime_mode
-        sources = (each for each in transformations if isinstance(each, SourceTransformation))
+        sources = (each for each in program if isinstance(each, SourceTransformation))
         unbounded = [each.name for each in sources if not each.is_bounded]
         if mode == "BATCH" and unbounded:
             raise ConfigError(
@@ -67,7 +63,7 @@ class StreamGraphGenerator:
                 " execution.runtime-mode to STREAMING or AUTOMATIC, or take a source that ends"
             )
         is_batch = mode == "BATCH" or (mode == "AUTOMATIC" and not unbounded)
-        default_name = DEFAULT_BATCH_JOB_NAME if is_batch else DEFAULT_STREAMING_JOB_NAME
+        default_name = f"Flink {'Batch' if is_batch else 'Streaming'} Job"
         self.graph = StreamGraph(job_name or default_name, self._config, is_batch=is_batch)
         self.graph.artifacts = dict(artifacts)
         if is_batch:
@@ -89,9 +85,9 @@ class StreamGraphGenerator:
 
     def generate(self) -> StreamGraph:
         """Build the graph. Raises: ConfigError for an invalid program."""
-        if not self._transformations:
+        if not self._program:
             raise ConfigError("the program is empty; give it a source and a sink")
-        for transformation in self._transformations:
+        for transformation in self._program:
             self._transform(transformation)
         for node in self.graph.nodes.values():
             if not all(edge.supports_unaligned_checkpoints for edge in node.in_edges):
@@ -110,7 +106,9 @@ class StreamGraphGenerator:
         input_ids = [self._transform(each) for each in transformation.inputs]
         ids = tuple(chain.from_iterable(input_ids))
         if isinstance(transformation, PartitionTransformation | SideOutputTransformation):
-            ids = tuple(self.graph.add_virtual(each, transformation) for each in ids)
+            virtual = {transformations.new_node_id(): (each, transformation) for each in ids}
+            self.graph.virtual |= virtual
+            ids = tuple(virtual)
         elif isinstance(transformation, PhysicalTransformation):
             ids = (self._add_node(transformation, input_ids).id,)
         self._translated[transformation.id] = ids
@@ -125,11 +123,10 @@ class StreamGraphGenerator:
                 " it one with uid()"
             )
         is_batch, operator_factory = self.graph.is_batch, transformation.operator_factory
-        if isinstance(transformation, ReduceTransformation):
+        if isinstance(transformation, transformations.ReduceTransformation):
             kind = BatchGroupedReduce if is_batch else StreamGroupedReduce
             operator_factory = factory(kind, transformation.reduce, transformation.key_selector)
-        timeout_ns = transformation.buffer_timeout_ns
-        if timeout_ns is None:
+        if (timeout_ns := transformation.buffer_timeout_ns) is None:
             timeout_ns = BUFFER_TIMEOUT_NEVER_NS if is_batch else self._config.buffer_timeout_ns
         name = transformation.name_prefix + transformation.name
         is_sink = isinstance(transformation, SinkTransformation)
@@ -153,10 +150,10 @@ class StreamGraphGenerator:
             self.graph.source_ids.append(node.id)
         if is_sink:
             self.graph.sink_ids.append(node.id)
-        is_single = is_sink or isinstance(transformation, OneInputTransformation)
+        is_one = is_sink or isinstance(transformation, transformations.OneInputTransformation)
         for number, ids in enumerate(input_ids, start=1):
             for up_id in ids:
-                self.graph.add_edge(up_id, node.id, 0 if is_single else number)
+                self.graph.add_edge(up_id, node.id, 0 if is_one else number)
         return node
 
     def _slot_sharing_group(self, own: str | None, input_ids: list[tuple[int, ...]]) -> str:

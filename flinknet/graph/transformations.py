@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 from flinknet.units import format_size_bytes
 
@@ -42,7 +42,6 @@ class StreamPartitioner:
 
     name: str
     is_pointwise: bool = False
-    is_broadcast: bool = False
     supports_unaligned_checkpoint: bool = True
     key_selector: KeySelector | None = None
     function: Callable[[Any, int], int] | None = None
@@ -60,7 +59,7 @@ REBALANCE = StreamPartitioner("REBALANCE")
 RESCALE = StreamPartitioner("RESCALE", is_pointwise=True, supports_unaligned_checkpoint=False)
 SHUFFLE = StreamPartitioner("SHUFFLE")
 GLOBAL = StreamPartitioner("GLOBAL")
-BROADCAST = StreamPartitioner("BROADCAST", is_broadcast=True, supports_unaligned_checkpoint=False)
+BROADCAST = StreamPartitioner("BROADCAST", supports_unaligned_checkpoint=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,14 @@ class ResourceSpec:
 
     def merge(self, other: ResourceSpec) -> ResourceSpec:
         """The sum of both, for operators of one chain; unknown where either is unknown."""
-        return ResourceSpec(
-            _sum(self.cpu_cores, other.cpu_cores), _sum(self.heap_bytes, other.heap_bytes)
-        )
+        return ResourceSpec(*(None if None in pair else sum(pair) for pair in self._with(other)))
 
     def is_at_most(self, other: ResourceSpec) -> bool:
         """Whether no demand exceeds that of the other."""
-        pairs = ((self.cpu_cores, other.cpu_cores), (self.heap_bytes, other.heap_bytes))
-        return all(mine is None or theirs is None or mine <= theirs for mine, theirs in pairs)
+        return all(None in pair or pair[0] <= pair[1] for pair in self._with(other))
+
+    def _with(self, other: ResourceSpec) -> Any:
+        return (self.cpu_cores, other.cpu_cores), (self.heap_bytes, other.heap_bytes)
 
     def __str__(self) -> str:
         cpu = "" if self.cpu_cores is None else f"{self.cpu_cores:g} CPU cores"
@@ -89,8 +88,6 @@ class ResourceSpec:
 
 UNKNOWN = ResourceSpec()
 
-_T = TypeVar("_T", int, float)
-
 
 def least_of(tasks: Iterable[ResourceSpec]) -> ResourceSpec:
     """The least that tasks running at the same time need: the sum of known demands."""
@@ -98,10 +95,6 @@ def least_of(tasks: Iterable[ResourceSpec]) -> ResourceSpec:
     cpu_cores = [each.cpu_cores for each in known if each.cpu_cores is not None]
     heap_bytes = [each.heap_bytes for each in known if each.heap_bytes is not None]
     return ResourceSpec(sum(cpu_cores) if cpu_cores else None, sum(heap_bytes) or None)
-
-
-def _sum(mine: _T | None, theirs: _T | None) -> _T | None:
-    return None if mine is None or theirs is None else mine + theirs
 
 
 _node_ids = itertools.count(1)
@@ -184,7 +177,6 @@ class PhysicalTransformation(Transformation):
         self.chaining_strategy = (
             operator_factory.chaining_strategy if operator_factory else ChainingStrategy.ALWAYS
         )
-        self.emits_only_at_end = False
         self.assigns_time = self.assigns_own_time = False
 
 
@@ -194,6 +186,7 @@ class SourceTransformation(PhysicalTransformation):
     name_prefix = "Source: "
     invokable = "SourceOperatorStreamTask"
     is_bounded = True
+    is_parallel = True
 
 
 class LegacySourceTransformation(SourceTransformation):

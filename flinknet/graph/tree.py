@@ -165,75 +165,59 @@ def _reads(edge: ConnectedEdge, consumer: int) -> str:
 
 
 def _slot_lines(plan: PhysicalPlan) -> list[str]:
-    names = {vertex.vertex.id: vertex.vertex for vertex in plan.vertices}
-    by_place: dict[tuple[int, int, int], str] = {}
-    for placed in plan.slots:
-        place = (placed.task_manager, placed.shared.stage, placed.slot)
-        by_place[place] = ", ".join(
-            names[vertex_id].task_vertices[subtask.subtask_index].name
-            for vertex_id, subtask in placed.shared.subtasks.items()
-        )
-        if placed.shared.min_resources != UNKNOWN:
-            by_place[place] += f"; needs {placed.shared.min_resources}"
     lines = []
-    for task_manager, stage, slot in sorted(by_place):
-        held = by_place[task_manager, stage, slot]
-        when = f" stage {stage}" if plan.stages > 1 else ""
-        lines.append(f"  tm-{task_manager} slot {slot}{when}: {held}")
+    for each in sorted(plan.slots, key=lambda x: (x.task_manager, x.shared.stage, x.slot)):
+        shared = each.shared
+        when = f" stage {shared.stage}" if plan.stages > 1 else ""
+        held = ", ".join(plan.graph.subtask(subtask).name for subtask in shared.subtasks.values())
+        needs = "" if shared.min_resources == UNKNOWN else f"; needs {shared.min_resources}"
+        lines.append(f"  tm-{each.task_manager} slot {each.slot}{when}: {held}{needs}")
     return _shortened(lines, len(lines), "  ", "slots")
 
 
-def _traffic_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
+def _traffic_rows(plan: PhysicalPlan) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
     for edge in plan.edges:
         source, target = plan.vertices[edge.source].name, plan.vertices[edge.target].name
         head = (source, target, edge.partitioner.upper(), edge.partition_type.name)
         traffic = plan.traffic(edge)
         for producer, consumer, count in islice(traffic, LINES_MAX):
             over = "local" if producer == consumer else f"tm-{producer}->tm-{consumer}"
-            rows.append((*head, f"tm-{producer}", f"tm-{consumer}", str(count), over))
+            rows.append((*head, f"tm-{producer}", f"tm-{consumer}", count, over))
         if traffic.pairs > LINES_MAX:
             hidden = traffic.pairs - LINES_MAX
             rows.append((f"… and {hidden} more pairs of TaskManagers", *[""] * 7))
     return rows
 
 
-def _channel_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for each in plan.channels():
-        edge = plan.edges[each.edge]
-        rows.append(
-            (
-                str(each.index),
-                f"{plan.vertices[edge.source].name}.{each.producer}",
-                f"tm-{each.producer_task_manager}",
-                f"{plan.vertices[edge.target].name}.{each.consumer}",
-                f"tm-{each.consumer_task_manager}",
-                str(each.subpartition),
-                "local" if each.is_local else str(each.connection),
-            )
-        )
-    return rows
-
-
-def _buffer_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
+def _channel_rows(plan: PhysicalPlan) -> list[tuple[object, ...]]:
     return [
         (
-            f"tm-{each.task_manager}",
-            *map(
-                str,
-                (
-                    *(each.total_buffers, each.exclusive_buffers, each.required_buffers),
-                    *(each.spare_buffers, each.optional_buffers, each.overdraft_buffers),
-                ),
-            ),
+            each.index,
+            f"{plan.vertices[edge.source].name}.{each.producer}",
+            f"tm-{each.producer_task_manager}",
+            f"{plan.vertices[edge.target].name}.{each.consumer}",
+            f"tm-{each.consumer_task_manager}",
+            each.subpartition,
+            "local" if each.is_local else each.connection,
         )
-        for each in plan.buffers()
+        for each in plan.channels()
+        for edge in [plan.edges[each.edge]]
     ]
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    everything = [columns, *rows]
+def _buffer_rows(plan: PhysicalPlan) -> list[tuple[object, ...]]:
+    return [
+        (
+            *(f"tm-{x.task_manager}", x.total_buffers, x.exclusive_buffers, x.required_buffers),
+            *(x.spare_buffers, x.optional_buffers, x.overdraft_buffers),
+        )
+        for x in plan.buffers()
+    ]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    everything = [columns, *([*map(str, row)] for row in rows)]
     widths = [max(len(row[at]) for row in everything) for at in range(len(columns))]
     return [
         (

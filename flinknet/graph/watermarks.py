@@ -133,24 +133,22 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
         output.emit_watermark(self._max_ms - self._bound_ms - 1)
 
 
+@dataclass(eq=False)
 class WatermarksWithIdleness(WatermarkGenerator):
     """Marks its output idle after a time without records (Flink: WatermarksWithIdleness), by a
     clock that stops while the task waits for its output. That time begins at the first periodic
     emission without a record since the previous one.
     """
 
-    def __init__(
-        self, watermarks: WatermarkGenerator, idle_timeout_ns: int, clock: Callable[[], int]
-    ) -> None:
-        self._watermarks = watermarks
-        self._idle_timeout_ns = idle_timeout_ns
-        self._clock = clock
-        self._has_passed = False
-        self._idle_since_ns: int | None = None
-        self._is_idle = False
+    watermarks: WatermarkGenerator
+    idle_timeout_ns: int
+    clock: Callable[[], int]
+    _has_passed: bool = False
+    _idle_since_ns: int | None = None
+    _is_idle: bool = False
 
     def on_event(self, value: Any, timestamp_ms: int, output: WatermarkOutput) -> None:
-        self._watermarks.on_event(value, timestamp_ms, output)
+        self.watermarks.on_event(value, timestamp_ms, output)
         self._has_passed = True
         self._is_idle = False
 
@@ -158,13 +156,13 @@ class WatermarksWithIdleness(WatermarkGenerator):
         if self._has_passed:
             self._has_passed, self._idle_since_ns = False, None
         elif self._idle_since_ns is None:
-            self._idle_since_ns = self._clock()
-        elif self._clock() - self._idle_since_ns > self._idle_timeout_ns:
+            self._idle_since_ns = self.clock()
+        elif self.clock() - self._idle_since_ns > self.idle_timeout_ns:
             if not self._is_idle:
                 self._is_idle = True
                 output.mark_idle()
             return
-        self._watermarks.on_periodic_emit(output)
+        self.watermarks.on_periodic_emit(output)
 
 
 @dataclass(frozen=True, slots=True)

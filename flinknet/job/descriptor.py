@@ -1,14 +1,14 @@
 """What a TaskManager needs to run a subtask: plain values, derived from a plan.
 
-Pure. Ids depend on the plan and on attempt numbers, so messages to or from an old attempt never
-match the current one.
+Pure. Ids depend on the plan and on the attempts, so messages to or from an old attempt never match
+the current one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from itertools import accumulate
 
 from flinknet.core.buffers.pool_sizes import GateBuffers, PoolSize, TaskBuffers, task_buffers
@@ -17,11 +17,11 @@ from flinknet.core.wire.ids import (
     ExecutionAttemptID,
     InputChannelID,
     IntermediateDataSetID,
-    IntermediateResultPartitionID,
     ResultPartitionID,
 )
+from flinknet.core.wiring import Wiring
 from flinknet.graph.job_graph import StreamConfig
-from flinknet.graph.physical_plan import PhysicalPlan, PlannedChannel, PlannedEdge, PlannedTask
+from flinknet.graph.physical_plan import PhysicalPlan, PlannedChannel, PlannedTask
 
 SubtaskKey = tuple[int, int]
 """Index of a vertex in the plan, and of a subtask in the vertex."""
@@ -175,10 +175,6 @@ class TaskDeploymentDescriptor:
         return str(self.attempt_id.execution_vertex_id)
 
     @property
-    def attempt_number(self) -> int:
-        return self.attempt_id.attempt_number
-
-    @property
     def key(self) -> SubtaskKey:
         return self.vertex, self.subtask
 
@@ -204,25 +200,12 @@ def deployed_channels(tasks: Iterable[TaskDeploymentDescriptor]) -> list[InputCh
 
 
 def descriptors_of(
-    plan: PhysicalPlan,
-    attempt_numbers: Mapping[SubtaskKey, int] | None = None,
-    *,
-    only: Collection[SubtaskKey] | None = None,
+    plan: PhysicalPlan, *, only: Collection[SubtaskKey] | None = None
 ) -> list[list[TaskDeploymentDescriptor]]:
-    """The tasks of each TaskManager of a plan, by vertex and subtask.
-
-    Args:
-        attempt_numbers: by subtask; others have the current attempt of the plan's graph.
-        only: subtasks to deploy, when a region restarts; None: all.
+    """The tasks of each TaskManager of a plan, by vertex and subtask: all, or `only` those that
+    restart.
     """
     found: list[list[TaskDeploymentDescriptor]] = [[] for _ in range(plan.task_managers)]
-    numbers = attempt_numbers or {}
-    attempts: _Attempts = {}
-    for planned in plan.vertices:
-        for subtask, execution_vertex in enumerate(planned.vertex.task_vertices):
-            key, known = (planned.index, subtask), execution_vertex.current.attempt_id
-            is_current = key not in numbers
-            attempts[key] = known if is_current else replace(known, attempt_number=numbers[key])
     # index in the job of the first channel of each edge
     offsets = [0, *accumulate(edge.wiring.channels for edge in plan.edges)]
     graph = plan.graph
@@ -230,42 +213,34 @@ def descriptors_of(
     job = JobInformation(job_id, graph.job.name)
     information: dict[int, TaskInformation] = {}
     for task in plan.tasks():
-        if only is None or (task.vertex, task.subtask) in only:
-            if task.vertex not in information:
-                vertex = plan.vertices[task.vertex].vertex
-                assert vertex.job_vertex.config is not None
-                information[task.vertex] = TaskInformation(
-                    str(vertex.job_vertex.id),
-                    plan.vertices[task.vertex].name,
-                    plan.vertices[task.vertex].parallelism,
-                    vertex.max_parallelism,
-                    vertex.job_vertex.config.to_json(),
-                )
-            found[task.task_manager].append(
-                TaskDeploymentDescriptor(
-                    task.vertex,
-                    task.subtask,
-                    attempts[task.vertex, task.subtask],
-                    task.task_manager,
-                    task.slot,
-                    plan.vertices[task.vertex].stage,
-                    tuple(_outputs(plan, task, attempts, offsets)),
-                    tuple(_inputs(plan, task, attempts, offsets)),
-                    job,
-                    information[task.vertex],
-                )
+        if only is not None and (task.vertex, task.subtask) not in only:
+            continue
+        planned = plan.vertices[task.vertex]
+        if task.vertex not in information:
+            config = planned.vertex.job_vertex.config
+            assert config is not None
+            information[task.vertex] = TaskInformation(
+                *(str(planned.vertex.id), planned.name, planned.parallelism),
+                *(planned.vertex.max_parallelism, config.to_json()),
             )
+        found[task.task_manager].append(
+            TaskDeploymentDescriptor(
+                *(task.vertex, task.subtask, task.attempt_id, task.task_manager, task.slot),
+                planned.stage,
+                tuple(_outputs(plan, task, offsets)),
+                tuple(_inputs(plan, task, offsets)),
+                job,
+                information[task.vertex],
+            )
+        )
     return found
 
 
-def channel_index(edge: PlannedEdge, offset: int, producer: int, consumer: int) -> int:
-    """Index in the job of a channel of an edge whose first channel has index `offset`. Within an
-    edge, channels are ordered by producer, then by consumer.
-    """
-    wiring = edge.wiring
+def _channel_index(wiring: Wiring, producer: int, consumer: int) -> int:
+    """Index of a channel in its edge, by producer, then by consumer."""
     if wiring.is_all_to_all:
-        return offset + producer * wiring.consumers + consumer
-    return offset + (producer if wiring.producers >= wiring.consumers else consumer)
+        return producer * wiring.consumers + consumer
+    return producer if wiring.producers >= wiring.consumers else consumer
 
 
 def receiver_id_of(
@@ -276,38 +251,26 @@ def receiver_id_of(
     return InputChannelID(hashlib.sha256(seed).digest()[:16])
 
 
-_Attempts = dict[SubtaskKey, ExecutionAttemptID]
-
-
-def _partition_id(edge: PlannedEdge, producer: int, attempts: _Attempts) -> ResultPartitionID:
-    """The partition of a producer along an edge."""
-    partition_id = IntermediateResultPartitionID(edge.edge.result.id, producer)
-    return ResultPartitionID(partition_id, attempts[edge.source, producer])
-
-
 def _outputs(
-    plan: PhysicalPlan, task: PlannedTask, attempts: _Attempts, offsets: list[int]
+    plan: PhysicalPlan, task: PlannedTask, offsets: list[int]
 ) -> Iterable[ResultPartitionDeploymentDescriptor]:
+    producer = task.subtask
     for result, planned in zip(
         plan.vertices[task.vertex].vertex.results, task.partitions, strict=True
     ):
         edge = next(each for each in plan.edges if each.edge is result.edges[0])
+        wiring, offset = edge.wiring, offsets[edge.index]
+        channels = sorted(
+            (
+                wiring.subpartition(producer, consumer),
+                offset + _channel_index(wiring, producer, consumer),
+            )
+            for consumer in wiring.consumers_of(producer)
+        )
         yield ResultPartitionDeploymentDescriptor(
-            edge.index,
-            _partition_id(edge, task.subtask, attempts),
-            planned.partition_type,
-            edge.partitioner,
+            *(edge.index, planned.id, planned.partition_type, edge.partitioner),
             edge.edge.target.max_parallelism,
-            tuple(
-                index
-                for _, index in sorted(
-                    (
-                        edge.wiring.subpartition(task.subtask, consumer),
-                        channel_index(edge, offsets[edge.index], task.subtask, consumer),
-                    )
-                    for consumer in edge.wiring.consumers_of(task.subtask)
-                )
-            ),
+            tuple(index for _, index in channels),
             result.buffer_timeout_ns,
             planned.pool,
             planned.overdraft_buffers,
@@ -315,27 +278,21 @@ def _outputs(
 
 
 def _inputs(
-    plan: PhysicalPlan, task: PlannedTask, attempts: _Attempts, offsets: list[int]
+    plan: PhysicalPlan, task: PlannedTask, offsets: list[int]
 ) -> Iterable[InputGateDeploymentDescriptor]:
-    reader = attempts[task.vertex, task.subtask]
     for planned in task.gates:
         edge = plan.edges[planned.edge]
         places = plan.vertices[edge.source].task_managers
         channels = []
         for producer in planned.partitions:
-            index = channel_index(edge, offsets[edge.index], producer, task.subtask)
-            partition_id = _partition_id(edge, producer, attempts)
+            index = offsets[edge.index] + _channel_index(edge.wiring, producer, task.subtask)
+            partition_id = edge.edge.result.partitions[producer].result_partition_id
+            subpartition = edge.wiring.subpartition(producer, task.subtask)
             channels.append(
                 InputChannelDescriptor(
-                    index,
-                    edge.index,
-                    producer,
-                    task.subtask,
-                    edge.wiring.subpartition(producer, task.subtask),
-                    places[producer],
-                    task.task_manager,
-                    edge.connection_index,
-                    receiver_id_of(index, reader, partition_id),
+                    *(index, edge.index, producer, task.subtask, subpartition),
+                    *(places[producer], task.task_manager, edge.connection_index),
+                    receiver_id_of(index, task.attempt_id, partition_id),
                     partition_id,
                 )
             )

@@ -124,11 +124,6 @@ class FileTextInput(TextInput):
     def wants_data(self) -> bool:
         return self._end is not None and super().wants_data
 
-    @property
-    def is_sized(self) -> bool:
-        """Whether `set_size` was called."""
-        return self._end is not None
-
     def set_size(self, size_bytes: int) -> None:
         """Set the size of the file, which determines the byte range."""
         begin = size_bytes * self._subtask // self._parallelism

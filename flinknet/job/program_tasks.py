@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 from flinknet.config import NetworkConfig
@@ -23,7 +24,7 @@ from flinknet.core.producer import (
 from flinknet.core.wire.ids import JobVertexID
 from flinknet.core.wire.records import LatencyMarker
 from flinknet.errors import ConfigError, TaskFailedError
-from flinknet.graph.job_graph import JobGraph, NonChainedOutput, StreamConfig
+from flinknet.graph.job_graph import JobGraph, NonChainedOutput
 from flinknet.graph.operator_chain import OperatorChain
 from flinknet.graph.stream_graph import StreamEdge
 from flinknet.graph.transformations import StreamPartitioner
@@ -49,9 +50,6 @@ from .task_frame import TaskFrame
 from .task_operators import TaskOperators, plain, source_of
 
 _KEYED = ("hash", "custom")
-
-_OperatorInput = tuple[str, int]
-"""Id of an operator, and number of its input."""
 
 
 def network_of(job: JobGraph) -> NetworkConfig:
@@ -97,12 +95,12 @@ def create_task(
     Raises: ConfigError if the program differs from the deployed one; TaskFailedError if an
     operator cannot be opened.
     """
-    return _ProgramTask(descriptor, job, probe, respond, start, seed).task(
+    return _ProgramTask(descriptor, job, probe, respond, start, seed).assembled(
         partitions, gates, io, spills, worker, request_split
     )
 
 
-class _ProgramTask:
+class _ProgramTask(TaskFrame):
     """Assembles one task."""
 
     def __init__(
@@ -114,21 +112,13 @@ class _ProgramTask:
         start: Start,
         seed: int,
     ) -> None:
-        self._descriptor = descriptor
+        super().__init__(descriptor, descriptor.name, network_of(job), probe, respond, start)
         self._config = descriptor.config
-        self._configs = {self._config.operator_id: self._config, **self._config.chained}
         self._job = job
         self._edge_of = dict(self._edges())
-        self._start = start
-        self._network = network_of(job)
-        self._probe = probe
         self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"
-        self._frame = TaskFrame(
-            *(descriptor, descriptor.name, self._network, probe, respond),
-            timestamp_epoch_ns=start.timestamp_epoch_ns,
-        )
 
-    def task(
+    def assembled(
         self,
         partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
@@ -137,33 +127,21 @@ class _ProgramTask:
         worker: Callable[[str], TaskWorker] | None,
         request_split: Callable[[RequestNextInputSplit], None] | None,
     ) -> StreamTask:
-        """The task."""
-        descriptor, start = self._descriptor, self._start
-        outputs = [
-            self._output(described, partition)
-            for described, partition in zip(descriptor.outputs, partitions, strict=True)
-        ]
-        self._frame.set_outputs(outputs, list(map(self._barriers, descriptor.outputs)))
-        operators = TaskOperators(
-            self._job,
-            self._config,
-            self._frame.context,
-            io,
-            descriptor.subtask,
-            descriptor.parallelism,
-        )
+        descriptor, start, context = self.descriptor, self.start, self.context
+        subtask = descriptor.subtask, descriptor.parallelism
+        outputs = list(map(self._output, descriptor.outputs, partitions))
+        self.set_outputs(outputs, list(map(self._barriers, descriptor.outputs)))
+        operators = TaskOperators(self._job, self._config, context, io, *subtask)
         config, latency_stats = self._job.config, None
         if config.latency_interval_ns > 0:
             latency_stats = LatencyStats(
-                config.latency_granularity,
-                config.latency_history,
-                lambda: self._frame.context.time_of_day_ms,
+                *(config.latency_granularity, config.latency_history),
+                lambda: context.time_of_day_ms,
             )
         try:
             chain = OperatorChain(
-                self._config,
-                operators.factories,
-                self._writers(outputs),
+                *(self._config, self._job.factories, self._writers(outputs)),
+                create=operators.create,
                 report_latency=None if latency_stats is None else latency_stats.report,
                 draw=self._drawn("outputs of latency markers"),
             )
@@ -176,9 +154,7 @@ class _ProgramTask:
         has_arrays = operators.has_arrays(chain.operators)
         sources = {
             operator_id: record_source(
-                source,
-                descriptor.subtask,
-                descriptor.parallelism,
+                *(source, *subtask),
                 start_ns=start.start_ns,
                 end_ns=start.end_ns,
                 seed=self._drawn_seed(f"source {operator_id}"),
@@ -197,7 +173,7 @@ class _ProgramTask:
             chain,
             operators.names,
             operators.batched(chain.operators),
-            self._frame.context,
+            context,
             sources=list(sources),
             timers=self._timers(chain, sources, start.start_ns),
             latency_stats=latency_stats,
@@ -208,13 +184,8 @@ class _ProgramTask:
         calls_functions = operators.call_functions(chain.operators) or any(
             each.partitioner in _KEYED for each in descriptor.outputs
         )
-        return self._frame.task(
-            runner,
-            sources,
-            network_input,
-            start_ns=start.start_ns,
-            worker=worker(descriptor.name) if worker is not None and calls_functions else None,
-        )
+        own_worker = worker(descriptor.name) if worker is not None and calls_functions else None
+        return self.task(runner, sources, network_input, own_worker)
 
     def _output(
         self, described: ResultPartitionDeploymentDescriptor, partition: ResultPartition
@@ -229,12 +200,12 @@ class _ProgramTask:
             buffer_timeout_ns=described.buffer_timeout_ns,
         )
         return RecordOutput(
-            self._configs[leaving.operator_id].operator_name,
+            self._config.all[leaving.operator_id].operator_name,
             described.edge,
             writer,
             StreamElementSerializer(serializer_of(edge.record_type)),
-            OutputFlusher(described.buffer_timeout_ns, start_ns=self._start.start_ns),
-            self._frame.context,
+            OutputFlusher(described.buffer_timeout_ns, start_ns=self.start.start_ns),
+            self.context,
             described.channels,
             key_selector=partitioner.key_selector if described.partitioner in _KEYED else None,
             hashes_keys=described.partitioner == "hash",
@@ -272,15 +243,15 @@ class _ProgramTask:
         return timers
 
     def _emit_marker(self, chain: OperatorChain, operator_id: str) -> None:
-        now_ms = self._frame.context.time_of_day_ms
-        marker = LatencyMarker(now_ms, bytes.fromhex(operator_id), self._descriptor.subtask)
+        now_ms, subtask = self.context.time_of_day_ms, self.descriptor.subtask
+        marker = LatencyMarker(now_ms, bytes.fromhex(operator_id), subtask)
         chain.emit_latency_marker(marker, operator_id)
 
     def _writers(self, outputs: Sequence[RecordOutput]) -> dict[str, Callable[[Any], None]]:
         """The writer of each edge; edges that share a data set write it once."""
         of_data_set = {
             str(described.data_set_id): output
-            for described, output in zip(self._descriptor.outputs, outputs, strict=True)
+            for described, output in zip(self.descriptor.outputs, outputs, strict=True)
         }
         return {
             leaving.edge_id: of_data_set.pop(leaving.data_set_id, lambda _: None)
@@ -302,7 +273,7 @@ class _ProgramTask:
     def _barriers(self, described: ResultPartitionDeploymentDescriptor) -> str:
         """The partitioner that determines barrier alignment on an edge."""
         edge = self._edge_of[self._leaving(described).edge_id]
-        if edge.supports_unaligned_checkpoints or self._network.forced_unaligned_checkpoints:
+        if edge.supports_unaligned_checkpoints or self.network.forced_unaligned_checkpoints:
             return described.partitioner
         return "forward"
 
@@ -311,54 +282,45 @@ class _ProgramTask:
     ) -> ElementInput:
         gate = input_of(gates)
         read_by = {each.edge_id: each for each in self._config.inputs}
-        coming = [
-            (described, read_by[described.stream_edge_id]) for described in self._descriptor.inputs
-        ]
-        channels = Counter[_OperatorInput]()
+        coming = [(each, read_by[each.stream_edge_id]) for each in self.descriptor.inputs]
+        channels = Counter[tuple[str, int]]()  # of each operator and its input
         for described, read in coming:
             channels[read.operator_id, read.input_number] += len(described.channels)
-        valves = {
-            target: (StatusWatermarkValve(count), iter(range(count)))
-            for target, count in channels.items()
-        }
+        valves = {target: StatusWatermarkValve(total) for target, total in channels.items()}
+        numbers: defaultdict[tuple[str, int], Iterator[int]] = defaultdict(count)
         receivers: list[ChannelInput] = []
-        epoch_ns, measured_from_ns = self._start.timestamp_epoch_ns, self._start.measured_from_ns
         for described, read in coming:
-            edge = self._edge_of[read.edge_id]
-            valve, numbers = valves[read.operator_id, read.input_number]
+            edge, target = self._edge_of[read.edge_id], (read.operator_id, read.input_number)
             serializer = serializer_of(edge.record_type)
             elements = StreamElementSerializer(serializer, has_arrays=has_arrays)
+            epoch_ns = None if edge.source.has_own_time else self.start.timestamp_epoch_ns
             receivers += [
                 ChannelInput(
-                    *(described.edge, read.operator_id, read.input_number, elements),
-                    *(next(numbers), valve),
+                    *(described.edge, *target, elements, next(numbers[target]), valves[target]),
                     has_event_time=edge.source.has_event_time,
-                    due_epoch_ns=None if edge.source.has_own_time else epoch_ns,
-                    measured_from_ns=measured_from_ns,
+                    due_epoch_ns=epoch_ns,
+                    measured_from_ns=self.start.measured_from_ns,
                 )
                 for _ in described.channels
             ]
-        return ElementInput(
-            gate, tuple(receivers), self._probe, self._frame.input_checkpoints(gate), spills=spills
-        )
+        checkpoints = self.input_checkpoints(gate)
+        return ElementInput(gate, tuple(receivers), self.probe, checkpoints, spills=spills)
 
     def _edges(self) -> Iterator[tuple[str, StreamEdge]]:
         """The vertex's edges in the program, by their names at deployment: edge names are numbered
         across programs, so edges are matched by order.
         """
-        descriptor, deployed = self._descriptor, self._config
-        vertex = self._job.vertices.get(
-            JobVertexID(bytes.fromhex(descriptor.information.vertex_id))
-        )
-        then = _edge_ids(deployed)
-        now = _edge_ids(vertex.config) if vertex is not None and vertex.config else []
-        if [operator_id for operator_id, _ in then] != [operator_id for operator_id, _ in now]:
+        information = self.descriptor.information
+        vertex = self._job.vertices.get(JobVertexID(bytes.fromhex(information.vertex_id)))
+        now, then = vertex.config if vertex else None, self._config.ends
+        ends = [] if now is None else now.ends
+        if [each.operator_id for each in then] != [each.operator_id for each in ends]:
             raise ConfigError(
-                f"the program has no {descriptor.information.vertex_name} as the job was deployed"
-                " with; it has changed since, or does not build the same graph twice"
+                f"the program has no {information.vertex_name} as the job was deployed with; it has"
+                " changed since, or does not build the same graph twice"
             )
-        for (_, known_as), (_, edge_id) in zip(then, now, strict=True):
-            yield known_as, self._job.stream_edges[edge_id]
+        for known, own in zip(then, ends, strict=True):
+            yield known.edge_id, self._job.stream_edges[own.edge_id]
 
     def _drawn(self, what: str) -> Callable[[int], int]:
         return drawing(self._drawn_seed(what))
@@ -366,9 +328,3 @@ class _ProgramTask:
     def _drawn_seed(self, what: str) -> int:
         digest = hashlib.sha256(f"{self._seed} {what}".encode()).digest()
         return int.from_bytes(digest[:6], "big")
-
-
-def _edge_ids(config: StreamConfig) -> list[tuple[str, str]]:
-    """Operator and edge of each end of a chain: outputs, then inputs."""
-    leaving = [(each.operator_id, each.edge_id) for each in config.outputs]
-    return leaving + [(each.operator_id, each.edge_id) for each in config.inputs]

@@ -1,8 +1,5 @@
-"""TaskFrame: what every task has around its chain: a context and its checkpoints.
-
-Two modules use it: `program_tasks` takes operators, types and partitioners from the graph of a
-program; `load.load_tasks` builds generators, relays and sinks of a scenario. What both need is
-here; the rest of either has no counterpart in the other.
+"""TaskFrame: what every task has around its chain, whether of a program (`program_tasks`) or of a
+load (`load.load_tasks`): a context and its checkpoints.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from .barriers import (
     output_name,
 )
 from .context import ProcessingContext
-from .descriptor import TaskDeploymentDescriptor
+from .descriptor import Start, TaskDeploymentDescriptor
 from .network_input import NetworkInput
 from .sources import RecordSource
 from .stream_task import StreamTask
@@ -34,7 +31,9 @@ from .task_ends import TaskOutputs
 
 
 class TaskFrame:
-    """Assembles a task around any chain: `set_outputs`, then `input_checkpoints`, then `task`."""
+    """Assembles a task around any chain: `set_outputs`, then `input_checkpoints`, then `task`. Its
+    checkpoint answers have its execution_vertex_id.
+    """
 
     def __init__(
         self,
@@ -43,15 +42,14 @@ class TaskFrame:
         network: NetworkConfig,
         probe: Probe,
         respond: CheckpointResponder,
-        *,
-        timestamp_epoch_ns: int,
+        start: Start,
     ) -> None:
         self.descriptor = descriptor
-        self.context = ProcessingContext(epoch_ns=timestamp_epoch_ns)
+        self.context = ProcessingContext(epoch_ns=start.timestamp_epoch_ns)
+        self.start = start
+        self.probe = probe
+        self.network = network
         self._name = name
-        self._network = network
-        self._probe = probe
-        self._epoch_ns = timestamp_epoch_ns
         self._outputs: Sequence[TaskOutput] = ()
         self._checkpoints: Sequence[OutputCheckpoints] = ()
         parts = [output_name(each.edge) for each in descriptor.outputs]
@@ -69,8 +67,8 @@ class TaskFrame:
                 output.writer,
                 output.channels,
                 self._acknowledgements.receive,
-                partial(barrier_of, self._network, partitioner),
-                epoch_ns=self._epoch_ns,
+                partial(barrier_of, self.network, partitioner),
+                epoch_ns=self.start.timestamp_epoch_ns,
             )
             for output, partitioner in zip(outputs, partitioners, strict=True)
         ]
@@ -81,10 +79,10 @@ class TaskFrame:
             INPUT,
             gate,
             self._checkpoints,
-            self._network,
+            self.network,
             self._acknowledgements.receive,
             self._write_outputs,
-            epoch_ns=self._epoch_ns,
+            epoch_ns=self.start.timestamp_epoch_ns,
         )
 
     def task(
@@ -92,8 +90,6 @@ class TaskFrame:
         chain: TaskChain,
         sources: Mapping[str, RecordSource],
         network_input: NetworkInput[Any] | None,
-        *,
-        start_ns: int,
         worker: TaskWorker | None = None,
     ) -> StreamTask:
         """Create the task, with its chain opened, or being opened by its worker."""
@@ -103,10 +99,10 @@ class TaskFrame:
             chain,
             sources,
             network_input,
-            TaskOutputs(self._outputs, self._checkpoints, self.context, self._probe),
+            TaskOutputs(self._outputs, self._checkpoints, self.context, self.probe),
             self._acknowledgements,
             self.context,
-            start_ns=start_ns,
+            start_ns=self.start.start_ns,
             worker=worker,
         )
 

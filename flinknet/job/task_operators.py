@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -196,15 +195,10 @@ class TaskOperators:
         parallelism: int,
     ) -> None:
         self.names: dict[int, str] = {}
-        self._configs = {config.operator_id: config, **config.chained}
+        self._configs = config.all
         self._context = context
         self._is_batch = job.is_batch
         self._sink = context, io, subtask, parallelism
-        self.factories: Mapping[str, OperatorFactory] = {
-            operator_id: self._factory(job.factories[operator_id], each)
-            for operator_id, each in self._configs.items()
-            if operator_id in job.factories
-        }
 
     @staticmethod
     def call_functions(operators: Mapping[str, StreamOperator]) -> bool:
@@ -236,26 +230,24 @@ class TaskOperators:
             for each in self._configs[operator_id].chained_outputs
         )
 
-    def _factory(self, made: OperatorFactory, config: StreamConfig) -> OperatorFactory:
-        def create() -> StreamOperator:
-            operator = made.create()
-            if source_of(operator) is None:
-                operator = copied(operator)
-            if isinstance(operator, StreamSink):
-                operator = sink_operator(operator, *self._sink)
-            if isinstance(operator, TimestampsAndWatermarks):
-                operator = TimestampsAndWatermarksOperator(
-                    operator, self._context, is_progressive=not self._is_batch
-                )
-            if isinstance(operator, UserFunctionOperator):
-                operator.context = RecordContext(operator, self._context.event_time_ms)
+    def create(self, made: OperatorFactory, config: StreamConfig) -> StreamOperator:
+        """Create an operator, with a copy of the function of the program."""
+        operator = made.create()
+        if source_of(operator) is None:
+            operator = copied(operator)
+        if isinstance(operator, StreamSink):
+            operator = sink_operator(operator, *self._sink)
+        if isinstance(operator, TimestampsAndWatermarks):
+            operator = TimestampsAndWatermarksOperator(
+                operator, self._context, is_progressive=not self._is_batch
+            )
+        if isinstance(operator, UserFunctionOperator):
+            operator.context = RecordContext(operator, self._context.event_time_ms)
+        self.names[id(operator)] = config.operator_name
+        if config.delay_ns_per_record:
+            operator = DelayedOperator(operator, config.delay_ns_per_record, self._context)
             self.names[id(operator)] = config.operator_name
-            if config.delay_ns_per_record:
-                operator = DelayedOperator(operator, config.delay_ns_per_record, self._context)
-                self.names[id(operator)] = config.operator_name
-            return operator
-
-        return replace(made, create=create)
+        return operator
 
 
 def plain(operators: Sequence[StreamOperator]) -> list[StreamOperator]:

@@ -8,6 +8,7 @@ from typing import Any
 from flinknet.graph import (
     ExecutionGraph,
     JobGraph,
+    OperatorChain,
     PhysicalPlan,
     StreamExecutionEnvironment,
     StreamGraph,
@@ -80,6 +81,14 @@ def hashes_of(job: JobGraph) -> dict[str, str]:
 def vertex_named(job: JobGraph, name: str) -> JobVertex:
     (found,) = [each for each in job.vertices.values() if each.name == name]
     return found
+
+
+def chain_of(env: StreamExecutionEnvironment, vertex: int = 1) -> OperatorChain:
+    """The operators of a vertex, sources first, from which nothing leaves."""
+    job = job_graph_of(env.execute())
+    config = job.sorted_vertices()[vertex].config
+    assert config is not None
+    return OperatorChain(config, job.factories, {})
 
 
 def execution_of(graph: StreamGraph) -> ExecutionGraph:

@@ -39,7 +39,7 @@ from flinknet.graph.transformations import (
     SourceTransformation,
 )
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
-from tests.graph.programs import environment, first, same, twice
+from tests.graph.programs import chain_of, environment, first, same, twice
 
 
 class Collected:
@@ -185,11 +185,7 @@ def test_open_and_close_are_called_once_around_the_records() -> None:
 
     env = environment()
     env.from_sequence(1, 9).rebalance().map(Noted("a")).map(Noted("b")).add_sink(same)
-    env.execute()
-    job = graph.job_graph_of(env.get_stream_graph())
-    config = job.sorted_vertices()[1].config
-    assert config is not None
-    chain = graph.OperatorChain(config, job.factories, {})
+    chain = chain_of(env)
     chain.open()
     chain.process_batch([1])
     chain.process_batch([2])
@@ -261,13 +257,8 @@ def test_side_outputs_reach_who_asked_for_them() -> None:
     stream = env.from_sequence(1, 9).rebalance().process(split, output_type=int)
     stream.add_sink(got["main"].append)
     stream.get_side_output(late).add_sink(got["late"].append)
-    job = graph.job_graph_of(env.execute())
-    config = job.sorted_vertices()[1].config
-    assert config is not None
-    graph.OperatorChain(config, job.factories, {}).process_batch([1, 9, 5, 6])
+    chain_of(env).process_batch([1, 9, 5, 6])
     assert got == {"main": [1, 5], "late": [9, 6]}
-    with pytest.raises(ConfigError, match="side output 'late' of another type"):
-        stream.get_side_output(graph.OutputTag("late", str))
 
 
 def test_two_inputs_have_a_function_each() -> None:

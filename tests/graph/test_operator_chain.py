@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from flinknet.errors import ConfigError
-from flinknet.graph import OperatorChain, StreamConfig, job_graph_of, load_program
-from tests.graph.programs import environment, same
+from flinknet.graph import OperatorChain, job_graph_of, load_program
+from tests.graph.programs import chain_of, environment, same
 
 JOB = """
 def double(value: int) -> int:
@@ -72,9 +72,8 @@ def test_a_record_passes_as_the_same_object_without_any_buffer() -> None:
     env = environment()
     got: list[object] = []
     env.from_sequence(1, 9).rebalance().map(same).filter(lambda value: True).add_sink(got.append)
-    config = job_graph_of(env.execute()).sorted_vertices()[1].config
-    assert config.outputs == []  # nothing leaves, so nothing is written
-    chain = OperatorChain(config, job_graph_of(env.get_stream_graph()).factories, {})
+    chain = chain_of(env)
+    assert chain.config.outputs == []  # nothing leaves, so nothing is written
     record = object()
     chain.process_batch([record])
     assert len(got) == 1
@@ -85,10 +84,7 @@ def test_a_source_emits_into_its_chain() -> None:
     env = environment()
     got: list[int] = []
     env.from_sequence(1, 9).map(lambda value: -value, output_type=int).add_sink(got.append)
-    job = job_graph_of(env.execute())
-    (vertex,) = job.vertices.values()
-    assert vertex.config is not None
-    chain = OperatorChain(vertex.config, job.factories, {})
+    chain = chain_of(env, 0)
     chain.emit_batch([1])
     chain.emit_batch([2, 3])
     assert got == [-1, -2, -3]
@@ -106,10 +102,8 @@ def test_sources_that_were_taken_in_reach_their_input() -> None:
         chains_sources=True,
     )
     joined.add_sink(got.append)
-    job = job_graph_of(env.execute())
-    (vertex,) = job.vertices.values()
-    chain = OperatorChain(vertex.config, job.factories, {})
-    ids = {c.operator_name: c.operator_id for c in vertex.config.chained.values()}
+    chain = chain_of(env, 0)
+    ids = {c.operator_name: c.operator_id for c in chain.config.chained.values()}
     chain.emit_batch([7], ids["Source: B"])
     chain.emit_batch([8], ids["Source: A"])
     assert got == [(2, 7), (1, 8)]
@@ -157,17 +151,7 @@ def test_all_operators_are_closed_although_one_fails() -> None:
     one, other = Noted(), Noted()
     env = environment()
     env.from_sequence(1, 9).rebalance().map(one).map(other).discard()
-    job = job_graph_of(env.execute())
-    config = job.sorted_vertices()[1].config
-    assert config is not None
-    chain = OperatorChain(config, job.factories, {})
+    chain = chain_of(env)
     with pytest.raises(OSError, match="disk full"):
         chain.close()
     assert (one.closed, other.closed) == (1, 1)
-
-
-def test_a_configuration_is_plain_text() -> None:
-    env = environment()
-    env.from_sequence(1, 9).print()
-    (vertex,) = job_graph_of(env.execute()).vertices.values()
-    assert StreamConfig.from_json(json.dumps(json.loads(vertex.config.to_json()))) == vertex.config

@@ -97,17 +97,6 @@ def test_the_classic_figure() -> None:
         assert each.total_buffers == 2048
 
 
-def test_slow_receiver_variant_shares_one_connection() -> None:
-    """A.1, A.2 on one TaskManager, B on the other: all channels remote, one connection."""
-    env = programs.environment()
-    env.set_parallelism(2)
-    source = env.from_sequence(1, 9).slot_sharing_group("producers")
-    source.shuffle().print().slot_sharing_group("consumers")
-    plan = programs.plan_of(env.execute(), 2, 2)
-    assert (plan.channels_total, plan.local_channels) == (4, 0)
-    assert {str(c): sum(n.values()) for c, n in plan.connections()} == {"tm-0->tm-1": 4}
-
-
 @pytest.mark.row("S147")
 @pytest.mark.parametrize("partition", ["rebalance", "rescale"])
 def test_objects_of_the_plan_stand_for_those_of_the_graph(partition: str) -> None:

@@ -17,11 +17,8 @@ from flinknet.core.wire.messages import BufferResponse
 from flinknet.errors import InsufficientBuffersError
 from flinknet.graph import (
     PhysicalPlan,
-    StreamExecutionEnvironment,
-    execution_graph_of,
-    job_graph_of,
-    physical_plan_of,
 )
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job import TaskDeploymentDescriptor, descriptors_of
 from flinknet.job.barriers import InputCheckpoints
 from flinknet.job.gates import input_of
@@ -33,14 +30,11 @@ from tests.pair import Consumer
 from tests.simulation import Rows
 
 
-def worked_example(task_managers: int = 2) -> PhysicalPlan:
-    env = StreamExecutionEnvironment()
+def worked_example() -> PhysicalPlan:
+    env = environment()
     env.set_parallelism(4)
     env.generate().name("A").shuffle().measure_latency().name("B").set_buffer_timeout("5ms")
-    job = job_graph_of(env.get_stream_graph())
-    return physical_plan_of(
-        execution_graph_of(job), task_managers=task_managers, slots_per_task_manager=2
-    )
+    return plan_of(env.execute(), 2, 2)
 
 
 @pytest.mark.row("S147")
@@ -89,9 +83,13 @@ def test_descriptors_travel_as_json() -> None:
 
 def test_what_belongs_to_a_new_attempt_has_other_ids() -> None:
     plan = worked_example()
-    old, new = descriptors_of(plan), descriptors_of(plan, {(0, 0): 1})
+    old = descriptors_of(plan)
     assert descriptors_of(plan) == old
-    assert new[0][0].attempt_number == 1
+    restarted = plan.vertices[0].vertex.task_vertices[0]
+    restarted.current.switch_to(ExecutionState.FAILED)
+    restarted.reset_for_new_execution()
+    new = descriptors_of(plan)
+    assert new[0][0].attempt_id.attempt_number == 1
     assert new[0][0].attempt_id != old[0][0].attempt_id
     assert new[0][0].outputs[0].partition_id != old[0][0].outputs[0].partition_id
     for before, after in zip(
@@ -109,14 +107,11 @@ def test_a_region_can_be_deployed_alone() -> None:
 
 @pytest.mark.parametrize(("producers", "consumers"), [(5, 2), (2, 5), (3, 7), (4, 4), (1, 3)])
 def test_channels_of_pointwise_edges_count_through(producers: int, consumers: int) -> None:
-    env = StreamExecutionEnvironment()
-    env.from_sequence(1, 10).set_parallelism(producers).rescale().discard().set_parallelism(
-        consumers
-    )
-    env.from_sequence(1, 10).set_parallelism(producers).shuffle().discard().set_parallelism(
-        consumers
-    )
-    plan = physical_plan_of(execution_graph_of(job_graph_of(env.get_stream_graph())))
+    env = environment()
+    for partition in ("rescale", "shuffle"):
+        source = env.from_sequence(1, 10).set_parallelism(producers)
+        getattr(source, partition)().discard().set_parallelism(consumers)
+    plan = plan_of(env.execute(), None, 1)
     tasks = [each for own in descriptors_of(plan) for each in own]
     read = {
         (gate.edge, channel.producer, task.subtask): channel.index

@@ -647,20 +647,6 @@ def test_operators_are_opened_and_closed_once_whatever_happens() -> None:
         assert calls == ["open", "close"]
 
 
-def test_attempts_have_partitions_of_their_own() -> None:
-    env = environment(1)
-    env.from_sequence(1, 20).rebalance().print()
-    graph = env.execute("Again")
-    first, again = (
-        WatchedJob(graph, attempt_numbers=numbers_).run()
-        for numbers_ in ({}, {(0, 0): 1, (1, 0): 1})
-    )
-    assert first.job.io.lines == again.job.io.lines == [str(n) for n in range(1, 21)]
-    old, new = first.partition_of[0, 0], again.partition_of[0, 0]
-    assert old.partition_id != new.partition_id
-    assert new.partition_id.producer_id.attempt_number == 1
-
-
 # Checkpoints
 
 

@@ -11,6 +11,7 @@ from flinknet.core.probe import Probe
 from flinknet.core.producer import (
     BROADCAST,
     BroadcastSelector,
+    ChannelSelector,
     OutputFlusher,
     RecordWriter,
     ResultPartition,
@@ -49,13 +50,9 @@ GENERATOR = "load"
 """Operator id of the generator in its task."""
 
 
-class LoadTask:
-    """Assembles one subtask of a run between its partitions and gates.
-
-    Args:
-        respond: sends the task's checkpoint answers.
-        start: the instants of the run; stamps of records count from its start.
-        spills: takes records too long for memory; None to keep all records in memory.
+class LoadTask(TaskFrame):
+    """Assembles one subtask of a run, in which stamps of records count from its start, between its
+    partitions and gates. Records too long for memory go to `spills`, if any.
     """
 
     def __init__(
@@ -68,16 +65,10 @@ class LoadTask:
         start: Start,
         spills: SpillStore | None = None,
     ) -> None:
-        self._descriptor = descriptor
+        name = task_name(descriptor)
+        super().__init__(descriptor, name, scenario.network, probe, respond, start)
         self._scenario = scenario
-        self._probe = probe
-        self._start = start
-        self._start_ns = start.start_ns
         self._spills = spills
-        self._frame = TaskFrame(
-            *(descriptor, task_name(descriptor), scenario.network, probe, respond),
-            timestamp_epoch_ns=start.timestamp_epoch_ns,
-        )
 
     def source(
         self,
@@ -87,14 +78,13 @@ class LoadTask:
         flusher: OutputFlusher,
     ) -> StreamTask:
         """The task that generates records."""
-        frame, (described,) = self._frame, self._descriptor.outputs
-        keys = key_draws(self._scenario, self._descriptor.subtask)
+        (described,) = self.descriptor.outputs
         output = GeneratedOutput(
-            described.edge, writer, batcher, flusher, described.channels, frame.context, keys
+            *(described.edge, writer, batcher, flusher, described.channels, self.context),
+            key_draws(self._scenario, self.descriptor.subtask),
         )
-        frame.set_outputs((output,), (described.partitioner,))
-        chain = Generate(output, frame.context)
-        return frame.task(chain, {GENERATOR: generator}, None, start_ns=self._start_ns)
+        self.set_outputs((output,), (described.partitioner,))
+        return self.task(Generate(output, self.context), {GENERATOR: generator}, None)
 
     def relay(
         self,
@@ -106,23 +96,18 @@ class LoadTask:
         """The task that forwards records (Flink: OneInputStreamTask around an identity map). The
         sinks, one per channel of the gate, check and time the incoming records.
         """
-        frame, descriptor, scenario = self._frame, self._descriptor, self._scenario
-        (described,) = descriptor.outputs
-        selector = create_selector(
-            described.partitioner, described.subpartitions, scenario.seed + descriptor.subtask
-        )
-        writer = RecordWriter(partition, selector, buffer_timeout_ns=described.buffer_timeout_ns)
-        forwarder = RecordForwarder(_numbered(writer, described), epoch_ns=self._start_ns)
+        (described,) = self.descriptor.outputs
+        writer = self._writer(partition, described)
+        forwarder = RecordForwarder(_numbered(writer, described), epoch_ns=self.start.start_ns)
         output = ForwardedOutput(
-            *(described.edge, writer, forwarder, flusher, described.channels, frame.context),
-            key_draws(scenario, descriptor.subtask),
+            *(described.edge, writer, forwarder, flusher, described.channels, self.context),
+            key_draws(self._scenario, self.descriptor.subtask),
         )
-        frame.set_outputs((output,), (described.partitioner,))
-        delay_ns = scenario.workload.relay_delays_ns[descriptor.vertex - 1]
-        chain = Forward(output, frame.context, delay_ns_per_record=delay_ns)
-        reading = frame.input_checkpoints(gate)
-        run_input = RunInput(gate, sinks, self._probe, reading, spills=self._spills)
-        return frame.task(chain, {}, run_input, start_ns=self._start_ns)
+        self.set_outputs((output,), (described.partitioner,))
+        delay_ns = self._scenario.workload.relay_delays_ns[self.descriptor.vertex - 1]
+        chain = Forward(output, self.context, delay_ns_per_record=delay_ns)
+        reading = self.input_checkpoints(gate)
+        return self.task(chain, {}, RunInput(gate, sinks, self.probe, reading, spills=self._spills))
 
     def sink(
         self,
@@ -133,24 +118,21 @@ class LoadTask:
         takes_runs: bool = False,
     ) -> StreamTask:
         """The task that consumes records; see RunInput."""
-        measure = Measure(self._frame.context, sinks)
+        measure = Measure(self.context, sinks)
         run_input = RunInput(
-            gate,
-            sinks,
-            self._probe,
-            self._frame.input_checkpoints(gate),
+            *(gate, sinks, self.probe, self.input_checkpoints(gate)),
             measure=measure,
             delay_ns_per_record=delay_ns_per_record,
             takes_runs=takes_runs,
             spills=self._spills,
         )
-        return self._frame.task(measure, {}, run_input, start_ns=self._start_ns)
+        return self.task(measure, {}, run_input)
 
     def scheduled_source(self, partition: ResultPartition, flusher: OutputFlusher) -> StreamTask:
         """The task that generates records by the workload of the scenario."""
-        workload, seed, start = self._scenario.workload, self._scenario.seed, self._start
-        producer, (output,) = self._descriptor.subtask, self._descriptor.outputs
-        selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
+        workload, seed, start = self._scenario.workload, self._scenario.seed, self.start
+        producer, (output,) = self.descriptor.subtask, self.descriptor.outputs
+        selector: ChannelSelector | None = None
         arrivals: Arrivals | None = None
         take_sizes: TakeSizes | None = None
         if workload.arrivals.startswith(RECORDED):
@@ -178,7 +160,7 @@ class LoadTask:
                 counted_from_ns=None if records is None else start.measured_from_ns,
                 give_up_ns=start.give_up_ns,
             )
-        writer = RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns)
+        writer = self._writer(partition, output, selector)
         batcher = RecordBatcher(
             workload,
             tuple(_numbered(writer, output)),
@@ -188,6 +170,22 @@ class LoadTask:
         )
         generator = LoadGenerator(arrivals, batcher.batch_records, start, records=workload.records)
         return self.source(generator, batcher, writer, flusher)
+
+    def _writer(
+        self,
+        partition: ResultPartition,
+        described: ResultPartitionDeploymentDescriptor,
+        selector: ChannelSelector | None = None,
+    ) -> RecordWriter:
+        if selector is None:
+            seed = self._scenario.seed + self.descriptor.subtask
+            selector = create_selector(described.partitioner, described.subpartitions, seed)
+        return RecordWriter(partition, selector, buffer_timeout_ns=described.buffer_timeout_ns)
+
+
+def key_draws(scenario: Scenario, subtask: int) -> KeyDraws:
+    workload = scenario.workload
+    return KeyDraws(workload.keys, workload.key_skew, scenario.seed * 15_485_863 + subtask)
 
 
 def _numbered(
@@ -251,11 +249,6 @@ def create_load_task(
         return task.relay(gate, tuple(sinks), partitions[0], flusher)
     takes_runs = records == MEASURED
     return task.sink(gate, tuple(sinks), delay_ns_per_record=delay_ns, takes_runs=takes_runs)
-
-
-def key_draws(scenario: Scenario, subtask: int) -> KeyDraws:
-    workload = scenario.workload
-    return KeyDraws(workload.keys, workload.key_skew, scenario.seed * 15_485_863 + subtask)
 
 
 def delay_of(consumer: int, slow_consumers: Sequence[SlowConsumer]) -> int:

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from flinknet.config import PARTITIONERS, TCP, Scenario, check_keys, is_partitioner
+from flinknet.config import TCP, Scenario, check_keys
 from flinknet.core.buffers.pool_sizes import (
     TaskManagerBuffers,
     buffers_by_task_manager,
-    gate_buffers,
     shortage,
 )
 from flinknet.core.producer import partition_type_of
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError
+from flinknet.graph import transformations
 from flinknet.graph.execution_graph import execution_graph_of
 from flinknet.graph.job_config import JobConfig
 from flinknet.graph.job_graph_generator import job_graph_of
@@ -28,15 +28,7 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import placed_plan_of
 from flinknet.graph.slots import PlacedSlot, SharedSlot
 from flinknet.graph.stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamGraph, StreamNode
-from flinknet.graph.transformations import (
-    BROADCAST,
-    FORWARD,
-    GLOBAL,
-    REBALANCE,
-    RESCALE,
-    SHUFFLE,
-    StreamPartitioner,
-)
+from flinknet.graph.transformations import StreamPartitioner
 from flinknet.units import counted
 
 from ..descriptor import (
@@ -46,19 +38,16 @@ from ..descriptor import (
     descriptors_of,
     receiver_id_of,
 )
-from ..gates import check_flow_control
 from ..scheduling import scheduling_of
 
 LONGEST_RUN_NS = 4 * 3600 * 10**9
 """Less than the 2**44 ns that a record's stamp can hold (`payload`)."""
 
-PLACEMENTS = ("split", "spread")
-
-_CUSTOM = StreamPartitioner("CUSTOM", supports_unaligned_checkpoint=False)
 _PARTITIONERS = {
     each.name.lower(): each
     for each in (
-        *(FORWARD, REBALANCE, RESCALE, SHUFFLE, GLOBAL, BROADCAST),
+        *(transformations.FORWARD, transformations.REBALANCE, transformations.RESCALE),
+        *(transformations.SHUFFLE, transformations.GLOBAL, transformations.BROADCAST),
         StreamPartitioner("HASH"),
     )
 }
@@ -109,18 +98,12 @@ class LoadPlan:
         """
         if any(each.is_local for each in self.channels):
             return None
-        network, of_edges = self.scenario.network, Counter[int]()
-        gates = Counter((each.edge, each.consumer) for each in self.channels)
-        for (edge, _), channels in gates.items():
-            buffers = gate_buffers(
-                channels,
-                network.exclusive_buffers,
-                network.floating_buffers,
-                required_max=network.required_buffers_per_gate_max,
-            )
-            announced = channels * network.max_buffers_per_channel
-            floating = min(buffers.pool.max_buffers, announced)
-            of_edges[edge] += channels * buffers.exclusive_per_channel + floating
+        of_edges = Counter[int]()
+        for gate in (each for task in self.tasks for each in task.inputs):
+            channels, buffers = len(gate.channels), gate.buffers
+            announced = channels * self.scenario.network.max_buffers_per_channel
+            of_edges[gate.edge] += min(buffers.pool.max_buffers, announced)
+            of_edges[gate.edge] += channels * buffers.exclusive_per_channel
         return min(of_edges.values(), default=None)
 
     def buffers(self) -> list[TaskManagerBuffers]:
@@ -164,7 +147,7 @@ def placed_load_plan(
 ) -> LoadPlan:
     """The plan with a partitioner for each edge and a TaskManager for each subtask."""
     plan = _physical_plan(scenario, partitioners, places)
-    tasks = [_with_partitioners(each, partitioners) for each in _tasks_of(plan)]
+    tasks = _tasks_of(plan)
     return LoadPlan(scenario, plan, tuple(tasks), tuple(deployed_channels(tasks)))
 
 
@@ -184,7 +167,7 @@ def listed_load_plan(
         partition_ids: of each producer; if empty, our own ids.
     """
     plan = _physical_plan(scenario, ("rescale",), places)  # fewest channels to replace
-    kind = plan.edges[0].partition_type
+    kind, partitioner = plan.edges[0].partition_type, scenario.workload.partitioner
     written: dict[int, list[tuple[int, int]]] = {}
     read: dict[int, list[tuple[int, int, int]]] = {}
     for index, (producer, consumer, subpartition) in channels.items():
@@ -199,6 +182,7 @@ def listed_load_plan(
             output = replace(
                 task.outputs[0],
                 partition_id=ids[task.subtask],
+                partitioner=partitioner,
                 channels=tuple(index for _, index in outputs),
                 pool=plan.partition_pool(kind, len(outputs)),
             )
@@ -207,6 +191,7 @@ def listed_load_plan(
             inputs = read.get(task.subtask, [])
             gate = replace(
                 task.inputs[0],
+                partitioner=partitioner,
                 buffers=plan.gate_buffers(len(inputs), kind),
                 channels=tuple(
                     InputChannelDescriptor(
@@ -219,22 +204,13 @@ def listed_load_plan(
                 ),
             )
             task = replace(task, inputs=(gate,))
-        found.append(_with_partitioners(task, (scenario.workload.partitioner,)))
+        found.append(task)
     return LoadPlan(scenario, plan, tuple(found), tuple(deployed_channels(found)))
 
 
 def _tasks_of(plan: PhysicalPlan) -> list[TaskDeploymentDescriptor]:
     own = (each for on_one in descriptors_of(plan) for each in on_one)
     return sorted(own, key=lambda each: each.key)
-
-
-def _with_partitioners(
-    task: TaskDeploymentDescriptor, partitioners: Sequence[str]
-) -> TaskDeploymentDescriptor:
-    """The task with the scenario's partitioners; a custom one's name includes its function."""
-    outputs = (replace(each, partitioner=partitioners[each.edge]) for each in task.outputs)
-    inputs = (replace(each, partitioner=partitioners[each.edge]) for each in task.inputs)
-    return replace(task, outputs=tuple(outputs), inputs=tuple(inputs))
 
 
 def _physical_plan(
@@ -298,7 +274,9 @@ def _stream_graph(
         )
         graph.nodes[index] = node
         if index:
-            partitioner = _PARTITIONERS.get(partitioners[index - 1], _CUSTOM)
+            name = partitioners[index - 1]
+            custom = StreamPartitioner(name, supports_unaligned_checkpoint=False)
+            partitioner = _PARTITIONERS.get(name, custom)
             graph.add_actual_edge(graph.nodes[index - 1], node, partitioner=partitioner)
     graph.source_ids.append(0)
     graph.sink_ids.append(last)
@@ -326,21 +304,11 @@ def _places(parallelisms: Sequence[int], scenario: Scenario) -> list[tuple[int, 
 
 def _check(scenario: Scenario) -> None:
     workload = scenario.workload
-    if not is_partitioner(workload.partitioner):
-        raise ConfigError(
-            f"partitioner {workload.partitioner!r} is not known; choose from"
-            f" {', '.join(PARTITIONERS)} and custom:MODULE:FUNCTION"
-        )
     check_keys(workload.keys, workload.key_skew, "--keys")
-    check_flow_control(scenario.flow_control)
     if scenario.network.debloating_enabled and scenario.flow_control == TCP:
         raise ConfigError(
             "taskmanager.network.memory.buffer-debloat.enabled: buffer debloating needs the backlog"
             " that comes with credit, and flow control is tcp; use --flow-control credit"
-        )
-    if scenario.placement not in PLACEMENTS:
-        raise ConfigError(
-            f"placement {scenario.placement!r} is not known; choose from {', '.join(PLACEMENTS)}"
         )
     scheduling_of(scenario)
     stages = workload.relays + 2

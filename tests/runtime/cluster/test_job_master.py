@@ -488,7 +488,7 @@ def test_a_task_that_began_with_one_input_begins_again_with_the_producer_of_the_
     assert cluster.take_canceled() == [READER]
     assert cluster.attempts()[READER] == 1
     reader = cluster.tasks[-1]
-    assert (reader.name, reader.attempt_number) == (READER, 1)
+    assert (reader.name, reader.attempt_id.attempt_number) == (READER, 1)
     assert [each.is_consumable for each in reader.inputs] == [False, True]
 
 
