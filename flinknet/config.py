@@ -69,11 +69,6 @@ CUSTOM_PARTITIONER = "custom:"
 """Prefix of a user's partitioner: custom:MODULE:FUNCTION."""
 
 
-def is_partitioner(name: str) -> bool:
-    """Whether a name denotes a partitioner; a user's function need not exist."""
-    return name in PARTITIONERS or name.startswith(CUSTOM_PARTITIONER)
-
-
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
     """Flink's network options that affect flinknet; the metadata names the key.

@@ -5,8 +5,9 @@ No state is stored: a checkpoint here is its barriers and the data they overtake
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from flinknet.config import AT_LEAST_ONCE, NetworkConfig
 from flinknet.core.consumer import InputChannel
@@ -54,6 +55,7 @@ def barrier_of(
     )
 
 
+@dataclass(eq=False)
 class OutputCheckpoints:
     """Writes the barriers of one output (Flink: the output side of
     SubtaskCheckpointCoordinatorImpl).
@@ -62,37 +64,26 @@ class OutputCheckpoints:
     that may time out is watched until it has left: while it `is_pending`, call `advance` in every
     step.
 
-    Args:
+    Attributes:
         channels: the partition's channels, as indices in the run.
         barrier_of: creates the barrier of a checkpoint from its id and timestamp in ms, aligned as
             the edge demands.
         epoch_ns: instant of the run's clock that is timestamp 0.
     """
 
-    def __init__(
-        self,
-        task: str,
-        writer: RecordWriter,
-        channels: Sequence[int],
-        respond: CheckpointResponder,
-        barrier_of: Callable[[int, int], CheckpointBarrier],
-        *,
-        epoch_ns: int = 0,
-    ) -> None:
-        self.is_pending = False
-        self.barrier_of = barrier_of
-        self._task = task
-        self._writer = writer
-        self._partition = writer.partition
-        self._channels = channels
-        self._respond = respond
-        self._epoch_ns = epoch_ns
-        self._waiting: list[CheckpointBarrier | CancelCheckpointMarker] = []
-        self._watched: CheckpointBarrier | None = None
-        self._written_id = -1
-        self._aborted: set[int] = set()
-        self._written_ns = 0
-        self._overtaken_bytes = 0
+    task: str
+    writer: RecordWriter
+    channels: Sequence[int]
+    respond: CheckpointResponder
+    barrier_of: Callable[[int, int], CheckpointBarrier]
+    epoch_ns: int = 0
+    is_pending: bool = False
+    _waiting: list[CheckpointBarrier | CancelCheckpointMarker] = field(default_factory=list)
+    _watched: CheckpointBarrier | None = None
+    _written_id: int = -1
+    _aborted: set[int] = field(default_factory=set)
+    _written_ns: int = 0
+    _overtaken_bytes: int = 0
 
     def write(self, event: CheckpointBarrier | CancelCheckpointMarker, *, now_ns: int) -> None:
         """Write a barrier or cancellation to every channel, now or after the current record."""
@@ -110,7 +101,7 @@ class OutputCheckpoints:
         """Write what is waiting, unless a record is partly written; time out a late barrier."""
         if self._watched is not None:
             self._watch(self._watched, now_ns)
-        if self._waiting and not self._writer.is_inside_record:
+        if self._waiting and not self.writer.is_inside_record:
             waiting, self._waiting = self._waiting, []
             for event in waiting:
                 self._write(event, now_ns)
@@ -120,21 +111,20 @@ class OutputCheckpoints:
         return None if self._watched is None else self._timeout_ns(self._watched)
 
     def _write(self, event: CheckpointBarrier | CancelCheckpointMarker, now_ns: int) -> None:
+        partition = self.writer.partition
         if isinstance(event, CancelCheckpointMarker):
-            self._partition.broadcast_event(event)
+            partition.broadcast_event(event)
             return
         self._written_id = event.checkpoint_id
         is_aborted = event.checkpoint_id in self._aborted
         self._aborted = {each for each in self._aborted if each > event.checkpoint_id}
         if is_aborted:
-            self._partition.broadcast_event(CancelCheckpointMarker(event.checkpoint_id))
+            partition.broadcast_event(CancelCheckpointMarker(event.checkpoint_id))
             return
         if self._watched is not None:
             self._acknowledge(self._watched)  # a later checkpoint takes its place
         self._written_ns = now_ns
-        self._overtaken_bytes = self._partition.broadcast_event(
-            event, is_priority=event.is_unaligned
-        )
+        self._overtaken_bytes = partition.broadcast_event(event, is_priority=event.is_unaligned)
         if event.is_timeoutable:
             self._watched = event
             self._watch(event, now_ns)
@@ -143,25 +133,26 @@ class OutputCheckpoints:
 
     def _watch(self, barrier: CheckpointBarrier, now_ns: int) -> None:
         """Acknowledge a barrier that has left every channel; time it out in the others when due."""
-        if not self._partition.holds_barrier(barrier.checkpoint_id):
+        partition = self.writer.partition
+        if not partition.holds_barrier(barrier.checkpoint_id):
             self._acknowledge(barrier)
         elif now_ns >= self._timeout_ns(barrier):
-            self._overtaken_bytes += self._partition.alignment_timeout(barrier.checkpoint_id)
+            self._overtaken_bytes += partition.alignment_timeout(barrier.checkpoint_id)
             self._acknowledge(barrier)
 
     def _acknowledge(self, barrier: CheckpointBarrier) -> None:
         self._watched = None
-        self._respond(
+        self.respond(
             AcknowledgeCheckpoint(
-                self._task,
+                self.task,
                 barrier.checkpoint_id,
-                written_ns=dict.fromkeys(self._channels, self._written_ns),
+                written_ns=dict.fromkeys(self.channels, self._written_ns),
                 overtaken_bytes=self._overtaken_bytes,
             )
         )
 
     def _timeout_ns(self, barrier: CheckpointBarrier) -> int:
-        return self._epoch_ns + (barrier.timestamp_ms + barrier.aligned_timeout_ms) * NS_PER_MS
+        return self.epoch_ns + (barrier.timestamp_ms + barrier.aligned_timeout_ms) * NS_PER_MS
 
 
 class InputCheckpoints(CheckpointedInput):
@@ -248,18 +239,14 @@ class InputCheckpoints(CheckpointedInput):
         )
 
     def _create_handler(self, task: CheckpointableTask) -> CheckpointBarrierHandler:
-        network, channels = self._network, self._channels
-        if network.checkpoint_mode == AT_LEAST_ONCE:
-            return CheckpointBarrierTracker(
-                channels,
-                task,
-                epoch_ns=self._epoch_ns,
-                counts_ended_channels=network.checkpoints_after_tasks_finish,
-            )
-        return SingleCheckpointBarrierHandler(
-            channels,
+        network = self._network
+        handler: Callable[..., CheckpointBarrierHandler] = CheckpointBarrierTracker
+        if network.checkpoint_mode != AT_LEAST_ONCE:
+            can_be_unaligned = network.unaligned_checkpoints
+            handler = partial(SingleCheckpointBarrierHandler, can_be_unaligned=can_be_unaligned)
+        return handler(
+            self._channels,
             task,
-            can_be_unaligned=network.unaligned_checkpoints,
             epoch_ns=self._epoch_ns,
             counts_ended_channels=network.checkpoints_after_tasks_finish,
         )
@@ -273,6 +260,7 @@ def output_name(edge: int) -> str:
     return f"output {edge}"
 
 
+@dataclass(eq=False)
 class TaskAcknowledgements:
     """Merges the answers of a task's input and outputs (`parts`) into the answer of the task.
 
@@ -280,65 +268,52 @@ class TaskAcknowledgements:
     the coordinator does not wait for it (Flink: checkpoints after tasks finish).
     """
 
-    def __init__(self, task: str, parts: Iterable[str], respond: CheckpointResponder) -> None:
-        self._task = task
-        self._parts = frozenset(parts)
-        self._respond = respond
-        self._asked: set[int] = set()
-        self._found: dict[int, dict[str, AcknowledgeCheckpoint]] = {}
-        self._has_ended = False
+    task: str
+    parts: Sequence[str]
+    respond: CheckpointResponder
+    _open: dict[int, dict[str, AcknowledgeCheckpoint]] = field(default_factory=dict)
+    _has_ended: bool = False
 
     def ask(self, checkpoint_id: int) -> None:
-        if self._has_ended or not self._parts:
-            self._respond(AcknowledgeCheckpoint(self._task, checkpoint_id))
-        else:
-            self._asked.add(checkpoint_id)
+        self._open.setdefault(checkpoint_id, {})
+        if self._has_ended or not self.parts:
+            self._acknowledge(checkpoint_id)
 
     def receive(self, answer: Answer) -> None:
         """Take the answer of a part."""
-        checkpoint_id = answer.checkpoint_id
         if isinstance(answer, DeclineCheckpoint):
-            self.forget(checkpoint_id)
-            self._respond(replace(answer, task=self._task))
+            self.forget(answer.checkpoint_id)
+            self.respond(replace(answer, task=self.task))
             return
-        found = self._found.setdefault(checkpoint_id, {})
+        found = self._open.setdefault(answer.checkpoint_id, {})
         found[answer.task] = answer
-        if found.keys() >= self._parts:
-            self.forget(checkpoint_id)
-            self._respond(_merged(self._task, checkpoint_id, found.values()))
+        if found.keys() >= set(self.parts):
+            self._acknowledge(answer.checkpoint_id)
 
     def end(self) -> None:
         """End the task: acknowledge all open checkpoints."""
-        if not self._has_ended:
-            self._has_ended = True
-            for checkpoint_id in sorted(self._asked | self._found.keys()):
-                found = self._found.get(checkpoint_id, {})
-                self._respond(_merged(self._task, checkpoint_id, found.values()))
-            self._asked.clear()
-            self._found.clear()
+        self._has_ended = True
+        for checkpoint_id in sorted(self._open):
+            self._acknowledge(checkpoint_id)
 
     def forget(self, checkpoint_id: int) -> None:
         """Forget this checkpoint, which is over, and all before it."""
-        self._asked = {each for each in self._asked if each > checkpoint_id}
-        self._found = {each: found for each, found in self._found.items() if each > checkpoint_id}
+        self._open = {each: found for each, found in self._open.items() if each > checkpoint_id}
 
-
-def _merged(
-    task: str, checkpoint_id: int, parts: Collection[AcknowledgeCheckpoint]
-) -> AcknowledgeCheckpoint:
-    aligned = [each for each in parts if each.alignment_ns is not None]
-    return AcknowledgeCheckpoint(
-        task,
-        checkpoint_id,
-        written_ns=_joined(each.written_ns for each in parts),
-        read_ns=_joined(each.read_ns for each in parts),
-        start_delay_ns=aligned[0].start_delay_ns if aligned else None,
-        alignment_ns=aligned[0].alignment_ns if aligned else None,
-        overtaken_bytes=sum(each.overtaken_bytes for each in parts),
-        processed_bytes=sum(each.processed_bytes for each in parts),
-        is_unaligned=any(each.is_unaligned for each in parts),
-    )
-
-
-def _joined(parts: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    return {key: value for part in parts for key, value in part.items()}
+    def _acknowledge(self, checkpoint_id: int) -> None:
+        parts = self._open[checkpoint_id].values()
+        self.forget(checkpoint_id)
+        aligned = [each for each in parts if each.alignment_ns is not None]
+        self.respond(
+            AcknowledgeCheckpoint(
+                self.task,
+                checkpoint_id,
+                written_ns={at: ns for each in parts for at, ns in each.written_ns.items()},
+                read_ns={at: ns for each in parts for at, ns in each.read_ns.items()},
+                start_delay_ns=aligned[0].start_delay_ns if aligned else None,
+                alignment_ns=aligned[0].alignment_ns if aligned else None,
+                overtaken_bytes=sum(each.overtaken_bytes for each in parts),
+                processed_bytes=sum(each.processed_bytes for each in parts),
+                is_unaligned=any(each.is_unaligned for each in parts),
+            )
+        )

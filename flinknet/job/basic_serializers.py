@@ -19,6 +19,8 @@ class TypeSerializer:
     """Reads and writes the values of one type, by Flink's name (Flink: TypeSerializer)."""
 
     name = ""
+    fixed_bytes: int | None = None
+    """Size of every value; None if it varies."""
 
     def write(self, value: Any, out: bytearray) -> None:
         """Append a value. Raises: TypeError, ValueError or struct.error for one of another type."""
@@ -53,7 +55,7 @@ class NumberSerializer(TypeSerializer):
     def __init__(self, name: str, code: str, native: str) -> None:
         self.name = name
         self._struct = struct.Struct(f">{code}")
-        self.size_bytes = self._struct.size
+        self.fixed_bytes = self._struct.size
         self._native = np.dtype(native)
         self._wire = self._native.newbyteorder(">")
 

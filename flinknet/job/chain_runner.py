@@ -82,13 +82,11 @@ class ChainRunner(TaskChain):
 
     @property
     def current_watermark_ms(self) -> int:
-        """Lowest current watermark of the inputs, MIN_WATERMARK_MS before the first."""
         return min(self._watermarks_ms.values(), default=MIN_WATERMARK_MS)
 
     def finish(self) -> None:
-        """End the input: sources emit the final watermark, operators what they still hold (Flink:
-        StreamTask.endData). Raises: TaskFailedError.
-        """
+        """Emit the final watermark of the sources, and what operators still hold (Flink:
+        StreamTask.endData)."""
         for operator_id in self._sources:
             self._guarded(self._chain.emit_watermark, MAX_WATERMARK_MS, operator_id)
         self._guarded(self._chain.finish)
@@ -112,9 +110,6 @@ class ChainRunner(TaskChain):
         self.batches.append(RecordBatch(operator_id, GENERATED, values, instants))
 
     def process_portion(self, began_ns: int) -> None:
-        """Pass records of the first batch, on which the task starts at `began_ns`, to their
-        operator, up to one portion. Raises: TaskFailedError.
-        """
         context, batch = self._context, self.batches[0]
         context.now_ns, context.work_ns = began_ns, 0
         if isinstance(batch, ElementBatch):
@@ -175,29 +170,23 @@ class ChainRunner(TaskChain):
                 return
 
     def _process_element(self, batch: ElementBatch) -> None:
-        element = batch.element
+        element, target = batch.element, (batch.operator_id, batch.input_number)
+        passed: Sequence[Passed] = ()
         self._context.instant_ns = self._context.timestamp_ms = NO_TIMESTAMP
         if isinstance(element, LatencyMarker):
             self._chain.process_latency_marker(element, batch.operator_id)
         elif isinstance(element, Watermark | InternalWatermark):
             passed = batch.valve.input_watermark(element.timestamp_ms, batch.channel)
-            self._process_passed(passed, batch.operator_id, batch.input_number)
         elif isinstance(element, WatermarkStatus):
             is_idle = element.status == WatermarkStatus.IDLE
             passed = batch.valve.input_watermark_status(is_idle, batch.channel)
-            self._process_passed(passed, batch.operator_id, batch.input_number)
-
-    def _process_passed(
-        self, passed: Sequence[Passed], operator_id: str, input_number: int
-    ) -> None:
-        """Pass what a valve has let through to the operator of the input."""
         for each in passed:
             if isinstance(each, Watermark):
-                self._watermarks_ms[operator_id, input_number] = each.timestamp_ms
-                self._chain.process_watermark(each.timestamp_ms, operator_id, input_number)
+                self._watermarks_ms[target] = each.timestamp_ms
+                self._chain.process_watermark(each.timestamp_ms, *target)
             else:
                 is_idle = each.status == WatermarkStatus.IDLE
-                self._chain.process_watermark_status(is_idle, operator_id, input_number)
+                self._chain.process_watermark_status(is_idle, *target)
 
     def _set_timer(self) -> None:
         self.timer_ns = min((each.next_ns for each in self._timers), default=NEVER_NS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,66 +45,58 @@ class ElementBatch:
     channel: int
 
 
+@dataclass(eq=False)
 class ChannelInput:
     """Reads the records of one channel.
 
     Attributes:
-        measured_records: records read in the measured part.
-        waiting_since_ns: when the first of them was due, if that was before the measured part, at
-            whose start it waited in a buffer; else the start of the measured part.
-        last_due_ns, last_read_ns: when the last record was due, and when it was read.
-
-    Args:
         channel: number of the channel within the input.
         valve: shared by all channels of the input.
         has_event_time: timestamps of the records are event time in ms, not due instants.
         due_epoch_ns: instant that is event time 0, if event time is when a record was due.
+        measured_records: records read in the measured part.
+        waiting_since_ns: when the first of them was due, if that was before the measured part, at
+            whose start it waited in a buffer; else the start of the measured part.
+        last_due_ns, last_read_ns: when the last record was due, and when it was read.
     """
 
-    def __init__(
-        self,
-        edge: int,
-        operator_id: str,
-        input_number: int,
-        elements: StreamElementSerializer,
-        channel: int,
-        valve: StatusWatermarkValve,
-        *,
-        has_event_time: bool = False,
-        due_epoch_ns: int | None = None,
-        measured_from_ns: int = 0,
-    ) -> None:
-        self.edge = edge
-        self.records = 0
-        self.measured_records = 0
-        self.waiting_since_ns = measured_from_ns
-        self.last_due_ns = 0
-        self.last_read_ns = 0
-        self.received_records = 0
-        self.first_record_ns = -1
-        self.last_record_ns = -1
-        self.batches: list[RecordBatch | ElementBatch] = []
-        self._target = operator_id, input_number
-        self._elements = elements
-        self._source = valve, channel
-        self._has_event_time = has_event_time
-        self._due_epoch_ns = due_epoch_ns
-        self._measured_from_ns = measured_from_ns
+    edge: int
+    operator_id: str
+    input_number: int
+    elements: StreamElementSerializer
+    channel: int
+    valve: StatusWatermarkValve
+    _: KW_ONLY
+    has_event_time: bool = False
+    due_epoch_ns: int | None = None
+    measured_from_ns: int = 0
+    records: int = 0
+    measured_records: int = 0
+    waiting_since_ns: int = 0
+    last_due_ns: int = 0
+    last_read_ns: int = 0
+    received_records: int = 0
+    first_record_ns: int = -1
+    last_record_ns: int = -1
+    batches: list[RecordBatch | ElementBatch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.waiting_since_ns = self.measured_from_ns
 
     def receive(self, runs: Sequence[RecordRun], *, now_ns: int) -> int:
         """Split a buffer's elements into batches; their arrays may share its memory."""
         self.received_records, self.first_record_ns, self.last_record_ns = 0, -1, -1
         self.batches = []
-        for each in self._elements.read(runs):
+        target = self.operator_id, self.input_number
+        for each in self.elements.read(runs):
             if not isinstance(each, tuple):
-                self.batches.append(ElementBatch(*self._target, each, *self._source))
+                self.batches.append(ElementBatch(*target, each, self.valve, self.channel))
                 continue
             values, instants = each
             timestamps: Instants | None = None
-            if self._has_event_time:
-                timestamps = instants
-                instants = self._due(timestamps)
-            self.batches.append(RecordBatch(*self._target, values, instants, timestamps))
+            if self.has_event_time:
+                timestamps, instants = instants, self._due(instants)
+            self.batches.append(RecordBatch(*target, values, instants, timestamps))
             if not self.received_records:
                 self.first_record_ns = _instant(instants[0])
             self.last_record_ns = _instant(instants[-1])
@@ -113,18 +105,17 @@ class ChannelInput:
             self.records += self.received_records
             self.last_due_ns = max(self.last_due_ns, self.last_record_ns)
             self.last_read_ns = now_ns
-            if now_ns >= self._measured_from_ns:
+            if now_ns >= self.measured_from_ns:
                 self.measured_records += self.received_records
                 if 0 <= self.first_record_ns < self.waiting_since_ns:
                     self.waiting_since_ns = self.first_record_ns
         return now_ns
 
     def _due(self, timestamps: Instants) -> Instants:
-        """When records with these event times were due, in whole ms."""
         unknown = np.full(len(timestamps), NO_TIMESTAMP, np.int64)
-        if self._due_epoch_ns is None:
+        if self.due_epoch_ns is None:
             return unknown
-        due_ns = self._due_epoch_ns + timestamps * NS_PER_MS
+        due_ns = self.due_epoch_ns + timestamps * NS_PER_MS
         return np.where(timestamps == NO_TIMESTAMP, unknown, due_ns)
 
     def settle(self) -> None:

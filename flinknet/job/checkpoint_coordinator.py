@@ -7,8 +7,9 @@ state here; what is measured is how its barriers travel.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Mapping, Set
+from dataclasses import KW_ONLY, dataclass, field
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import CheckpointSummary
@@ -86,53 +87,45 @@ class _Pending:
     acknowledged: dict[str, AcknowledgeCheckpoint] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class CheckpointCoordinator:
     """Triggers a checkpoint every `interval_ns`, one at a time: a trigger that falls due while one
     is pending waits until that is over.
 
     Checkpoints that begin in [measured_from_ns, measured_to_ns) count for the summary.
 
-    Args:
+    Attributes:
         tasks: names of all tasks; a checkpoint is complete when all have acknowledged it.
         timeout_ns: age at which a pending checkpoint is aborted.
         end_ns: no checkpoint begins from this instant on; None for no end.
         epoch_ns: instant of the run's clock that is timestamp 0.
-
-    Attributes:
         spans_ns: when the first SPANS_MAX completed ones were triggered and completed.
     """
 
-    def __init__(
-        self,
-        tasks: Iterable[str],
-        *,
-        interval_ns: int,
-        timeout_ns: int,
-        start_ns: int,
-        end_ns: int | None = None,
-        measured_from_ns: int = 0,
-        measured_to_ns: int | None = None,
-        epoch_ns: int = 0,
-    ) -> None:
-        self._tasks = frozenset(tasks)
-        self._interval_ns = interval_ns
-        self._timeout_ns = timeout_ns
-        self._epoch_ns = epoch_ns
-        self._next_ns: int | None = start_ns + interval_ns
-        self._end_ns = end_ns
-        self._measured_from_ns = measured_from_ns
-        self._measured_to_ns = measured_to_ns
-        self._next_id = 1
-        self._pending: _Pending | None = None
-        self._finished: Collection[str] = ()
-        self.completed = 0
-        self.spans_ns: list[tuple[int, int]] = []
-        self._triggered = self._aborted = self._unaligned = 0
-        self._overtaken_bytes = self._overtaken_bytes_max = self._processed_bytes = 0
-        self._duration = LogLinearHistogram()
-        self._start_delay = LogLinearHistogram()
-        self._alignment = LogLinearHistogram()
-        self._travel = LogLinearHistogram()
+    tasks: Set[str]
+    _: KW_ONLY
+    interval_ns: int
+    timeout_ns: int
+    start_ns: int
+    end_ns: int | None = None
+    measured_from_ns: int = 0
+    measured_to_ns: int | None = None
+    epoch_ns: int = 0
+    completed: int = 0
+    spans_ns: list[tuple[int, int]] = field(default_factory=list)
+    _next_ns: int | None = None
+    _last_id: int = 0
+    _pending: _Pending | None = None
+    _finished: Collection[str] = ()
+    _counts: Counter[str] = field(default_factory=Counter)
+    _overtaken_bytes_max: int = 0
+    _duration: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+    _start_delay: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+    _alignment: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+    _travel: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+
+    def __post_init__(self) -> None:
+        self._next_ns = self.start_ns + self.interval_ns
 
     @property
     def pending_id(self) -> int | None:
@@ -141,28 +134,28 @@ class CheckpointCoordinator:
     def next_deadline_ns(self) -> int | None:
         """When to call `advance` next, None for never."""
         if self._pending is not None:
-            return self._pending.began_ns + self._timeout_ns
+            return self._pending.began_ns + self.timeout_ns
         return self._next_ns
 
     def advance(self, *, now_ns: int, finished: Collection[str] = ()) -> list[Command]:
         """The commands to send to every task now. Finished tasks no longer answer."""
         commands: list[Command] = []
         self._finished = finished
-        if self._end_ns is not None and now_ns >= self._end_ns:
+        if self.end_ns is not None and now_ns >= self.end_ns:
             self.stop()
         if self._pending is not None:
             self._complete(self._pending, now_ns)
         pending = self._pending
-        if pending is not None and now_ns >= pending.began_ns + self._timeout_ns:
+        if pending is not None and now_ns >= pending.began_ns + self.timeout_ns:
             commands.append(self._abort(pending))
         if self._pending is None and self._next_ns is not None and now_ns >= self._next_ns:
-            missed = (now_ns - self._next_ns) // self._interval_ns
-            self._next_ns += (missed + 1) * self._interval_ns
-            self._pending = _Pending(self._next_id, now_ns)
-            self._next_id += 1
-            self._triggered += self._is_measured(now_ns)
-            timestamp_ms = (now_ns - self._epoch_ns) // NS_PER_MS
-            commands.append(TriggerCheckpoint(self._pending.checkpoint_id, timestamp_ms))
+            missed = (now_ns - self._next_ns) // self.interval_ns
+            self._next_ns += (missed + 1) * self.interval_ns
+            self._last_id += 1
+            self._pending = _Pending(self._last_id, now_ns)
+            self._counts["triggered"] += self._is_measured(now_ns)
+            timestamp_ms = (now_ns - self.epoch_ns) // NS_PER_MS
+            commands.append(TriggerCheckpoint(self._last_id, timestamp_ms))
         return commands
 
     def stop(self) -> None:
@@ -186,28 +179,27 @@ class CheckpointCoordinator:
 
     def summary(self) -> CheckpointSummary:
         """Statistics of the checkpoints so far."""
-        completed = self.completed
+        completed, counts = self.completed, self._counts
         return CheckpointSummary(
-            triggered=self._triggered,
+            triggered=counts["triggered"],
             completed=completed,
-            aborted=self._aborted,
-            unaligned=self._unaligned,
+            aborted=counts["aborted"],
+            unaligned=counts["unaligned"],
             duration_ns=self._duration.summary(),
             start_delay_ns=self._start_delay.summary(),
             alignment_ns=self._alignment.summary(),
             travel_ns=self._travel.summary(),
-            overtaken_bytes_mean=self._overtaken_bytes / completed if completed else None,
+            overtaken_bytes_mean=counts["overtaken bytes"] / completed if completed else None,
             overtaken_bytes_max=self._overtaken_bytes_max if completed else None,
-            processed_bytes_mean=self._processed_bytes / completed if completed else None,
+            processed_bytes_mean=counts["processed bytes"] / completed if completed else None,
         )
 
     def _is_measured(self, at_ns: int) -> bool:
-        to_ns = self._measured_to_ns
-        return self._measured_from_ns <= at_ns and (to_ns is None or at_ns < to_ns)
+        to_ns = self.measured_to_ns
+        return self.measured_from_ns <= at_ns and (to_ns is None or at_ns < to_ns)
 
     def _complete(self, pending: _Pending, now_ns: int) -> None:
-        """Complete the checkpoint if every task that still runs has answered."""
-        missing = self._tasks - pending.acknowledged.keys()
+        missing = self.tasks - pending.acknowledged.keys()
         if missing.issubset(self._finished):
             self._pending = None
             if self._is_measured(pending.began_ns):
@@ -215,13 +207,13 @@ class CheckpointCoordinator:
 
     def _abort(self, pending: _Pending) -> AbortCheckpoint:
         self._pending = None
-        self._aborted += self._is_measured(pending.began_ns)
+        self._counts["aborted"] += self._is_measured(pending.began_ns)
         return AbortCheckpoint(pending.checkpoint_id)
 
     def _count(self, pending: _Pending, now_ns: int) -> None:
         answers = list(pending.acknowledged.values())
         self.completed += 1
-        self._unaligned += any(each.is_unaligned for each in answers)
+        self._counts["unaligned"] += any(each.is_unaligned for each in answers)
         self._duration.add([now_ns - pending.began_ns])
         if self.completed <= SPANS_MAX:
             self.spans_ns.append((pending.began_ns, now_ns))
@@ -237,6 +229,6 @@ class CheckpointCoordinator:
         self._start_delay.add([x.start_delay_ns for x in answers if x.start_delay_ns is not None])
         self._alignment.add([x.alignment_ns for x in answers if x.alignment_ns is not None])
         overtaken_bytes = sum(each.overtaken_bytes for each in answers)
-        self._overtaken_bytes += overtaken_bytes
         self._overtaken_bytes_max = max(self._overtaken_bytes_max, overtaken_bytes)
-        self._processed_bytes += sum(each.processed_bytes for each in answers)
+        self._counts["overtaken bytes"] += overtaken_bytes
+        self._counts["processed bytes"] += sum(each.processed_bytes for each in answers)

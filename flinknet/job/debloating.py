@@ -18,8 +18,6 @@ class ThroughputCalculator:
     takes totals rather than every buffer, so the hot path pays nothing.
     """
 
-    __slots__ = ("_at_ns", "_bytes", "_idle_ns", "bytes_per_s")
-
     def __init__(self, *, now_ns: int) -> None:
         self.bytes_per_s = 0
         self._at_ns = now_ns
@@ -45,8 +43,6 @@ class BufferDebloater:
     Invariants: min_segment_size_bytes <= buffer_size_bytes <= segment_size_bytes; the size at most
     doubles in one step.
     """
-
-    __slots__ = ("_alpha", "_network", "_size_bytes", "announced_bytes", "consume_ns")
 
     def __init__(self, network: NetworkConfig) -> None:
         self._network = network

@@ -9,9 +9,9 @@ are what latency counts from.
 from __future__ import annotations
 
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -247,6 +247,7 @@ class MarkedLatency:
     latencies_ms: tuple[int, ...]
 
 
+@dataclass(eq=False)
 class LatencyStats:
     """The latest latencies of all operators of a task, a fixed number of each (Flink: one
     LatencyStats per operator, a DescriptiveStatisticsHistogram).
@@ -254,25 +255,22 @@ class LatencyStats:
     May be read while a worker has the operators: each access is one step of the interpreter.
     """
 
-    def __init__(self, granularity: str, history: int, time_ms: Callable[[], int]) -> None:
-        self._granularity = granularity
-        self._history = history
-        self._time_ms = time_ms
-        self._kept: dict[tuple[str, int, str], deque[int]] = {}
-        self._markers: dict[tuple[str, int, str], int] = {}
+    granularity: str
+    history: int
+    time_ms: Callable[[], int]
+    _kept: dict[tuple[str, int, str], deque[int]] = field(default_factory=dict)
+    _markers: Counter[tuple[str, int, str]] = field(default_factory=Counter)
 
     def report(self, operator_id: str, marker: LatencyMarker) -> None:
         """Add the latency of a marker at an operator."""
-        has_source = self._granularity != SINGLE
         key = (
-            marker.operator_id.hex() if has_source else "",
-            marker.subtask_index if self._granularity == SUBTASK else -1,
+            "" if self.granularity == SINGLE else marker.operator_id.hex(),
+            marker.subtask_index if self.granularity == SUBTASK else -1,
             operator_id,
         )
-        self._markers[key] = self._markers.get(key, 0) + 1
-        if key not in self._kept:
-            self._kept[key] = deque(maxlen=self._history)
-        self._kept[key].append(self._time_ms() - marker.marked_time_ms)
+        self._markers[key] += 1
+        kept = self._kept.setdefault(key, deque(maxlen=self.history))
+        kept.append(self.time_ms() - marker.marked_time_ms)
 
     def __iter__(self) -> Iterator[MarkedLatency]:
         for key, kept in list(self._kept.items()):  # a worker may add keys meanwhile

@@ -161,7 +161,6 @@ class StatusWatermarkValve:
         return self._risen(self._least_ms) if is_least else ()
 
     def _align(self, channel: int) -> None:
-        """Update a channel's alignment and the lowest watermark."""
         has_caught_up = self._watermarks_ms[channel] >= self._watermark_ms
         self._aligned[channel] = not self._idle[channel] and has_caught_up
         aligned = zip(self._watermarks_ms, self._aligned, strict=True)

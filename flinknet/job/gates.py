@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from flinknet.config import FLOW_CONTROLS, TCP, NetworkConfig
+from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers import ExclusiveReservation, LocalBufferPool, NetworkBufferPool
 from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
@@ -36,7 +36,7 @@ from flinknet.core.producer.result_partition_factory import in_memory
 from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.core.wire.compression import CompressionCodec, check_codec
 from flinknet.core.wire.ids import ResultPartitionID
-from flinknet.errors import ConfigError, ExclusiveBuffersTimeoutError, InsufficientBuffersError
+from flinknet.errors import ExclusiveBuffersTimeoutError, InsufficientBuffersError
 from flinknet.units import NS_PER_MS
 
 from .descriptor import (
@@ -44,14 +44,6 @@ from .descriptor import (
     InputGateDeploymentDescriptor,
     TaskDeploymentDescriptor,
 )
-
-
-def check_flow_control(flow_control: str) -> None:
-    """Raises: ConfigError for an unknown name."""
-    if flow_control not in FLOW_CONTROLS:
-        raise ConfigError(
-            f"flow control {flow_control!r} is not known; choose from {', '.join(FLOW_CONTROLS)}"
-        )
 
 
 def create_producer_connection(
@@ -155,13 +147,11 @@ class GateSetup:
         memory: NetworkBufferPool,
         *,
         now_ns: int,
-        timeout_ns: int | None = None,
     ) -> None:
         self._described = descriptor.inputs
         self._network = network
         self._memory = memory
-        self._timeout_ns = network.buffers_request_timeout_ns if timeout_ns is None else timeout_ns
-        self._until_ns = now_ns + self._timeout_ns
+        self._until_ns = now_ns + network.buffers_request_timeout_ns
         self._pools: list[LocalBufferPool] = []
         self._promised: dict[int, ExclusiveReservation] = {}
         try:
@@ -184,9 +174,11 @@ class GateSetup:
             if not each.collect():
                 if now_ns >= self._until_ns:
                     self.cancel()
-                    memory, timeout_ms = self._memory, self._timeout_ns // NS_PER_MS
+                    memory = self._memory
                     raise ExclusiveBuffersTimeoutError(
-                        memory.total_buffers, memory.segment_size_bytes, timeout_ms
+                        memory.total_buffers,
+                        memory.segment_size_bytes,
+                        self._network.buffers_request_timeout_ns // NS_PER_MS,
                     )
                 return False
         return True
@@ -268,8 +260,8 @@ def create_gates(
     """The input gates of a task where no other task holds buffers; see GateSetup. Raises:
     InsufficientBuffersError; ExclusiveBuffersTimeoutError if another task does hold some.
     """
-    setup = GateSetup(descriptor, network, memory, now_ns=0, timeout_ns=0)
-    setup.is_complete(now_ns=0)
+    setup = GateSetup(descriptor, network, memory, now_ns=0)
+    setup.is_complete(now_ns=network.buffers_request_timeout_ns)
     return setup.gates(partitions=partitions, connect=connect, probe=probe)
 
 

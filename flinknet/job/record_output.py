@@ -147,16 +147,9 @@ class RecordOutput(TaskOutput):
         self._take_element(0 if draw is None else draw(len(self.channels)), marker)
 
     def prepare(self) -> None:
-        """Distribute and serialise the collected records. Calls functions of the program that
-        choose keys and channels. Raises: TaskFailedError if a record cannot be distributed or
-        serialised.
-        """
         self._ready.extend(self._distribute())
 
     def write(self) -> None:
-        """Pass everything collected to the writer, which queues what finds no buffer. Raises:
-        TaskFailedError if a record cannot be distributed or serialised.
-        """
         ready, self._ready = self._ready, []
         for share in ready:
             self._emit(*share)
@@ -181,7 +174,6 @@ class RecordOutput(TaskOutput):
             self._values, self._instants = [], []
 
     def _take_element(self, channel: int, element: StreamElement) -> None:
-        """Collect another stream element, in order after the records so far."""
         self._close_list()
         serialized = SerializedElement(encode_record(element))
         self._other_elements.append((len(self._batches), channel, serialized))

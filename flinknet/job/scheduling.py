@@ -11,8 +11,8 @@ ProducerStateChecks: what becomes of a channel whose producer does not have its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from flinknet.config import Scenario
@@ -33,15 +33,15 @@ class SchedulingType(Enum):
     ON_COMPLETE_OUTPUT = "complete-output"  # their complete inputs
 
 
-USES: Mapping[tuple[ResultPartitionType, SchedulingType], str] = {
-    (ResultPartitionType.PIPELINED, SchedulingType.ALL_AT_ONCE): "streaming",
-    (ResultPartitionType.PIPELINED_BOUNDED, SchedulingType.ON_FIRST_OUTPUT): "batch",
-    (ResultPartitionType.BLOCKING, SchedulingType.ON_COMPLETE_OUTPUT): "batch",
+USES: Sequence[tuple[ResultPartitionType, SchedulingType]] = (
+    (ResultPartitionType.PIPELINED, SchedulingType.ALL_AT_ONCE),
+    (ResultPartitionType.PIPELINED_BOUNDED, SchedulingType.ON_FIRST_OUTPUT),
+    (ResultPartitionType.BLOCKING, SchedulingType.ON_COMPLETE_OUTPUT),
     # since pipelined regions
-    (ResultPartitionType.PIPELINED_BOUNDED, SchedulingType.ALL_AT_ONCE): "streaming",
-    (ResultPartitionType.PIPELINED_APPROXIMATE, SchedulingType.ALL_AT_ONCE): "streaming",
-}
-"""Purpose of each valid combination of exchange and scheduling."""
+    (ResultPartitionType.PIPELINED_BOUNDED, SchedulingType.ALL_AT_ONCE),
+    (ResultPartitionType.PIPELINED_APPROXIMATE, SchedulingType.ALL_AT_ONCE),
+)
+"""Valid combinations of exchange and scheduling."""
 
 
 def scheduling_of(scenario: Scenario) -> SchedulingType:
@@ -50,15 +50,12 @@ def scheduling_of(scenario: Scenario) -> SchedulingType:
     if asked is None:
         at_once = kind.can_be_pipelined_consumed
         return SchedulingType.ALL_AT_ONCE if at_once else SchedulingType.ON_COMPLETE_OUTPUT
-    labels = {each.value: each for each in SchedulingType}
-    if asked not in labels:
-        raise ConfigError(f"scheduling {asked!r} is not known; choose from {', '.join(labels)}")
-    if (kind, labels[asked]) not in USES:
+    if (kind, SchedulingType(asked)) not in USES:
         fitting = " or ".join(when.value for each, when in USES if each is kind)
         raise ConfigError(
             f"scheduling {asked} does not go with {kind.label} exchanges; they have {fitting}"
         )
-    return labels[asked]
+    return SchedulingType(asked)
 
 
 def has_output(partition: ResultPartition) -> bool:
@@ -122,6 +119,7 @@ class PartitionState:
     error: str = ""
 
 
+@dataclass(eq=False)
 class ProducerStateChecks:
     """The open questions of one TaskManager.
 
@@ -130,31 +128,27 @@ class ProducerStateChecks:
     canceled, which is no failure of its own. Channels of a consumer that is over are ignored.
     """
 
-    def __init__(
-        self,
-        ask: Callable[[RequestPartitionState], None],
-        cancel: Callable[[ExecutionAttemptID], None],
-    ) -> None:
-        self._ask = ask
-        self._cancel = cancel
-        self._asked: dict[
-            tuple[ExecutionAttemptID, ResultPartitionID], tuple[list[RemoteInputChannel], int]
-        ] = {}  # the channels that wait for each answer, and until when
+    ask: Callable[[RequestPartitionState], None]
+    cancel: Callable[[ExecutionAttemptID], None]
+    _asked: dict[RequestPartitionState, tuple[list[RemoteInputChannel], int]] = field(
+        default_factory=dict
+    )  # the channels that wait for each answer, and until when
 
     def check(
         self, attempt_id: ExecutionAttemptID, channel: RemoteInputChannel, now_ns: int
     ) -> None:
         """Ask for the state of the producer after it refused a channel its partition."""
-        question = attempt_id, channel.partition_id
+        question = RequestPartitionState(attempt_id, channel.partition_id)
         if question in self._asked:
             self._asked[question][0].append(channel)
         else:
             self._asked[question] = [channel], now_ns + ANSWER_WAIT_NS
-            self._ask(RequestPartitionState(*question))
+            self.ask(question)
 
     def receive(self, answer: PartitionState, *, now_ns: int) -> None:
         """Handle an answer: waiting channels request again, fail, or are canceled with the task."""
-        asked, _ = self._asked.pop((answer.attempt_id, answer.partition_id), ([], 0))
+        question = RequestPartitionState(answer.attempt_id, answer.partition_id)
+        asked, _ = self._asked.pop(question, ([], 0))
         waiting = [each for each in asked if each.error is None and not each.is_released]
         if not waiting:
             return
@@ -163,7 +157,7 @@ class ProducerStateChecks:
             for channel in waiting:
                 channel.request_again(now_ns=now_ns)
         elif state in _IS_OVER or (state is None and not answer.error):
-            self._cancel(answer.attempt_id)
+            self.cancel(answer.attempt_id)
         else:
             reason = answer.error or f"its producer is in the unexpected state {state}"
             for channel in waiting:
@@ -176,4 +170,5 @@ class ProducerStateChecks:
         """Treat the producer of a timed-out question as running."""
         for question, (_, due_ns) in list(self._asked.items()):
             if now_ns >= due_ns:
-                self.receive(PartitionState(*question, _S.RUNNING), now_ns=now_ns)
+                answer = PartitionState(question.attempt_id, question.partition_id, _S.RUNNING)
+                self.receive(answer, now_ns=now_ns)

@@ -30,23 +30,25 @@ def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelect
 
     The seed determines where rebalance begins and what shuffle draws. Raises: ConfigError.
     """
-    if partitioner == "forward":
-        return channel_selector.ForwardSelector()
-    if partitioner == "global":
-        return channel_selector.GlobalSelector()
-    if partitioner == "broadcast":
-        return channel_selector.BroadcastSelector()
-    if partitioner == "hash":
-        return channel_selector.KeyGroupSelector(channels, default_max_parallelism(channels))
-    if partitioner == "rebalance":
-        return channel_selector.RebalanceSelector(channels, seed % channels)
-    if partitioner == "rescale":
-        return channel_selector.RescaleSelector(channels)
-    if partitioner == "shuffle":
-        return channel_selector.ShuffleSelector(channels, _uniform(channels, seed))
-    if partitioner.startswith(CUSTOM_PARTITIONER):
-        return channel_selector.CustomSelector(channels, find_custom(partitioner))
-    raise ConfigError(f"partitioner {partitioner!r} is not known")
+    match partitioner:
+        case "forward":
+            return channel_selector.ForwardSelector()
+        case "global":
+            return channel_selector.GlobalSelector()
+        case "broadcast":
+            return channel_selector.BroadcastSelector()
+        case "hash":
+            return channel_selector.KeyGroupSelector(channels, default_max_parallelism(channels))
+        case "rebalance":
+            return channel_selector.RebalanceSelector(channels, seed % channels)
+        case "rescale":
+            return channel_selector.RescaleSelector(channels)
+        case "shuffle":
+            random = np.random.default_rng(seed)
+            return channel_selector.ShuffleSelector(
+                channels, lambda records: random.integers(0, channels, records)
+            )
+    return channel_selector.CustomSelector(channels, find_custom(partitioner))
 
 
 def find_custom(partitioner: str) -> Partition:
@@ -90,11 +92,6 @@ def drawing(seed: int) -> Callable[[int], int]:
     """A function that draws a number below its argument, uniformly."""
     random = np.random.default_rng(seed)
     return lambda count: int(random.integers(count))
-
-
-def _uniform(channels: int, seed: int) -> Callable[[int], NDArray[np.int64]]:
-    random = np.random.default_rng(seed)
-    return lambda records: random.integers(0, channels, records)
 
 
 _MASK = 0xFFFFFFFF

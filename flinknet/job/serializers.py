@@ -39,7 +39,6 @@ from .basic_serializers import (
     LONG,
     STRING,
     Array,
-    NumberSerializer,
     TypeSerializer,
     read_size,
 )
@@ -64,6 +63,9 @@ class TupleSerializer(TypeSerializer):
         inner = ", ".join(each.name for each in fields)
         self.name = name or f"Tuple{len(self._fields)}<{inner}>"
         self._is_plain = create is tuple
+        sizes = [each.fixed_bytes for each in fields]
+        if self._is_plain and None not in sizes:
+            self.fixed_bytes = sum(cast(list[int], sizes))
 
     def write(self, value: Any, out: bytearray) -> None:
         if self._names:
@@ -84,7 +86,7 @@ class TupleSerializer(TypeSerializer):
         """Layout of tuples with at most one field of variable size."""
         if not self._is_plain:
             return None
-        sizes = [_fixed_bytes(each) for each in self._fields]
+        sizes = [each.fixed_bytes for each in self._fields]
         if sizes.count(None) > 1:
             return None
         rest = size_bytes - sum(each or 0 for each in sizes)
@@ -100,22 +102,17 @@ class TupleSerializer(TypeSerializer):
         names = values.dtype.names
         if not self._is_plain or names is None or len(names) != len(self._fields):
             return None
-        sizes = [
-            each.array_bytes(values[name]) for each, name in zip(self._fields, names, strict=True)
-        ]
+        fields = zip(self._fields, names, strict=True)
+        sizes = [each.array_bytes(values[name]) for each, name in fields]
         return None if None in sizes else sum(cast(list[int], sizes))
 
     def take(self, wire: Array) -> Array | None:
-        names = wire.dtype.names
-        assert names is not None
-        columns = [each.take(wire[name]) for each, name in zip(self._fields, names, strict=True)]
-        known = [each for each in columns if each is not None]
+        columns = {f"f{at}": each.take(wire[f"f{at}"]) for at, each in enumerate(self._fields)}
+        known = {name: each for name, each in columns.items() if each is not None}
         if len(known) < len(columns):
             return None
-        found = np.empty(
-            len(wire), [(name, each.dtype) for name, each in zip(names, known, strict=True)]
-        )
-        for name, each in zip(names, known, strict=True):
+        found = np.empty(len(wire), [(name, each.dtype) for name, each in known.items()])
+        for name, each in known.items():
             found[name] = each
         return found
 
@@ -333,13 +330,3 @@ def _of_class(value_type: type[Any], outer: frozenset[Any]) -> TypeSerializer | 
 
     inner = ", ".join(each.name for each in fields)
     return TupleSerializer(fields, create, f"{value_type.__name__}<{inner}>", names)
-
-
-def _fixed_bytes(serializer: TypeSerializer) -> int | None:
-    """Size of every value; None if it varies."""
-    if isinstance(serializer, NumberSerializer):
-        return serializer.size_bytes
-    if isinstance(serializer, TupleSerializer) and serializer._is_plain:
-        sizes = [_fixed_bytes(each) for each in serializer._fields]
-        return None if None in sizes else sum(cast(list[int], sizes))
-    return None

@@ -49,13 +49,8 @@ class TaskState(Enum):
 
 
 class StreamTask:
-    """One attempt of a subtask (Flink: StreamTask, with its OperatorChain and mailbox).
-
-    Args:
-        index: index of the subtask in its vertex.
-        sources: sources in the chain, by operator id.
-        network_input: None for a task without gates.
-        worker: runs the chain; None to run it in the steps of the task.
+    """One attempt of a subtask (Flink: StreamTask, with its OperatorChain and mailbox). Without a
+    worker, the chain runs in the steps of the task.
     """
 
     def __init__(
@@ -115,7 +110,7 @@ class StreamTask:
     @property
     def is_open(self) -> bool:
         """Whether the operators are open and the recovered channel state has been read."""
-        return self._is_open and self.inputs.is_recovered
+        return self._is_open and all(gate.is_state_consumed for gate in self.gates)
 
     @property
     def is_handed_over(self) -> bool:
@@ -176,28 +171,23 @@ class StreamTask:
     # Commands of the driver
 
     def execute(self, command: Command, *, now_ns: int) -> None:
-        """Execute a command of the checkpoint coordinator; called on every task."""
+        """Execute a command of the checkpoint coordinator, which every task gets. Those without
+        gates write the barriers of a checkpoint; the barrier of an aborted one may still wait.
+        """
+        checkpoint_id = command.checkpoint_id
         if isinstance(command, AbortCheckpoint):
-            self.abort_checkpoint(command.checkpoint_id)
-        else:
-            self.trigger_checkpoint(command.checkpoint_id, command.timestamp_ms, now_ns=now_ns)
-
-    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int, *, now_ns: int) -> None:
-        """Begin a checkpoint; called on every task. One without gates writes the barriers."""
+            self._acknowledgements.forget(checkpoint_id)
+            for checkpoints in self.outputs.checkpoints:
+                checkpoints.abort(checkpoint_id)
+            return
         self._acknowledgements.ask(checkpoint_id)
         if not self.is_source or self.state is TaskState.FINISHED:
             return
-        self._triggers.append((checkpoint_id, timestamp_ms))
+        self._triggers.append((checkpoint_id, command.timestamp_ms))
         if self._hand_over.is_under_way:
             self.chain.is_recalled = True
         else:
             self._write_barriers(now_ns)
-
-    def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """Abort a checkpoint whose barrier may still wait (Flink: notifyCheckpointAborted)."""
-        self._acknowledgements.forget(checkpoint_id)
-        for checkpoints in self.outputs.checkpoints:
-            checkpoints.abort(checkpoint_id)
 
     def stop(self) -> None:
         """Generate no more records; process the others to the end (Flink: stop with drain)."""
@@ -420,6 +410,5 @@ class StreamTask:
             self.inputs.send_task_events(self.chain.sent_events, self.name)
 
     def _receive_task_event(self, event: OtherEvent) -> None:
-        """Queue an event, to be handled between two portions of records."""
         if self.state is TaskState.RUNNING:
             self._received_events.append(TaskEvent(event.class_name, event.body))

@@ -1,6 +1,6 @@
 # mypyc
 """TaskChain: processes a task's records, between its inputs and its outputs; TaskOutput: one of
-these."""
+these. They are base classes rather than protocols, so that compiled code calls them directly."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ class LatencyMeter:
 
     Records due in [measured_from_ns, measured_to_ns) are measured. Figures are up to date after
     `settle`.
-
-    A base class rather than a protocol, so that compiled code calls it directly.
 
     Attributes:
         measured_bytes: bytes of the values of measured records, where known.
@@ -108,14 +106,8 @@ class RecordLatency(LatencyMeter):
 
 
 class TaskOutput:
-    """One output of a task (Flink: RecordWriterOutput with its RecordWriter and OutputFlusher).
-
-    A base class rather than a protocol, so that a compiled task calls it directly.
-
-    Attributes:
-        edge: index of the edge.
-        channels: the partition's channels, as indices in the job.
-        emitted_records: records passed to the writer.
+    """The output of a task along an edge, given by index (Flink: RecordWriterOutput with its
+    RecordWriter and OutputFlusher); channels are indices in the job.
     """
 
     def __init__(
@@ -165,8 +157,6 @@ PORTION_RECORDS = 4096
 
 class TaskChain:
     """The operators of a task, as StreamTask drives them (Flink: OperatorChain's main input).
-
-    A base class rather than a protocol, so that a compiled task calls it directly.
 
     Attributes:
         batches: input not yet fully processed.

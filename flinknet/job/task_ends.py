@@ -50,11 +50,6 @@ class TaskInputs:
         return (gate,) if isinstance(gate, SingleInputGate) else gate.gates
 
     @property
-    def is_recovered(self) -> bool:
-        """Whether the recovered state of all channels has been read."""
-        return all(gate.is_state_consumed for gate in self.gates)
-
-    @property
     def can_read(self) -> bool:
         network_input = self.network_input
         return network_input is not None and network_input.is_available
@@ -144,12 +139,8 @@ _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
 
 class TaskOutputs:
-    """The outputs of a task along all its edges, with their checkpoints.
-
-    Attributes:
-        each: the outputs, in order.
-        waiting_since_ns: when a writer began to wait for buffers; -1 if none waits.
-        checkpoints: of each output.
+    """The outputs of a task along all its edges, with their checkpoints. `waiting_since_ns` is when
+    a writer began to wait for buffers; -1 if none waits.
     """
 
     def __init__(

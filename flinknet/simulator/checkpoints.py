@@ -45,7 +45,7 @@ class SimulatedCheckpoints:
         self._place_of = {each.key: each.task_manager for each in job.subtasks}
         end_ns = faults.checkpoints_end_ns
         self.coordinator = CheckpointCoordinator(
-            [each.execution_vertex_id for each in job.subtasks],
+            {each.execution_vertex_id for each in job.subtasks},
             interval_ns=interval_ns,
             timeout_ns=job.network.checkpoint_timeout_ns,
             start_ns=job.start_ns,

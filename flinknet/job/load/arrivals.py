@@ -124,7 +124,6 @@ class RecordedArrivals:
         return self._next_ns
 
     def take(self, until_ns: int, limit: int) -> IntArray:
-        """Remove and return the instants up to and including `until_ns`, at most `limit`."""
         start, next_ns = self._position, self._next_ns
         if next_ns is None or next_ns > until_ns:
             return self._instants[:0]
@@ -184,16 +183,11 @@ class KeyDraws(_Draws):
     def _draw(self, count: int) -> IntArray:
         if not self._skew:
             return self._random.integers(0, self._keys, count)
-        if self._share_ends is None:
-            self._share_ends = _zipf(self._keys, self._skew)
+        if self._share_ends is None:  # the cumulative share of the keys, from 0 to 1
+            ends = np.cumsum(np.arange(1, self._keys + 1, dtype=np.float64) ** -self._skew)
+            ends /= ends[-1]
+            self._share_ends = ends
         return np.searchsorted(self._share_ends, self._random.random(count))
-
-
-def _zipf(keys: int, skew: float) -> NDArray[np.float64]:
-    """Cumulative share of the keys, from 0 to 1."""
-    ends = np.cumsum(np.arange(1, keys + 1, dtype=np.float64) ** -skew)
-    ends /= ends[-1]
-    return ends
 
 
 TakeSizes = Callable[[int], IntArray]

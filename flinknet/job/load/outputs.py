@@ -283,7 +283,6 @@ class Forward(TaskChain):
         self._portion_records = max(1, PORTION_NS // max(1, delay_ns_per_record))
 
     def process_portion(self, began_ns: int) -> None:
-        """Pass a run, or one portion of it, to the output."""
         memory, offset, count, record_bytes = self.batches.popleft()
         taken = count
         if self.record_ns and count > self._portion_records:

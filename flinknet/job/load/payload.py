@@ -46,12 +46,7 @@ BATCH_BYTES = 128 * 1024
 
 
 class RecordFactory:
-    """Serialises batches of records of one size in one reused block of memory.
-
-    Args:
-        value_bytes: size of a value, at least 8.
-        capacity: most records per batch.
-    """
+    """Serialises batches of up to `capacity` records of one size in one reused block of memory."""
 
     def __init__(self, value_bytes: int, capacity: int) -> None:
         self.record_bytes = OVERHEAD_BYTES + value_bytes
@@ -89,7 +84,6 @@ class RecordFactory:
             first_number: number of the first record in its channel.
             since_epoch_ns: intended instants, counted from the epoch; one int if all are equal and
                 on time.
-            count: number of records, at most `capacity`.
             emitted_ns: instant of emission, counted from the epoch.
         """
         if isinstance(since_epoch_ns, int):

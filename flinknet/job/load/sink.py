@@ -326,7 +326,6 @@ class LatencySink(LatencyMeter):
 
 
 def _starts_of_groups(stamps: NDArray[np.uint64]) -> list[int]:
-    """The start of each group of equal neighbouring stamps."""
     ends = (stamps[1:] != stamps[:-1]).nonzero()[0]
     return [0, *(ends + 1).tolist()]
 
@@ -360,7 +359,6 @@ class CountingSink(ForeignSink):
     """A sink for any job of Flink: checks neither stamps nor numbers."""
 
     def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
-        """Take the elements of a buffer; see LatencySink.receive."""
         records = 0
         for memory, offset, count, record_bytes in runs:
             tags = np.ndarray(count, np.uint8, memory, offset + LENGTH_PREFIX_BYTES, record_bytes)

@@ -91,7 +91,7 @@ class JobLead:
         if config.checkpoint_interval_ns is None or is_batch:
             return
         self.checkpoints = CheckpointCoordinator(
-            [str(each.id) for each in graph.subtasks()],
+            {str(each.id) for each in graph.subtasks()},
             interval_ns=config.checkpoint_interval_ns,
             timeout_ns=config.network.checkpoint_timeout_ns,
             start_ns=start.start_ns,
