@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import (
+    BROADCAST,
+    BroadcastSelector,
+    ChannelSelector,
     OutputFlusher,
     RecordWriter,
     ResultPartition,
@@ -22,6 +25,8 @@ from flinknet.job.load.outputs import LoadGenerator, RecordBatcher
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.stream_task import StreamTask
+from tests.pair import Pair
+from tests.probes import ListProbe
 
 
 @cache
@@ -81,3 +86,87 @@ def gates_of(
 
     manager = ResultPartitionManager()
     return create_gates(descriptor, NetworkConfig(), memory, partitions=manager, connect=connect)
+
+
+NETWORK = NetworkConfig(segment_size_bytes=1000, buffer_timeout_ns=1_000_000)
+SIZE = RecordSize(20, 20)
+
+
+class TaskPair(Pair):
+    """One source, one sink task with that many channels, and the clock that drives them."""
+
+    def __init__(
+        self,
+        selector: ChannelSelector,
+        *,
+        network: NetworkConfig = NETWORK,
+        channels: int = 1,
+        size: RecordSize = SIZE,
+        arrivals: Arrivals | None = None,
+        records: int | None = None,
+        start_ns: int = 0,
+        measured_from_ns: int = 0,
+        end_ns: int | None = None,
+        delay_ns: int = 0,
+    ) -> None:
+        self.probe = ListProbe()
+        super().__init__(network, channels=channels, probe=self.probe)
+        self.drive()
+        is_broadcast = isinstance(selector, BroadcastSelector)
+        self.writer = RecordWriter(
+            self.partition, selector, buffer_timeout_ns=network.buffer_timeout_ns
+        )
+        self.source = source_task(
+            self.writer,
+            RecordBatcher(
+                WorkloadConfig(record_size=size),
+                (BROADCAST,) if is_broadcast else tuple(range(channels)),
+                epoch_ns=0,
+                seed=1,
+            ),
+            OutputFlusher(network.buffer_timeout_ns, start_ns=start_ns),
+            self.probe,
+            channels,
+            arrivals=arrivals,
+            records=records,
+            start_ns=start_ns,
+            measured_from_ns=measured_from_ns,
+            end_ns=end_ns,
+        )
+        self.sinks = tuple(
+            LatencySink(
+                epoch_ns=0, delay_ns_per_record=max(0, delay_ns), is_open_loop=arrivals is not None
+            )
+            for _ in range(channels)
+        )
+        self.sink = sink_task(self.gate, self.sinks, self.probe, delay_ns_per_record=delay_ns)
+
+    def turn(self) -> bool:
+        """Everybody once; then the clock goes to the next instant anybody named.
+
+        Returns: False when nothing can happen any more.
+        """
+        now_ns = self.now_ns
+        due = [self.source.step(now_ns=now_ns)]
+        moved = self.step()
+        due.append(self.sink.step(now_ns=now_ns))
+        moved = self.step() or moved
+        if moved or any(each is not None and each <= now_ns for each in due):
+            return True
+        named = [each for each in due if each is not None]
+        if not named:
+            return False
+        self.now_ns = min(named)
+        return True
+
+    def run(self, limit: int = 100_000) -> None:
+        for _ in range(limit):
+            if self.sink.is_finished or not self.turn():
+                break
+        else:
+            raise AssertionError("the tasks never came to their end")
+        for sink in self.sinks:
+            sink.settle()
+
+    def received(self) -> list[int]:
+        return [sink.records for sink in self.sinks]

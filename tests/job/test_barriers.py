@@ -198,22 +198,15 @@ def test_the_end_of_the_last_channel_that_is_waited_for_lets_the_others_go_on() 
     assert [each.is_blocked for each in pair.partition.subpartitions] == [False, True, False]
 
 
-def test_a_channel_that_ends_before_its_data_fails_the_task() -> None:
+def test_a_channel_that_ends_before_its_data_or_ends_it_twice_fails_the_task() -> None:
     pair = CheckpointedPair(ALIGNED, channels=2)
+    channel, end = pair.gate.channels[1], DataType.END_OF_DATA
     with pytest.raises(FrameCorruptedError, match="channel 1 ended before its data did"):
-        pair.inputs.handle(EndOfPartitionEvent(), 10, pair.gate.channels[1], 1, now_ns=0)
-
-
-def test_a_channel_whose_data_ends_twice_fails_the_task() -> None:
-    pair = CheckpointedPair(ALIGNED, channels=2)
-    pair.inputs.handle(EndOfData(), DataType.END_OF_DATA, pair.gate.channels[1], 1, now_ns=0)
+        pair.inputs.handle(EndOfPartitionEvent(), 10, channel, 1, now_ns=0)
+    pair.inputs.handle(EndOfData(), end, channel, 1, now_ns=0)
     with pytest.raises(FrameCorruptedError, match="channel 1 has ended its data twice"):
-        pair.inputs.handle(EndOfData(), DataType.END_OF_DATA, pair.gate.channels[1], 2, now_ns=0)
+        pair.inputs.handle(EndOfData(), end, channel, 2, now_ns=0)
     assert pair.inputs.ended_data_channels == 1
-
-
-def types_of(pair: CheckpointedPair, channel: int) -> list[int]:
-    return [data_type for index, data_type in pair.read_types if index == channel]
 
 
 def sent_barrier(network: NetworkConfig, partitioner: str) -> tuple[str, int]:
@@ -256,7 +249,7 @@ def test_an_aligned_barrier_overtakes_no_data_of_its_channel() -> None:
     pair.emit(0, 50)
     pair.settle()
     assert pair.inputs.taken[1] == pair.cuts[1] == [540, 180]
-    types = types_of(pair, 0)
+    types = [data_type for index, data_type in pair.read_types if index == 0]
     barrier = types.index(DataType.ALIGNED_CHECKPOINT_BARRIER)
     assert types[:barrier] == [DataType.DATA_BUFFER] * barrier
     assert types[barrier + 1 :] == [DataType.DATA_BUFFER]
@@ -367,18 +360,6 @@ def test_at_the_producer_a_barrier_times_out_too() -> None:
     assert total == sum(pair.cuts[1])
 
 
-def test_a_barrier_that_leaves_in_time_is_acknowledged_then() -> None:
-    pair = CheckpointedPair(TIMEOUTABLE)
-    pair.emit(0, 30)
-    pair.trigger()
-    assert pair.acknowledged("source") == {}
-    pair.tick()
-    pair.drive()
-    pair.tick()
-    assert pair.acknowledged("source")[1].overtaken_bytes == 0
-    assert not pair.outputs.is_pending
-
-
 def fill(pair: CheckpointedPair) -> None:
     """A record on channel 0 that finds no buffers for its rest, since nobody reads."""
     pair.emit(0, 5000)
@@ -436,13 +417,6 @@ def test_an_end_of_data_behind_a_barrier_is_acknowledged_after_it() -> None:
     pair.settle()
     assert 2 in pair.acknowledged("sink")
     assert pair.gate.is_finished
-
-
-def test_a_cancellation_goes_through_the_whole_stack() -> None:
-    pair = CheckpointedPair(ALIGNED)
-    pair.outputs.write(CancelCheckpointMarker(4), now_ns=0)
-    pair.settle()
-    assert pair.declined() == {4}
 
 
 verbs = st.lists(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flinknet.job.barriers import TaskAcknowledgements
 from flinknet.job.checkpoint_coordinator import (
     AbortCheckpoint,
@@ -15,22 +17,13 @@ from flinknet.job.checkpoint_coordinator import (
 MS = 1_000_000
 
 
-def coordinator(
-    *,
-    end_ns: int | None = None,
-    measured_from_ns: int = 0,
-    measured_to_ns: int | None = None,
-    epoch_ns: int = 0,
-) -> CheckpointCoordinator:
+def coordinator(**options: Any) -> CheckpointCoordinator:
     return CheckpointCoordinator(
-        ("source 0", "sink 0"),
+        {"source 0", "sink 0"},
         interval_ns=100 * MS,
         timeout_ns=250 * MS,
         start_ns=1000 * MS,
-        end_ns=end_ns,
-        measured_from_ns=measured_from_ns,
-        measured_to_ns=measured_to_ns,
-        epoch_ns=epoch_ns,
+        **options,
     )
 
 

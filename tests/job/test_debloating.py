@@ -91,13 +91,6 @@ def test_the_producer_makes_its_next_buffers_of_that_size() -> None:
     assert sizes == [60, 60, 10]
 
 
-def test_a_size_that_changes_little_is_not_told() -> None:
-    debloated = Debloated()
-    debloated.evaluate(110, 1 * S)
-    assert debloated.pair.input.sent() == []
-    assert debloated.gate.debloater.announced_bytes == 100
-
-
 def test_released_channels_are_told_nothing() -> None:
     debloated = Debloated(channels=2)
     debloated.pair.channels[0].release()

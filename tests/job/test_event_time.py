@@ -24,7 +24,6 @@ from flinknet.graph import WatermarkStrategy
 from flinknet.graph.operators import TimestampsAndWatermarks
 from flinknet.graph.watermarks import (
     MAX_WATERMARK_MS,
-    MIN_WATERMARK_MS,
     CombinedWatermark,
     WatermarkGenerator,
     WatermarkOutput,
@@ -311,10 +310,6 @@ def test_a_timer_counts_from_when_it_was_called() -> None:
     timer.fire(4)
     timer.fire(12)
     assert (len(calls), timer.next_ns) == (1, 22)
-
-
-def test_nothing_is_known_before_the_first_watermark() -> None:
-    assert MIN_WATERMARK_MS == NO_TIMESTAMP
 
 
 Step = tuple[int, int | str]

@@ -19,7 +19,6 @@ from flinknet.graph.job_config import ALL, ANY
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.scheduling import (
     ANSWER_WAIT_NS,
-    USES,
     PartitionState,
     ProducerStateChecks,
     RequestPartitionState,
@@ -30,25 +29,18 @@ from flinknet.job.scheduling import (
 )
 from tests.pair import Consumer, partition_id, partition_of, records_of
 
-CLASSIC = {
-    ("pipelined", "all-at-once"): "streaming",
-    ("pipelined-bounded", "first-output"): "batch",
-    ("blocking", "complete-output"): "batch",
-}
-REGIONS = {
-    ("pipelined-bounded", "all-at-once"): "streaming",
-    ("pipelined-approximate", "all-at-once"): "streaming",
+VALID = {
+    ("pipelined", "all-at-once"),
+    ("pipelined-bounded", "first-output"),
+    ("blocking", "complete-output"),
+    # since pipelined regions
+    ("pipelined-bounded", "all-at-once"),
+    ("pipelined-approximate", "all-at-once"),
 }
 
 
 def scenario_of(partition_type: str, scheduling: str | None) -> Scenario:
     return Scenario(workload=WorkloadConfig(partition_type=partition_type, scheduling=scheduling))
-
-
-def test_the_table_is_flinks() -> None:
-    table = {(kind.label, when.value): use for (kind, when), use in USES.items()}
-    assert table == CLASSIC | REGIONS
-    assert [when.value for when in SchedulingType] == list(SCHEDULINGS)
 
 
 @pytest.mark.row("S019")
@@ -57,18 +49,13 @@ def test_the_table_is_flinks() -> None:
 )
 def test_what_is_not_in_the_table_is_refused(partition_type: str, scheduling: str) -> None:
     scenario = scenario_of(partition_type, scheduling)
-    if (partition_type, scheduling) in CLASSIC | REGIONS:
+    if (partition_type, scheduling) in VALID:
         assert scheduling_of(scenario).value == scheduling
         load_plan_of(scenario)
         return
     words = f"{scheduling} does not go with {partition_type} exchanges; they have "
     with pytest.raises(ConfigError, match=words):
         load_plan_of(scenario)
-
-
-def test_a_scheduling_that_is_none_is_told() -> None:
-    with pytest.raises(ConfigError, match="'soon' is not known; choose from all-at-once"):
-        scheduling_of(scenario_of("pipelined", "soon"))
 
 
 @pytest.mark.parametrize("partition_type", PARTITION_TYPES)

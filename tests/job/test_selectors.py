@@ -39,8 +39,6 @@ def test_each_name_has_its_selector() -> None:
     assert create_selector("hash", 3, 0) == KeyGroupSelector(3)
     assert create_selector("rebalance", 3, 5) == RebalanceSelector(3, 2)
     assert create_selector("rescale", 3, 5) == RescaleSelector(3)
-    with pytest.raises(ConfigError, match="random"):
-        create_selector("random", 3, 0)
 
 
 def shares(seed: int) -> Counter[int]:

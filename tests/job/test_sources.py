@@ -91,18 +91,6 @@ def test_small_payloads_have_their_size() -> None:
     assert [len(value[1].tobytes()) for value in values] == [3] * 10
 
 
-def test_skewed_keys_follow_zipf() -> None:
-    (source,) = sources(GeneratedSource(records=200_000, keys=100, key_skew=1.0), 1)
-    keys: list[int] = []
-    while (batch := source.take(now_ns=S)) is not None:
-        keys += batch[0]["f0"].tolist()  # type: ignore[call-overload]
-    counts = np.bincount(keys, minlength=100)
-    whole = sum(1 / rank for rank in range(1, 101))
-    assert len(keys) == 200_000
-    for rank in (1, 2, 10):
-        assert counts[rank - 1] == pytest.approx(200_000 / rank / whole, rel=0.08)
-
-
 def test_a_source_that_was_stopped_makes_no_more() -> None:
     for source in (
         *sources(GeneratedSource(), 1),

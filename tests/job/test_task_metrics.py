@@ -10,15 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from flinknet.config import NetworkConfig, RecordSize, WorkloadConfig
+from flinknet.config import NetworkConfig, RecordSize
 from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
-from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.core.producer.channel_selector import ForwardSelector
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.job.debloating import debloated_gates
 from flinknet.job.elements import NO_TIMESTAMP
-from flinknet.job.load.outputs import RecordBatcher
-from flinknet.job.load.sink import LatencySink
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_chain import KEPT_LATENCIES, RecordLatency
 from flinknet.job.task_metrics import (
@@ -30,15 +27,16 @@ from flinknet.job.task_metrics import (
     queue_metrics,
 )
 from flinknet.job.times import Meter, TaskTimes, TimerGauge
-from tests.load_tasks import sink_task, source_task
+from tests.load_tasks import TaskPair
 from tests.pair import Consumer, Pair, partition_of, records_of
-from tests.simulation import MS, Rows, S
+from tests.simulation import MS, S
 
 NETWORK = NetworkConfig(
     segment_size_bytes=100,
     exclusive_buffers=2,
     floating_buffers=3,
     max_overdraft_buffers=4,
+    buffer_timeout_ns=0,
     debloating_enabled=True,
     debloating_samples=1,
     min_segment_size_bytes=10,
@@ -61,7 +59,7 @@ class Bursts:
         return self.next_due_ns
 
 
-class Tasks:
+class Tasks(TaskPair):
     """A source and a sink over a pair, stepped at whole instants; nothing takes time by itself.
 
     Args:
@@ -69,32 +67,25 @@ class Tasks:
     """
 
     def __init__(self, record_bytes: int = 50) -> None:
-        self.rows = Rows()
-        self.pair = Pair(NETWORK, probe=self.rows)
+        value_bytes = record_bytes - OVERHEAD_BYTES
         self.arrivals = Bursts()
-        self.now_ns = 0
-        size = RecordSize(record_bytes - OVERHEAD_BYTES, record_bytes - OVERHEAD_BYTES)
-        self.source = source_task(
-            RecordWriter(self.pair.partition, ForwardSelector(), buffer_timeout_ns=0),
-            RecordBatcher(WorkloadConfig(record_size=size), (0,), epoch_ns=0, seed=1),
-            OutputFlusher(0, start_ns=0),
-            self.rows,
-            1,
-            arrivals=self.arrivals,
+        super().__init__(
+            ForwardSelector(),
+            network=NETWORK,
+            size=RecordSize(value_bytes, value_bytes),
+            arrivals=self.arrivals,  # type: ignore[arg-type]
         )
-        sinks = (LatencySink(epoch_ns=0, is_open_loop=False),)
-        self.sink = sink_task(self.pair.gate, sinks, self.rows)
         self.debloating = debloated_gates([self.sink], NETWORK, now_ns=0)
         self.metrics = (
             TaskMetrics(self.source, now_ns=0, is_detailed=True),
             TaskMetrics(self.sink, now_ns=0, is_detailed=True, debloating=self.debloating),
         )
-        self.pair.drive()
+        self.drive()
         self.consume()
 
     def at(self, now_ns: int) -> None:
         """Move the clock."""
-        self.now_ns = self.pair.now_ns = now_ns
+        self.now_ns = now_ns
 
     def emit(self, records: int) -> None:
         """Let the source write so many, or begin to wait."""
@@ -131,7 +122,7 @@ def picked(found: dict[str, float], *names: str) -> list[float]:
 def test_counters_and_their_rates(tasks: Tasks) -> None:
     tasks.at(1 * S)
     tasks.emit(6)
-    tasks.pair.drive()
+    tasks.drive()
     tasks.consume()
     tasks.at(2 * S)
     source, sink = tasks.sample()
@@ -148,7 +139,7 @@ def test_counters_and_their_rates(tasks: Tasks) -> None:
 def test_the_measured_part_has_rates_and_times_of_its_own(tasks: Tasks) -> None:
     tasks.at(1 * S)
     tasks.emit(6)
-    tasks.pair.drive()
+    tasks.drive()
     tasks.consume()
     for each in tasks.metrics:
         each.start_window(now_ns=2 * S)
@@ -164,7 +155,7 @@ def test_the_measured_part_has_rates_and_times_of_its_own(tasks: Tasks) -> None:
 
 @pytest.mark.row("S039")
 def test_a_writer_that_waits_is_back_pressured_softly_or_hard(tasks: Tasks) -> None:
-    partition = tasks.pair.partition
+    partition = tasks.partition
     for each in tasks.metrics:
         each.start_window(now_ns=0)
     tasks.at(1 * S)
@@ -200,13 +191,13 @@ def test_a_record_that_was_begun_takes_overdraft_and_then_waits_hard() -> None:
     assert source["maxHardBackPressureTimeMs"] == 5000
     assert source["softBackPressuredTimeMsPerSecond"] == 0
     while tasks.source.is_blocked:  # the consumer takes it: the rest is written
-        tasks.pair.drive()
+        tasks.drive()
         tasks.consume()
-        tasks.pair.drive()
+        tasks.drive()
         tasks.emit(0)
-    tasks.pair.drive()
+    tasks.drive()
     tasks.consume()
-    tasks.pair.drive()
+    tasks.drive()
     source, sink = tasks.sample()
     assert not source["isBackPressured"]
     assert source["outPoolUsage"] == 0
@@ -215,7 +206,7 @@ def test_a_record_that_was_begun_takes_overdraft_and_then_waits_hard() -> None:
 
 def test_levels_of_the_input(tasks: Tasks) -> None:
     tasks.emit(20)
-    tasks.pair.drive()
+    tasks.drive()
     _, sink = tasks.sample()
     assert picked(sink, "inputQueueLength", "inputQueueSize", "inPoolUsage") == [5, 450, 1]
     assert picked(sink, "inputExclusiveBuffersUsage", "inputFloatingBuffersUsage") == [1, 1]
@@ -263,7 +254,7 @@ def test_a_meter_tells_the_last_minute() -> None:
 
 def test_debloating_is_told_with_the_task_that_reads(tasks: Tasks) -> None:
     tasks.emit(10)
-    tasks.pair.drive()
+    tasks.drive()
     tasks.consume()
     tasks.at(1 * S)
     tasks.sink.times.resume(now_ns=0)
@@ -284,7 +275,7 @@ def levels_of(found: dict[str, float]) -> Iterator[str]:
 
 def test_at_the_end_of_a_run_that_is_drained_levels_are_those_of_before(tasks: Tasks) -> None:
     tasks.emit(20)
-    tasks.pair.drive()
+    tasks.drive()
     _, before = tasks.sample()
     tasks.at(2 * S)
     tasks.consume()
@@ -302,26 +293,6 @@ def test_at_the_end_of_a_run_that_is_drained_levels_are_those_of_before(tasks: T
 )
 def test_levels_of_back_pressure(waiting_ms: int, level: str) -> None:
     assert back_pressure_level({"backPressuredTimeMsPerSecond": waiting_ms}) == level
-
-
-def test_the_names_are_those_of_flink(tasks: Tasks) -> None:
-    source, sink = tasks.sample()
-    times = {
-        "busyTimeMsPerSecond",
-        "idleTimeMsPerSecond",
-        "backPressuredTimeMsPerSecond",
-        "softBackPressuredTimeMsPerSecond",
-        "hardBackPressuredTimeMsPerSecond",
-        "maxSoftBackPressureTimeMs",
-        "maxHardBackPressureTimeMs",
-        "accumulateIdleTimeMs",
-        "accumulateBackPressuredTimeMs",
-        "accumulateBusyTimeMs",
-    }
-    assert times | {"isBackPressured", "outPoolUsage", "numBuffersOutPerSecond"} <= set(source)
-    assert times | {"inPoolUsage", "numBytesInLocalPerSecond"} <= set(sink)
-    assert "inPoolUsage" not in source
-    assert "outPoolUsage" not in sink
 
 
 def test_records_count_whose_instant_lies_in_the_measured_part() -> None:
@@ -347,15 +318,6 @@ def test_what_was_kept_is_counted_before_it_is_too_much() -> None:
         assert meter.latency.count == KEPT_LATENCIES
 
 
-def test_a_gauge_tells_the_milliseconds_of_a_second() -> None:
-    gauge = TimerGauge()
-    gauge.start(now_ns=0)
-    gauge.stop(now_ns=1 * S)
-    gauge.update(now_ns=5 * S)
-    assert gauge.ms_per_s == 200
-    assert gauge.longest_ns == 1 * S
-
-
 def test_a_period_that_spans_intervals_is_split() -> None:
     gauge = TimerGauge()
     gauge.start(now_ns=4 * S)
@@ -366,17 +328,6 @@ def test_a_period_that_spans_intervals_is_split() -> None:
     assert gauge.ms_per_s == 400
     assert gauge.longest_ns == 4 * S
     assert gauge.accumulated_ns == 4 * S
-
-
-def test_what_is_older_than_a_minute_is_forgotten() -> None:
-    gauge = TimerGauge()
-    gauge.start(now_ns=0)
-    gauge.stop(now_ns=5 * S)
-    for interval in range(1, 13):
-        gauge.update(now_ns=interval * 5 * S)
-    assert gauge.ms_per_s == 1000 // 12
-    gauge.update(now_ns=65 * S)
-    assert gauge.ms_per_s == 0
 
 
 @given(st.lists(st.integers(1, 9 * S), min_size=2, max_size=40))
@@ -439,16 +390,6 @@ def test_outputs_count_what_is_queued_and_what_the_pool_gave() -> None:
     assert output_metrics([partition])["outPoolUsage"] == 0.3  # it is not recycled yet
     first.recycle()
     assert output_metrics([partition])["outPoolUsage"] == 0.2
-
-
-def test_overdraft_takes_the_pool_beyond_its_size() -> None:
-    partition, _ = partition_of(1, pool_buffers=2, max_overdraft_buffers=4)
-    partition.emit(0, records_of([450]))
-    assert output_metrics([partition])["outPoolUsage"] == 2.5
-
-
-def test_an_output_without_memory_uses_none_of_it() -> None:
-    assert output_metrics([])["outPoolUsage"] == 0
 
 
 @pytest.mark.row("S007")

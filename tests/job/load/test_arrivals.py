@@ -124,14 +124,6 @@ def test_without_a_number_of_records_there_is_no_end() -> None:
         assert len(arrivals.take(2**62, 2**62)) > 0
 
 
-def test_a_limit_of_what_is_due_leaves_the_rest() -> None:
-    arrivals = arrivals_of(ArrivalPlan("constant", 1e9, 0, 10, 1))
-    assert len(arrivals.take(10**9, 4)) == 4
-    assert len(arrivals.take(10**9, 100)) == 6
-    assert arrivals.next_ns() is None
-    assert len(arrivals.take(10**9, 1)) == 0
-
-
 def test_what_was_not_taken_in_time_is_given_up() -> None:
     for taken_before in (0, 7):
         arrivals = ScheduledArrivals(

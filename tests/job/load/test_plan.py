@@ -165,10 +165,8 @@ def test_ids_follow_from_the_seed_and_are_each_their_own() -> None:
 @pytest.mark.parametrize(
     ("scenario", "words"),
     [
-        (scenario_of(partitioner="random"), "'random'.*rebalance"),
         (scenario_of(1), "--task-managers 2.*--placement spread"),
         (scenario_of(2, relays=1), "3 stages.*--task-managers 3"),
-        (scenario_of(2, "heap"), "'heap'.*split, spread"),
         (scenario_of(producers=2, consumers=3, partitioner="forward"), "2 and 3"),
         (scenario_of(slow_consumers=(SlowConsumer(1, 5),)), "no consumer 1.*0 to 0"),
         (scenario_of(slow_consumers=(SlowConsumer(-1, 5),)), "no consumer -1"),

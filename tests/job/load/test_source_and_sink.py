@@ -11,17 +11,12 @@ from flinknet.config import NetworkConfig, RecordSize, SlowConsumer, WorkloadCon
 from flinknet.core.buffers import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import (
-    BROADCAST,
     BroadcastSelector,
     ChannelSelector,
     ForwardSelector,
     KeyGroupSelector,
-    OutputFlusher,
     RebalanceSelector,
-    RecordWriter,
 )
-from flinknet.core.wire.checkpoint_barrier import AlignmentType as Alignment
-from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier, SnapshotType
 from flinknet.core.wire.events import CancelCheckpointMarker, encode_pipelined
 from flinknet.core.wire.messages import BufferResponse
 from flinknet.errors import FrameCorruptedError, ProducerFailedError
@@ -29,102 +24,15 @@ from flinknet.job.load.arrivals import RecordedArrivals, ScheduledArrivals
 from flinknet.job.load.load_tasks import delay_of, generator_of, run_input_of
 from flinknet.job.load.outputs import RecordBatcher
 from flinknet.job.load.run_input import PAUSED_NS
-from flinknet.job.load.sink import Disorder, LatencySink
+from flinknet.job.load.sink import Disorder
 from flinknet.job.stream_task import TaskState
-from tests.load_tasks import sink_task, source_task
-from tests.pair import Pair
-from tests.probes import ListProbe
+from tests.load_tasks import NETWORK, SIZE, TaskPair
 
 MS = 1_000_000
 
 
 def instants(*values_ns: int) -> RecordedArrivals:
     return RecordedArrivals(np.array(values_ns, np.int64))
-
-
-NETWORK = NetworkConfig(segment_size_bytes=1000, buffer_timeout_ns=MS)
-SIZE = RecordSize(20, 20)
-
-
-class TaskPair(Pair):
-    """One source, one sink task with that many channels, and the clock that drives them."""
-
-    def __init__(
-        self,
-        selector: ChannelSelector,
-        *,
-        network: NetworkConfig = NETWORK,
-        channels: int = 1,
-        size: RecordSize = SIZE,
-        arrivals: ScheduledArrivals | RecordedArrivals | None = None,
-        records: int | None = None,
-        start_ns: int = 0,
-        measured_from_ns: int = 0,
-        end_ns: int | None = None,
-        delay_ns: int = 0,
-    ) -> None:
-        self.probe = ListProbe()
-        super().__init__(network, channels=channels, probe=self.probe)
-        self.drive()
-        is_broadcast = isinstance(selector, BroadcastSelector)
-        self.writer = RecordWriter(
-            self.partition, selector, buffer_timeout_ns=network.buffer_timeout_ns
-        )
-        self.source = source_task(
-            self.writer,
-            RecordBatcher(
-                WorkloadConfig(record_size=size),
-                (BROADCAST,) if is_broadcast else tuple(range(channels)),
-                epoch_ns=0,
-                seed=1,
-            ),
-            OutputFlusher(network.buffer_timeout_ns, start_ns=start_ns),
-            self.probe,
-            channels,
-            arrivals=arrivals,
-            records=records,
-            start_ns=start_ns,
-            measured_from_ns=measured_from_ns,
-            end_ns=end_ns,
-        )
-        self.sinks = tuple(
-            LatencySink(
-                epoch_ns=0, delay_ns_per_record=max(0, delay_ns), is_open_loop=arrivals is not None
-            )
-            for _ in range(channels)
-        )
-        self.sink = sink_task(self.gate, self.sinks, self.probe, delay_ns_per_record=delay_ns)
-        self.idle_ns: list[int] = []
-
-    def turn(self) -> bool:
-        """Everybody once; then the clock goes to the next instant anybody named.
-
-        Returns: False when nothing can happen any more.
-        """
-        now_ns = self.now_ns
-        due = [self.source.step(now_ns=now_ns)]
-        moved = self.step()
-        due.append(self.sink.step(now_ns=now_ns))
-        moved = self.step() or moved
-        if moved or any(each is not None and each <= now_ns for each in due):
-            return True
-        named = [each for each in due if each is not None]
-        if not named:
-            return False
-        self.now_ns = min(named)
-        return True
-
-    def run(self, limit: int = 100_000) -> None:
-        for _ in range(limit):
-            if self.sink.is_finished or not self.turn():
-                break
-        else:
-            raise AssertionError("the tasks never came to their end")
-        for sink in self.sinks:
-            sink.settle()
-
-    def received(self) -> list[int]:
-        return [sink.records for sink in self.sinks]
 
 
 def check_all_arrived(pair: TaskPair) -> None:
@@ -166,22 +74,6 @@ def test_every_record_arrives_once_and_in_order(
     assert sum(pair.received()) == 700 * copies
     assert sum(sink.measured_records for sink in pair.sinks) == 700 * copies
     check_all_arrived(pair)
-
-
-def test_rebalance_deals_records_out_evenly() -> None:
-    pair = TaskPair(RebalanceSelector(3, 0), channels=3, records=300)
-    pair.run()
-    assert pair.received() == [100, 100, 100]
-
-
-def test_hash_spreads_random_keys_and_the_seed_fixes_them() -> None:
-    received = []
-    for _ in range(2):
-        pair = TaskPair(KeyGroupSelector(4), channels=4, records=2000)
-        pair.run()
-        received.append(pair.received())
-    assert received[0] == received[1]
-    assert min(received[0]) > 350
 
 
 @pytest.mark.row("S028")
@@ -363,19 +255,6 @@ def test_a_slow_sink_behind_its_loop_takes_no_record_before_it_was_sent() -> Non
     check_all_arrived(pair)
 
 
-def test_an_event_that_concerns_nobody_is_passed_over() -> None:
-    pair = TaskPair(ForwardSelector(), records=0)
-    pair.partition.broadcast_event(CancelCheckpointMarker(3))
-    pair.run()
-    types = [event[4] for event in pair.probe.at(TracePoint.CONSUMED)]
-    assert types == [
-        DataType.RECOVERY_COMPLETION,
-        DataType.EVENT_BUFFER,
-        DataType.END_OF_DATA,
-        DataType.END_OF_PARTITION,
-    ]
-
-
 def test_the_end_of_data_waits_for_the_last_records_that_found_no_buffer() -> None:
     pair = TaskPair(
         ForwardSelector(),
@@ -404,39 +283,6 @@ def test_a_cancelled_sink_gives_back_the_buffer_it_holds() -> None:
     pair.sink.cancel()
     pair.input.close()
     assert pair.input.memory.available_buffers == pair.input.memory.total_buffers
-
-
-def test_blocked_channels_are_resumed_when_the_barrier_has_come_on_all() -> None:
-    pair = TaskPair(ForwardSelector(), channels=2, records=0)
-    barrier = CheckpointBarrier(
-        5, 0, SnapshotType.CHECKPOINT, Alignment.ALIGNED, 2**63 - 1, None, None
-    )
-    pair.step()
-    for _ in range(3):
-        pair.sink.step(now_ns=0)
-    pair.drive()
-    pair.partition.broadcast_event(barrier)
-    pair.drive()
-    assert all(each.is_blocked for each in pair.partition.subpartitions)
-    pair.sink.step(now_ns=0)
-    pair.drive()
-    assert all(each.is_blocked for each in pair.partition.subpartitions)
-    pair.sink.step(now_ns=0)
-    pair.drive()
-    assert not any(each.is_blocked for each in pair.partition.subpartitions)
-    consumed = [event for event in pair.probe.at(TracePoint.CONSUMED) if event[16] == 5]
-    assert len(consumed) == 2
-
-
-def test_the_probe_sees_every_buffer_consumed_with_its_records() -> None:
-    pair = TaskPair(ForwardSelector(), records=100, size=RecordSize(95, 95))
-    pair.run()
-    data = [event for event in pair.probe.at(TracePoint.CONSUMED) if event[4] == 1]
-    assert sum(event[8] for event in data) == 100
-    numbers = [event[6] for event in pair.probe.at(TracePoint.CONSUMED)]
-    assert numbers == list(range(len(data) + 3))
-    sent = [event for event in pair.probe.at(TracePoint.SENT) if event[3] == 0 and event[4] == 1]
-    assert [event[8:11] for event in sent] == [event[8:11] for event in data]
 
 
 def test_a_failed_channel_ends_the_sink_with_its_error() -> None:
