@@ -109,7 +109,7 @@ def test_an_interval_is_never_narrower_than_what_the_values_may_be_off_by(is_pai
 def test_more_runs_do_not_decide_what_the_histogram_does_not_resolve() -> None:
     found = difference([1000.0] * 3, [1005.0] * 3, direction=-1, resolution=HISTOGRAM_RESOLUTION)
     assert found.verdict is Verdict.UNCLEAR
-    assert found.what_would_decide() == "percentiles are known to 0.4%: more runs do not help"
+    assert found.what_would_decide()[0] == "percentiles are known to 0.4%: more runs do not help"
     assert difference([1000.0] * 3, [1000.0] * 3, direction=-1, resolution=0.004).verdict is (
         Verdict.NONE
     )
@@ -292,4 +292,4 @@ def test_a_tiny_amount_against_zero_is_no_difference(
 def test_runs_that_differ_a_hundredfold_give_no_number_of_runs() -> None:
     found = difference([1.0, 1.0, 1.0], [0.1, 1.0, 12.0], direction=-1)
     assert found.runs_needed() is None
-    assert found.what_would_decide() == "runs differ too much to say how many would decide"
+    assert found.what_would_decide()[0] == "runs differ too much to say how many would decide"

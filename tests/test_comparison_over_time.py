@@ -12,6 +12,7 @@ from flinknet.results.comparison import Trend, TrendPoint, Verdict, difference, 
 
 VAGUE = "how many runs would decide is unknown"
 WIDE = "runs differ too much to say how many would decide"
+FEW = "the 4 runs of the baseline are too few"
 
 
 def trend(values: Sequence[float | None], why_not: str = "") -> Trend:
@@ -48,7 +49,7 @@ def test_so_many_runs_as_were_said_do_decide_most_of_the_time() -> None:
         if found.verdict is not Verdict.UNCLEAR or needed is None:
             continue
         assert needed > 8
-        assert f"about {needed} runs would decide" == found.what_would_decide()
+        assert f"about {needed} runs would decide" == found.what_would_decide()[0]
         more = difference(
             [*base, *sample(rng, 5, 0.05, 2 * needed - 8)],
             [*candidate, *sample(rng, 5.04, 0.05, 2 * needed - 8)],
@@ -59,21 +60,23 @@ def test_so_many_runs_as_were_said_do_decide_most_of_the_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "candidate", "is_paired", "sentence"),
+    ("base", "candidate", "is_paired", "sentence", "step"),
     [
-        ([10.0], [12.0], True, "one run decides nothing"),
-        ([10, 10], [9, 12], True, VAGUE),
-        ([10, 10, 10], [40, 2, 100], True, WIDE),
-        ([10, 10.001] * 3, [10.1, 10.1] * 3, True, "about 8 runs would decide"),
-        ([9, 16, 8, 14], [10, 10.1, 9.9, 10], False, "the 4 runs of the baseline are too few"),
-        ([10, 20, 10, 20], [20, 10, 20.01, 10], True, "more than 500 runs would be needed"),
+        ([10.0], [12.0], True, "one run decides nothing", "with more --runs"),
+        ([10, 10], [9, 12], True, VAGUE, "with more --runs"),
+        ([10, 10, 10], [40, 2, 100], True, WIDE, "with more --runs"),
+        ([10, 10.001] * 3, [10.1] * 6, True, "about 8 runs would decide", "with that many --runs"),
+        ([9, 16, 8, 14], [10, 10.1, 9.9, 10], False, FEW, "measure the baseline again"),
+        ([10, 20, 10, 20], [20, 10, 20.01, 10], True, "more than 500 runs would be needed", ""),
     ],
 )
 def test_what_would_decide(
-    base: list[float], candidate: list[float], is_paired: bool, sentence: str
+    base: list[float], candidate: list[float], is_paired: bool, sentence: str, step: str
 ) -> None:
     found = difference(base, candidate, direction=-1, is_paired=is_paired)
-    assert found.what_would_decide() == sentence
+    assert found.what_would_decide()[0] == sentence
+    assert step in found.what_would_decide()[1]
+    assert bool(step) == bool(found.what_would_decide()[1])
 
 
 def test_a_step_is_found_where_it_is() -> None:

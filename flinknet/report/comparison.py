@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from flinknet.results.comparison import (
     METRICS,
+    REACHABLE,
     Candidate,
     Comparison,
     LimitDecision,
@@ -46,15 +47,6 @@ _RUN_METRICS = ("throughput", "p50", "p99")
 """Metrics drawn run by run where no limit names any."""
 
 _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "orange"}
-_ADVICE = {
-    "measured elsewhere": "measure the baseline here",
-    " needs ": "use a longer --duration, or another metric",
-    "about ": "repeat it once, with that many --runs",
-    "differ too much": "repeat it once, with more --runs",
-    "is unknown": "repeat it once, with more --runs",
-    "one run decides": "repeat it once, with more --runs",
-}
-"""Words of the reason why a limit is undecided, and what to do."""
 
 _WORST_FIRST = (Outcome.REGRESSION, Outcome.INCONCLUSIVE, Outcome.PASS)
 
@@ -231,8 +223,8 @@ def _decided(
         reason if len(reasons) == 1 else f"{', '.join(dict.fromkeys(of))}: {reason}"
         for reason, of in reasons.items()
     ]
-    if comparison.is_refused:
-        return [lowered(outcome_line(comparison)), *why, *lines]
+    if comparison.is_refused and not decisions:
+        return [lowered(outcome_line(comparison))]
     return [*lines, *why]
 
 
@@ -268,18 +260,15 @@ def _next(
     comparison: Comparison, decisions: Sequence[tuple[Candidate, LimitDecision]]
 ) -> list[str]:
     """What to do about each cause, as docs/compare.md has it."""
-    reasons = [each.reason for _, each in decisions if each.outcome is Outcome.INCONCLUSIVE]
+    undecided = [each for _, each in decisions if each.outcome is Outcome.INCONCLUSIVE]
     unlike = dict.fromkeys(name for each in comparison.candidates for name in each.unlike)
-    found = ["choose a --rate that the machine reaches"] if reasons and comparison.invalid else []
+    found = [*dict.fromkeys(each.step for each in undecided if each.step)]
     if comparison.is_mostly_disturbed or comparison.is_refused:
-        found.append("find a quieter machine")
-    elif reasons and not found:
-        found += dict.fromkeys(
-            advice for words, advice in _ADVICE.items() if any(words in each for each in reasons)
-        )
+        found = [*(each for each in found if each == REACHABLE), "find a quieter machine"]
+    elif undecided:
         found = found or ["a person has to decide"]
     elif not decisions and unlike:
-        found.append(f"a gate needs the same {', '.join(unlike)} for all")
+        found = [f"a gate needs the same {', '.join(unlike)} for all"]
     elif not decisions:
-        found.append("--fail-if 'p99>+10%' makes it a gate")
+        found = ["--fail-if 'p99>+10%' makes it a gate"]
     return [*found, "--details shows all metrics and doubts"]

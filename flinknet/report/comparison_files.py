@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
-from flinknet.results.comparison import Candidate, Comparison, Outcome, Verdict, label_of
+from flinknet.results.comparison import REFUSED, Candidate, Comparison, Outcome, Verdict, label_of
 from flinknet.units import NS_PER_S
 
 from .comparison_texts import change_line, decision_line, not_started_line, outcome_line
@@ -155,12 +155,7 @@ def _document(root: ElementTree.Element) -> str:
 
 def _cases(comparison: Comparison, candidate: Candidate) -> Iterator[_Case]:
     """A test for each limit; without limits one for each metric."""
-    if comparison.is_refused:
-        metrics = map(label_of, candidate.differences)
-        for name in [each.limit.text for each in candidate.decisions] or metrics:
-            yield name, "skipped", "disturbed runs do not count (--fail-on-disturbed)"
-        return
-    for decision in candidate.decisions:
+    for decision in [own for each, own in comparison.decisions if each is candidate]:
         line = decision_line(candidate, decision)
         tags = {
             Outcome.REGRESSION: ("failure", line),
@@ -169,12 +164,14 @@ def _cases(comparison: Comparison, candidate: Candidate) -> Iterator[_Case]:
         yield decision.limit.text, *tags.get(decision.outcome, ("", ""))
     for metric, each in candidate.differences.items() if not candidate.decisions else ():
         name, row = label_of(metric), change_line(candidate, metric)
-        if each.verdict is Verdict.WORSE:
+        if comparison.is_refused:
+            yield name, "skipped", f"undecided: {REFUSED}; {row}"
+        elif each.verdict is Verdict.WORSE:
             yield name, "failure", f"worse: {row}"
         elif candidate.invalid:
             yield name, "skipped", f"invalid: {candidate.invalid}; {row}"
         elif each.verdict is Verdict.UNCLEAR:
-            yield name, "skipped", f"unclear: {each.what_would_decide()}; {row}"
+            yield name, "skipped", f"unclear: {each.what_would_decide()[0]}; {row}"
         elif each.verdict is Verdict.UNKNOWN:
             yield name, "skipped", "not measured"
         else:

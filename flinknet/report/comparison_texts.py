@@ -9,6 +9,7 @@ from typing import Any
 from flinknet.results import Validity, validity_by
 from flinknet.results.comparison import (
     METRICS,
+    REFUSED,
     RESULTS_MIN,
     Candidate,
     Comparison,
@@ -199,7 +200,7 @@ def effect_sentence(comparison: Comparison, candidate: Candidate) -> str:
 def outcome_line(comparison: Comparison) -> str:
     """The outcome of all limits in a sentence; empty where there are none."""
     if comparison.is_refused:
-        return "Undecided: disturbed runs do not count (--fail-on-disturbed)."
+        return f"Undecided: {REFUSED}."
     outcomes = [decision.outcome for _, decision in comparison.decisions]
     is_one = len(outcomes) == 1
     if broken := outcomes.count(Outcome.REGRESSION):

@@ -144,7 +144,7 @@ def warning_lines(
         for kind, text in texts.items():
             by_kind.setdefault(kind, []).append((at, name, text))
     lines = []
-    for kind, found in sorted(by_kind.items(), key=lambda item: item[0][0]):
+    for kind, found in sorted(by_kind.items(), key=lambda item: results.gravity_of(*item[0][:2])):
         validity, _, _, is_of_file = kind
         label, style = _LABELS[validity]
         text = merged_text([text for _, _, text in found])
@@ -218,8 +218,6 @@ def merged_text(texts: Sequence[str]) -> str:
     for column in zip(*rows, strict=True):
         numbers = sorted({match[0] for match in column}, key=_value)
         merged += texts[0][end : column[0].start()]
-        if len(numbers) > 1 and merged.endswith(" waited "):
-            merged += "up to "
         is_one = len(numbers) == 1 or merged.endswith("up to ")  # the largest is that of all
         merged += numbers[-1] if is_one else f"{numbers[0]} … {numbers[-1]}"
         end = column[0].end()

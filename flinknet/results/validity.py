@@ -162,7 +162,14 @@ class Strangers:
         )
 
 
-_DISTURBANCES = frozenset((DISTURBED, P99_DISTURBED, DISTURBED_BY_STRANGERS, STOOD_STILL))
+_DISTURBANCES = (STOOD_STILL, DISTURBED, DISTURBED_BY_STRANGERS, P99_DISTURBED)
+"""The worst first: the last one affects p99 alone."""
+
+
+def gravity_of(validity: Validity, code: str) -> tuple[Validity, int]:
+    """Place of a kind of warnings in a list of them, the worst first."""
+    known = _DISTURBANCES.index(code) if code in _DISTURBANCES else len(_DISTURBANCES)
+    return validity, known
 
 
 def is_disturbed(warnings: Iterable[RunWarning]) -> bool:

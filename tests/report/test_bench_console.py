@@ -197,16 +197,17 @@ def test_figures_of_disturbed_runs_are_not_in_the_answer() -> None:
 
 
 def test_warnings_come_worst_first_and_each_event_once() -> None:
-    codes = ("no-checkpoints", "schedule-missed", "p99-disturbed", "rate-not-reached")
+    codes = ("no-checkpoints", "schedule-missed", "p99-disturbed", "rate-not-reached", "disturbed")
     result_of_all = result(1.0, *(results.RunWarning(code, f"{code}; do this") for code in codes))
     settings = [configuration("", [result_of_all])]
     assert tables.doubt_lines(settings) == [
         "Invalid: rate-not-reached",
+        "Warning: disturbed",
         "Warning: p99-disturbed",
         "Note: no-checkpoints",
     ]
     explained = tables.doubt_lines(settings, is_explained=True)
-    assert explained[1] == "Warning: schedule-missed; do this"
+    assert explained[3] == "Warning: schedule-missed; do this"
 
 
 def test_several_runs_show_their_median() -> None:
@@ -589,8 +590,3 @@ def test_no_figure_has_two_headings_or_two_meanings() -> None:
     texts = "".join(path.read_text(encoding="utf-8") for path in paths)
     assert [x.meaning for x in figures if x.meaning and texts.count(x.meaning) > 1] == []
     assert all(metric.figure.title in titles for metric in METRICS.values())
-
-
-def test_of_several_disturbed_runs_the_worst_is_named() -> None:
-    lines = [f"a TaskManager waited {share}% of the time for a CPU" for share in (44, 58, 51)]
-    assert merged_text(lines) == "a TaskManager waited up to 58% of the time for a CPU"

@@ -28,6 +28,12 @@ def interleaved_orders(count: int, rounds: int, seed: int) -> list[list[int]]:
 _DIFFERS = (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER)
 """Verdicts on a throughput at which less CPU is no merit: it may have had less to do."""
 
+REFUSED = "disturbed runs do not count (--fail-on-disturbed)"
+"""Reason why nothing is decided."""
+
+REACHABLE = "choose a --rate that the machine reaches"
+"""Step where runs are invalid."""
+
 _RATES = frozenset(("throughput", "throughput_bytes"))
 """Metrics that are as the load has them where its rate is kept."""
 
@@ -167,7 +173,15 @@ class Comparison:
 
     @property
     def decisions(self) -> list[tuple[Candidate, LimitDecision]]:
-        return [(each, decision) for each in self.candidates for decision in each.decisions]
+        """Decisions of all limits; undecided where disturbed runs forbid a verdict."""
+        found = [(each, decision) for each in self.candidates for decision in each.decisions]
+        if not self.is_refused:
+            return found
+        return [
+            (each, replace(own, outcome=Outcome.INCONCLUSIVE,
+                           reason=f"{REFUSED}; {own.reason}".rstrip("; ")))
+            for each, own in found
+        ]  # fmt: skip
 
     @property
     def disturbed(self) -> int:
@@ -324,13 +338,13 @@ def compare(
         if differences[limit.metric].change is None and METRICS[limit.metric].records_min:
             records = min(each.measured.latency_ns.count for each in results)
             needs = f"{label_of(limit.metric)} needs {METRICS[limit.metric].records_min} records"
-            remedy = "use a longer --duration, a higher --rate or more --producers"
-            decision = replace(decision, reason=f"{needs}, a run had {records}: {remedy}")
+            step = "use a longer --duration, a higher --rate, or another metric"
+            decision = replace(decision, reason=f"{needs}, a run had {records}", step=step)
         if is_elsewhere:
-            reason = "the baseline was measured elsewhere"
-            decision = LimitDecision(limit, Outcome.INCONCLUSIVE, reason)
+            why = "the baseline was measured elsewhere", "measure the baseline here"
+            decision = LimitDecision(limit, Outcome.INCONCLUSIVE, *why)
         elif invalid and (is_uncertain or decision.outcome is not Outcome.REGRESSION):
-            decision = LimitDecision(limit, Outcome.INCONCLUSIVE, f"invalid: {invalid}")
+            decision = LimitDecision(limit, Outcome.INCONCLUSIVE, f"invalid: {invalid}", REACHABLE)
         elif decision.outcome is not Outcome.INCONCLUSIVE and 2 * disturbed > runs:
             decision = replace(decision, reason=f"{disturbed} of {runs} runs were disturbed")
         decisions.append(decision)

@@ -156,6 +156,8 @@ SPREAD_MAX = 100
 RUNS_FEW = 2
 """So many runs do not show how far runs differ."""
 
+MORE_RUNS = "repeat it once, with more --runs"
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -203,26 +205,31 @@ class Difference:
                 low = middle
         return high
 
-    def what_would_decide(self, is_decided: Callable[[Difference], bool] | None = None) -> str:
-        """The way to a decision, as a short sentence."""
+    def what_would_decide(
+        self, is_decided: Callable[[Difference], bool] | None = None
+    ) -> tuple[str, str]:
+        """The way to a decision, as a short sentence; and the next step, empty where a person has
+        to decide."""
         if self.remedy:
-            return self.remedy
+            return self.remedy, ""
         needed, estimate = self.runs_needed(is_decided), self.estimate
         if needed is not None:
-            return f"about {needed} runs would decide"
+            return f"about {needed} runs would decide", "repeat it once, with that many --runs"
         if self.is_too_wide:
-            return "runs differ too much to say how many would decide"
+            return "runs differ too much to say how many would decide", MORE_RUNS
         if estimate is None or estimate.deviation is None:
-            return "one run decides nothing"
+            return "one run decides nothing", MORE_RUNS
         if self.rounds <= RUNS_FEW:
-            return "how many runs would decide is unknown"
+            return "how many runs would decide is unknown", MORE_RUNS
         if estimate.base_runs and estimate.base_error:
-            return f"the {estimate.base_runs} runs of the baseline are too few"
+            few = f"the {estimate.base_runs} runs of the baseline are too few"
+            return few, "measure the baseline again, with more --runs"
         if estimate.reach_min:
             exact = replace(self, estimate=replace(estimate, reach_min=0.0))
             if exact.runs_needed(is_decided) is not None:
-                return f"percentiles are known to {HISTOGRAM_RESOLUTION:.1%}: more runs do not help"
-        return f"more than {RUNS_MAX} runs would be needed"
+                known = f"percentiles are known to {HISTOGRAM_RESOLUTION:.1%}"
+                return f"{known}: more runs do not help", ""
+        return f"more than {RUNS_MAX} runs would be needed", ""
 
     def _with_runs(self, runs: int) -> Difference:
         """This difference with the expected interval of a number of runs."""
@@ -293,7 +300,7 @@ def what_would_decide(differences: Mapping[str, Difference]) -> str:
     ]
     if not asked:
         return ""
-    return max(asked, key=lambda each: each.runs_needed() or RUNS_MAX + 1).what_would_decide()
+    return max(asked, key=lambda each: each.runs_needed() or RUNS_MAX + 1).what_would_decide()[0]
 
 
 def _estimate(

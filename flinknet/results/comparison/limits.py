@@ -50,23 +50,25 @@ class Limit:
         if outcome is not Outcome.INCONCLUSIVE:
             return LimitDecision(self, outcome)
         if difference.change is None:
-            reason = "nothing to compare"
-        elif not difference.is_ratio:
+            return LimitDecision(self, outcome, "nothing to compare")
+        if not difference.is_ratio:
             reason = f"{self.metric} was zero in a run, so it has no percentage"
-        else:
-            reason = difference.what_would_decide(
-                lambda expected: self.outcome(expected) is not Outcome.INCONCLUSIVE
-            )
-        return LimitDecision(self, outcome, reason)
+            return LimitDecision(self, outcome, reason)
+        reason, step = difference.what_would_decide(
+            lambda expected: self.outcome(expected) is not Outcome.INCONCLUSIVE
+        )
+        return LimitDecision(self, outcome, reason, step)
 
 
 @dataclass(frozen=True, slots=True)
 class LimitDecision:
-    """The decision of a limit; the reason if it is inconclusive, or doubtful although broken."""
+    """The decision of a limit; the reason if it is inconclusive, or doubtful although broken, and
+    the next step then, empty where a person has to decide."""
 
     limit: Limit
     outcome: Outcome
     reason: str = ""
+    step: str = ""
 
 
 _LIMIT = re.compile(r"\s*(\w[\w./ ]*?)\s*([<>])\s*([^<>]+)")

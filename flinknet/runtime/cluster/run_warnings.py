@@ -190,7 +190,7 @@ def _disturbed(processors: results.ProcessorUse, p99_ns: float | None) -> result
             f"{task_managers} TaskManagers share {counted(cores, 'core')}, and one"
             f" waited for a core {taken:.0%} of the time: throughput may be lower and latency"
             " higher than on separate machines; use fewer --task-managers, or more cores.",
-            f"too few cores: a TaskManager waited {taken:.0%} of the time for one",
+            f"too few cores: a TaskManager waited up to {taken:.0%} of the time for one",
         )
     if taken > DISTURBED_SHARE:
         return results.RunWarning(
@@ -198,7 +198,7 @@ def _disturbed(processors: results.ProcessorUse, p99_ns: float | None) -> result
             f"a TaskManager waited for a CPU {taken:.0%} of the time because of other processes"
             " (or the host): throughput may be too low and latency too high; run again on a quiet"
             " machine.",
-            f"other processes: a TaskManager waited {taken:.0%} of the time for a CPU",
+            f"other processes: a TaskManager waited up to {taken:.0%} of the time for a CPU",
         )
     if p99_ns is not None and p99_ns >= P99_SAFE_NS:
         return None
