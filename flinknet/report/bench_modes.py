@@ -27,15 +27,12 @@ from flinknet.units import (
 
 from .bench_words import wiring_line
 from .console import print_line, print_part
-from .page_parts import Column, Lines, Part, Row, Sentence, Table, View, heads, table_of
+from .page_parts import WIDTH, Column, Lines, Part, Row, Sentence, Table, View, heads, table_of
 from .warning_lines import doubts_of_runs, print_setting_notes, trust_words
 
 SCHEMA_VERSION = 1
 """Version of the document; history: 1, the first."""
 
-
-WIDTH_FOR_ONE_LINE = 120
-"""Width of a terminal on which a key fits in one line with everything about it."""
 
 _WIDTHS = (20, 19, 16)
 """Columns of value, origin and type."""
@@ -61,7 +58,7 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
     that are ignored. A narrow terminal shows each key on a line of its own, to be copied whole."""
     print_setting_notes(console, [(each.name, each.warnings) for each in configs])
     longest = max(len(each.key) for each in configs[0].keys)
-    width, between = (longest, "  ") if console.width >= WIDTH_FOR_ONE_LINE else (0, "\n  ")
+    width, between = (longest, "  ") if console.width >= WIDTH else (0, "\n  ")
 
     def print_key(key: str, *cells: str, style: str = "") -> None:
         rest = "  ".join(f"{cell:<{x}}" for cell, x in zip(cells, (*_WIDTHS, 0), strict=True))

@@ -28,8 +28,6 @@ from . import page_parts
 from .charts import Bars, Histogram, OverTime, Places, TimeSeries
 from .plain_text import DISTRIBUTION_MARKS, MARKS, distribution_line, printable
 
-WIDTH_OFF_TERMINAL = 140
-
 FOLDED_WIDTH = 22
 """Columns that names and sentences may be folded to, to make room for numbers."""
 
@@ -45,16 +43,7 @@ _COLORS = {"orange": "red", "gold": "yellow", "purple": "magenta", "grey": "brig
 
 class TerminalConsole(Console):
     """A console that prints its own control sequences, and removes those in printed texts, which
-    come from files of others.
-
-    Attributes:
-        has_any_width: it is neither a terminal nor is its width asked for, so a table may be as
-            wide as it needs.
-        has_given_width: it is no terminal, and COLUMNS sets its width.
-    """
-
-    has_any_width = False
-    has_given_width = False
+    come from files of others."""
 
     def on_broken_pipe(self) -> None:
         """Let the command line decide on the exit code; rich exits with 1, a failed check."""
@@ -73,25 +62,17 @@ class TerminalConsole(Console):
 
 
 def console_for(stream: IO[str]) -> Console:
-    """A console that does not squeeze tables into 80 columns where there is no terminal, unless
-    COLUMNS sets its width."""
+    """A console; without a terminal it has the width of an answer, unless COLUMNS sets another."""
     console = TerminalConsole(file=stream, highlight=False)
-    if console.is_terminal or os.environ.get("COLUMNS", "").isdecimal():
-        console.has_given_width = not console.is_terminal
-        return console
-    console = TerminalConsole(file=stream, highlight=False, width=WIDTH_OFF_TERMINAL)
-    console.has_any_width = True
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
+        console.width = page_parts.WIDTH
     return console
 
 
 def print_line(console: Console, line: Text | str, *, indent: int = 0) -> None:
-    """Print a sentence, indented by some blanks: folded on a terminal and where COLUMNS is set,
-    whole elsewhere."""
+    """Print a sentence, indented by some blanks, and folded."""
     text = Text(line) if isinstance(line, str) else line
-    if console.is_terminal or getattr(console, "has_given_width", False):
-        console.print(Padding.indent(text, indent) if indent else text)
-    else:
-        console.print(Text.assemble(" " * indent, text), soft_wrap=True)
+    console.print(Padding.indent(text, indent) if indent else text)
 
 
 def print_page(console: Console, page: page_parts.Page, *, has_details: bool = False) -> None:
@@ -124,11 +105,9 @@ def print_view(console: Console, view: page_parts.View, *, has_details: bool = F
 
 
 def text_of(view: page_parts.View) -> str:
-    """A view with its details, with tables as wide as they need to be."""
+    """A view with its details, as without a terminal."""
     file = io.StringIO()
-    console = TerminalConsole(file=file, width=WIDTH_OFF_TERMINAL, highlight=False)
-    console.has_any_width = True
-    print_view(console, view, has_details=True)
+    print_view(console_for(file), view, has_details=True)
     return "\n".join(line.rstrip() for line in file.getvalue().split("\n"))
 
 
@@ -237,14 +216,9 @@ def _print_facts(console: Console, facts: Sequence[page_parts.Fact]) -> None:
 
 
 def _print_table(console: Console, table: page_parts.Table) -> None:
-    """Print a table, in as many parts as it takes; in one where lines may have any length."""
-    limit = console.width
-    if getattr(console, "has_any_width", False):
-        limit = _RULER.width
-    for part in _parts_of(table, limit):
-        console.width = max(console.width, min(_width_of(part), limit))
+    """Print a table, in as many parts as it takes."""
+    for part in _parts_of(table, console.width):
         console.print(part)
-        console.width = min(limit, console.width)
     for note in table.notes:
         print_line(console, Text(note, style="dim"), indent=2)
 

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from flinknet import results
 from flinknet.plain_values import to_plain
@@ -15,7 +16,7 @@ from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, Figure
 from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
 from . import page_parts
-from .console import LivePanel, print_line
+from .console import LivePanel
 from .live import LINE_EVERY_NS
 from .observed_tables import TASK_PARTS, share_bars
 from .warning_lines import doubts_of_runs, trust_words
@@ -268,7 +269,7 @@ class JobView(LivePanel):
             self._next_line_ns = status.elapsed_ns + LINE_EVERY_NS
             if (line := status_line(status)) != self._line:
                 self._line = line
-                print_line(self.console, line)
+                self.console.print(Text(line), soft_wrap=True)
 
 
 def status_line(status: results.JobStatus) -> str:

@@ -100,8 +100,8 @@ class RecordingRun:
 
 @pytest.fixture(autouse=True)
 def without_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables off a terminal are as wide as COLUMNS says, which workers of pytest-xdist have."""
-    monkeypatch.delenv("COLUMNS", raising=False)
+    """Sentences stand on one line, and tables are whole."""
+    monkeypatch.setenv("COLUMNS", "400")
 
 
 @pytest.fixture

@@ -392,7 +392,7 @@ def test_the_channel_table_of_the_worked_example(flinknet: Flinknet, run: Any) -
 def test_the_channel_table_fits_a_narrow_terminal(
     flinknet: Flinknet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flinknet.report.console.WIDTH_OFF_TERMINAL", 80)
+    monkeypatch.setenv("COLUMNS", "80")
     spread = ["--placement", "spread", "--relays", "1", "--producers", "2", "--consumers", "2"]
     stdout = flinknet("bench", "channels", *spread).stdout
     assert "…" not in stdout

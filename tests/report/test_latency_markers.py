@@ -28,7 +28,7 @@ def measured(
 
 
 def shown(result: results.LatencyMarkersMeasured) -> list[str]:
-    return printed(*marker_parts(asdict(result))).splitlines()
+    return printed(*marker_parts(asdict(result)), width=400).splitlines()
 
 
 def test_markers_stand_next_to_the_records() -> None:

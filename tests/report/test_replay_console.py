@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from flinknet.report.advice import model_error_part
-from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for, print_part
+from flinknet.report.console import console_for, print_part
 from flinknet.report.observed_tables import diagnosis_table
 from flinknet.report.page_parts import LINES_MAX, WIDTH, Head, Row, Sentence, Table, headline
 from flinknet.report.predicted import grid_of
@@ -436,11 +436,11 @@ def test_where_nothing_is_predicted_one_line_says_so() -> None:
 
 def test_off_a_terminal_columns_are_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    assert console_for(io.StringIO()).width == WIDTH_OFF_TERMINAL
+    assert console_for(io.StringIO()).width == WIDTH
     monkeypatch.setenv("COLUMNS", "93")
     assert console_for(io.StringIO()).width == 93
     monkeypatch.setenv("COLUMNS", "wide")
-    assert console_for(io.StringIO()).width == WIDTH_OFF_TERMINAL
+    assert console_for(io.StringIO()).width == WIDTH
 
 
 def test_what_to_doubt_stands_under_the_error() -> None:
