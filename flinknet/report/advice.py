@@ -130,7 +130,6 @@ def _of_tasks(job: JobAnswer, found: TaskTimeouts, of_all: Advised, label: str) 
 def _met(
     choice: Choice, job: JobAnswer, by: str, setting: str, *, is_recorded: bool = False
 ) -> tuple[str, str]:
-    """Head and text of the advice to choose a setting that meets the targets."""
     targets = ", ".join(choice.targets)
     if is_recorded:
         return "already met", f": {targets}{by} with {setting}"
@@ -228,7 +227,6 @@ def _of_choice(
 
 
 def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[str]:
-    """Why it is not the next longer timeout; and whether shorter ones than that were not tried."""
     timeout_ns, longer_ns = timeout_ns_of(point), choice.next_longer_ns
     if timeout_ns < 0:
         return []
@@ -246,7 +244,6 @@ def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[str]:
 
 
 def _side(choice: Choice) -> str:
-    """Name of the side of the limit that is within bounds."""
     if len(choice.targets) > 1:
         return "inside"
     return "above" if choice.targets[0].strip().startswith("throughput") else "below"
@@ -333,7 +330,6 @@ def is_fitted(job: JobAnswer) -> bool:
 
 
 def _unknown_lines(job: JobAnswer) -> list[str]:
-    """The settings for which a job of several edges is unknown, and why."""
     varied = what_varies(job.points)
     whys: dict[str, list[str]] = {}
     for point in () if job.is_exchange else job.points:

@@ -112,7 +112,6 @@ def bench_view(
 
 
 def _asked_parts(settings: Sequence[Configuration]) -> list[page_parts.Part]:
-    """Parts on checkpoints, debloating and blocking exchanges, which runs have only on request."""
     checkpoints = [
         (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
         for setting in settings
@@ -286,6 +285,5 @@ def labels_of(names: Sequence[str]) -> list[str]:
 
 
 def _swept_name(names: Sequence[str]) -> str:
-    """Keys in which the settings differ: "buffer-timeout"."""
     keys = dict.fromkeys(each.partition("=")[0] for name in names for each in name.split())
     return ", ".join(keys).replace("-", " ") or "this configuration"

@@ -127,14 +127,12 @@ def _change(base: FoundRate, found: FoundRate) -> str:
 
 
 def _around(found: FoundRate) -> list[TriedRate]:
-    """The tried rates next to the breaking point, the lower one first."""
     tried = found.search.tried()
     below = [each for each in tried if each.rate_per_s <= found.search.rate_per_s]
     return [*below[-1:], *tried[len(below) :][:1]]
 
 
 def _trade(found: FoundRate, metric: str) -> list[str]:
-    """The limited figure on both sides of the breaking point."""
     return [
         f"{metric} is {_figure(each.figure, metric)} at {_rate(found, each.rate_per_s)}"
         f" ({each.kept} of {counted(each.runs, 'run')} kept the limit)"

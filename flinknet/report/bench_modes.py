@@ -189,7 +189,6 @@ def _channel_table(result: PeerResult) -> Table:
 
 
 def _faults(result: PeerResult) -> Iterator[str]:
-    """Records that did not arrive as they should, by channel."""
     for channel in result.channels:
         if channel.other_elements:
             yield f"channel {channel.index}: {channel.other_elements} elements that are not records"

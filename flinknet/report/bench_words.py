@@ -216,7 +216,6 @@ def _trade_line(setting: Configuration, base: Configuration, *, is_short: bool =
 
 
 def _doubtful_runs(settings: Sequence[Configuration]) -> str:
-    """Note with the numbers of the doubtful runs of these settings; empty if there are none."""
     if all(each.validity is Validity.VALID for each in settings):
         return ""
     runs = [run for each in settings for run in each.runs]
@@ -228,7 +227,6 @@ def _doubtful_runs(settings: Sequence[Configuration]) -> str:
 def _range_over_rounds(
     setting: Configuration, base: Configuration, figure: Figure[RunResult]
 ) -> Range | None:
-    """The smallest and the largest change in a round; None if each setting ran once."""
     changes = [
         change_of(figure.read(now), figure.read(before))
         for now, before in zip(setting.results, base.results, strict=False)

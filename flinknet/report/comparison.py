@@ -203,7 +203,6 @@ def _compared(comparison: Comparison) -> list[str]:
 def _decided(
     comparison: Comparison, decisions: Sequence[tuple[Candidate, LimitDecision]]
 ) -> list[str]:
-    """Every limit by its outcome, then reasons; nothing without limits."""
     is_one = len(comparison.candidates) == 1
     groups: dict[tuple[str, str], list[str]] = {}
     reasons: dict[str, list[str]] = {}
@@ -259,7 +258,6 @@ def _trust(comparison: Comparison, doubts: Sequence[str]) -> list[str]:
 def _next(
     comparison: Comparison, decisions: Sequence[tuple[Candidate, LimitDecision]]
 ) -> list[str]:
-    """What to do about each cause, as docs/compare.md has it."""
     undecided = [each for _, each in decisions if each.outcome is Outcome.INCONCLUSIVE]
     unlike = dict.fromkeys(name for each in comparison.candidates for name in each.unlike)
     found = [*dict.fromkeys(each.step for each in undecided if each.step)]

@@ -49,8 +49,6 @@ def not_started_markdown(name: str, why: str) -> str:
 
 
 def _markdown(parts: Iterable[Part | Section]) -> str:
-    """The parts with blank lines between them: lines as a list, marked where they are doubts, and
-    sections folded away under their titles."""
     return "\n\n".join(block for part in parts for block in _blocks(part) if block)
 
 
@@ -154,7 +152,6 @@ def _document(root: ElementTree.Element) -> str:
 
 
 def _cases(comparison: Comparison, candidate: Candidate) -> Iterator[_Case]:
-    """A test for each limit; without limits one for each metric."""
     for decision in [own for each, own in comparison.decisions if each is candidate]:
         line = decision_line(candidate, decision)
         tags = {

@@ -118,7 +118,6 @@ def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
 
 
 def _why_buffers_left(configurations: Sequence[Configuration]) -> list[str]:
-    """In a sentence: where most are full, the timeout says little of the latency."""
     parts = []
     is_mostly_full = False
     for each in configurations:
@@ -323,7 +322,6 @@ def amount(value: float | None, metric: str) -> str:
 
 
 def _change(value: float | None, difference: Difference, metric: str) -> str:
-    """A change, or an end of its interval, in percent or in the metric's unit."""
     if value is None:
         return MISSING
     if difference.is_ratio:

@@ -216,7 +216,6 @@ def _print_facts(console: Console, facts: Sequence[page_parts.Fact]) -> None:
 
 
 def _print_table(console: Console, table: page_parts.Table) -> None:
-    """Print a table, in as many parts as it takes."""
     for part in _parts_of(table, console.width):
         console.print(part)
     for note in table.notes:
@@ -224,7 +223,6 @@ def _print_table(console: Console, table: page_parts.Table) -> None:
 
 
 def _parts_of(table: page_parts.Table, limit: int) -> list[RichTable]:
-    """Tables of some columns each that fit in a width."""
     names, columns = range(table.keys), list(range(table.keys, len(table.heads)))
     whole = [*names, *columns]
     if _width_of(loose := _rich_table(table, whole, padding=2)) <= limit:

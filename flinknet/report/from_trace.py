@@ -38,7 +38,6 @@ _KINDS = {"predicted": "From the trace.", "measured": "Over sockets, now."}
 
 
 def _columns(name: str, key: str, unit: Unit) -> list[Figure[Any]]:
-    """A figure as predicted, as measured, and the error of the prediction."""
     found: list[Figure[Any]] = [
         Figure(name, kind, partial(_value, kind, key), unit, "", meaning)
         for kind, meaning in _KINDS.items()
@@ -141,10 +140,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _in_order(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Buffer timeouts from the shortest on, the recorded one among them; other settings as they
-    were given.
-    """
-
     def timeout_ns(row: Mapping[str, Any]) -> float:
         value = row["name"].removeprefix(_TIMEOUT).partition(" ")[0]
         ns = parse_duration_ns(value, "a timeout", allow_never=True)

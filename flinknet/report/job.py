@@ -323,7 +323,6 @@ def cluster_view(status: results.ClusterStatus) -> page_parts.View:
 
 
 def _sharing_lines(status: results.JobStatus) -> Iterator[str]:
-    """The connections that a job uses, and whom it shares them and its TaskManagers with."""
     for each in status.connections:
         line = f"  {each.name}: {counted(each.channels, 'channel')} on one connection"
         if each.shared_with:

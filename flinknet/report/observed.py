@@ -89,7 +89,6 @@ def _observed_part(answer: EdgeAnswer) -> str:
 
 
 def _facts(answer: EdgeAnswer) -> Facts:
-    """The figures of the whole part that was used; those of latency only where it was recorded."""
     observed, credits = answer.observed, answer.observed.credits
     records = FIGURES["records"]
     shown = [
@@ -143,13 +142,11 @@ def _latency(answer: EdgeAnswer) -> Section:
 
 
 def _left_out(shown: int, left: int) -> str:
-    """A sentence about channels without room; empty for none."""
     text = f"The {shown} channels with the highest p99 are here, {left:,} more are not."
     return text if left else ""
 
 
 def _over_time(answer: EdgeAnswer) -> list[Section]:
-    """Throughput and backlog over time; with details each channel, to look at closely."""
     at_ns = [each.from_ns for each in answer.over_time]
     rates = [each.throughput_records_per_s for each in answer.over_time]
     means = [each.backlog_buffers.mean for each in answer.over_time]

@@ -80,7 +80,6 @@ def _plain(value: Any) -> Any:
 
 
 def _capitalised(value: Any) -> Any:
-    """Paragraphs begin with a capital letter on a page."""
     if isinstance(value, Lines):
         return replace(value, lines=[*map(capital, value.lines)])
     if not isinstance(value, Text):

@@ -284,7 +284,6 @@ def pairs_of(title: str, values: Mapping[str, Any]) -> Pairs:
 
 
 def _pair(name: str, value: Any) -> tuple[str, str]:
-    """A name and its value as text, with nested ones in a line."""
     if isinstance(value, Mapping):
         return name, ", ".join(" ".join(_pair(*each)) for each in value.items())
     if isinstance(value, list | tuple):
@@ -356,7 +355,6 @@ def over_time_table(charts: Sequence[OverTime], width: int) -> Table | None:
 
 
 def _spread(series: TimeSeries, end_ns: int, marks: int) -> list[float]:
-    """A value for each mark of a line as long as the time: the largest there, or the one before."""
     values = [0.0] * marks
     place, known = -1, 0.0
     for at_ns, value in zip(series.at_ns, series.values, strict=True):

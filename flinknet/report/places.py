@@ -107,7 +107,6 @@ def places_of(
 
 
 def _apart(place: tuple[str, str], names: Sequence[str]) -> list[tuple[str, str]]:
-    """A place for each of some names; the place itself without any."""
     return [(f"{place[0]}, {each}", place[1]) for each in names] or [place]
 
 

@@ -156,7 +156,6 @@ def settings_table(
 
 
 def _hidden_columns(error: ModelError) -> set[str]:
-    """Headings of figures that must not be relied on."""
     hidden = {"buffers/s", *_PRICES} if is_off(error.buffers_per_s) else set[str]()
     return hidden | ({"p99"} if error.is_tail_off else set())
 
@@ -170,7 +169,6 @@ def _interval_of(job: JobAnswer) -> str:
 
 
 def _ends_of(point: TradeOffPoint, field: str) -> Range | None:
-    """The interval of a predicted figure, by its name in CSV files; None where it has none."""
     low, high = point.latency_low_ns, point.latency_high_ns
     ends: tuple[float | None, float | None] = (None, None)
     if field == "buffers_per_s":
@@ -186,7 +184,6 @@ def _price(show: Callable[[Price], str]) -> Callable[[TradeOffPoint], str]:
 
 
 def _with_interval(figure: Figure[TradeOffPoint]) -> Callable[[TradeOffPoint], str]:
-    """The text of a figure; with its interval, if it has one."""
     return lambda x: trade_words.with_ends(figure.text(x), _ends_of(x, figure.field), figure.show)
 
 
@@ -312,7 +309,6 @@ def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> G
 def _work(
     tasks: Sequence[tuple[TaskMetrics, bool]], point: TradeOffPoint, base: TradeOffPoint
 ) -> list[Bar]:
-    """The predicted busy time of each task whose busy time Flink reported."""
     rate, usual = point.throughput_records_per_s, base.throughput_records_per_s
     if rate is None or not usual:
         return []

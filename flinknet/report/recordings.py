@@ -70,7 +70,6 @@ def set_line(recordings: Sequence[results.ReplayedRecording], of_what: str = "")
 
 
 def _short_lines(trace: results.TraceDescription) -> list[str]:
-    """Recordings that begin later or end earlier than the run."""
     whole_ns = trace.part.whole_ns
     least_ns = SHORTER_FROM * whole_ns
     short = []

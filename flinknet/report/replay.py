@@ -62,7 +62,6 @@ def replay_page(
 
 
 def _view_of(job: JobAnswer, run: str, channels: Sequence[int] | None, *, diagnose: bool) -> View:
-    """One recording; `run` is its name where there are several."""
     name, why, own = last_part(job.path), why_not_printed(job), job.answers
     parts: list[Part] = [] if why else _decisive(job)
     if diagnose:
@@ -107,8 +106,6 @@ def _decisive(job: JobAnswer) -> list[Part]:
 def _details(
     job: JobAnswer, channels: Sequence[int] | None, *, is_edge: bool = False
 ) -> list[Section | Part]:
-    """All that is known of one exchange; of an edge of a job, whose recordings are described with
-    the job, also its settings."""
     (answer,) = job.answers
     why, lead = why_not_printed(job), ""
     of_settings: list[Part] = [Text("", f"not predicted: {why}")]
@@ -125,7 +122,6 @@ def _details(
 
 
 def _job_details(job: JobAnswer, *, has_limits: bool) -> list[Section | Part]:
-    """All that is known of a job from end to end, with what limits each edge on request."""
     own = job.answers
     first, *more = [doubts_of(each) for each in own]
     common = [x for x in first if all(x in of for of in more) and x != TAKEN_ALONE]
@@ -154,7 +150,6 @@ def _job_details(job: JobAnswer, *, has_limits: bool) -> list[Section | Part]:
 
 
 def _predicted(job: JobAnswer) -> list[Section]:
-    """Trade-offs in words with the advice, and all settings, where predictions are printed."""
     is_printed = why_not_printed(job) is None
     parts: list[Part] = [Text("", each.text) for each in trades(job)] if is_printed else []
     for number, (text, code) in enumerate(recommendations(job)):

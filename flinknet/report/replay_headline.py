@@ -59,7 +59,6 @@ def replay_sentences(job: results.JobAnswer) -> list[Sentence]:
 
 
 def _is_healthy(job: results.JobAnswer) -> bool:
-    """Whether nothing but the flusher holds records up."""
     found = job.answers[0].bottleneck
     return found is None or found.is_healthy
 
@@ -106,12 +105,10 @@ def _recorded(job: results.JobAnswer) -> list[str]:
 
 
 def _brief(doubt: str) -> str:
-    """A doubt without its consequence and its explanation."""
     return doubt.split("; ")[0].split(": ")[0]
 
 
 def _chain(edges: Sequence[str]) -> str:
-    """The tasks of a job in the direction of flow; the number of its edges where they fork."""
     tasks = [each.split(" → ") for each in edges]
     if any(len(each) != 2 for each in tasks):
         return ", ".join(edges)
@@ -129,7 +126,6 @@ def _verdict(job: results.JobAnswer) -> list[str]:
 
 
 def _trade_off(job: results.JobAnswer) -> Sentence:
-    """The setting that meets the limits, or the gain and price of another timeout."""
     why = why_not_printed(job)
     if why is not None:
         begin = [_MEND] if _is_mended_first(job) else []
@@ -235,7 +231,6 @@ def _basis(job: results.JobAnswer) -> list[str]:
 
 
 def _is_mended_first(job: results.JobAnswer) -> bool:
-    """Whether nothing can be predicted before what the verdict names is mended."""
     return not (_is_healthy(job) or _lacks_metrics(job) or why_not_printed(job) is None)
 
 

@@ -251,7 +251,6 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
 
 
 def _verdict(look: WatchLook) -> list[str]:
-    """The limit of each job, with its state in a word; of a run without one, those of its edges."""
     is_one = len({each.run for each in look.edges}) == 1
     found = []
     for name, text in look.bottlenecks.items():

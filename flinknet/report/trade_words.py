@@ -401,8 +401,6 @@ def _trade_of(
     *,
     says_cost: bool,
 ) -> NamedTrade:
-    """The gain and price of `shown`: "buffer timeout 5ms instead of 100ms: p50 −46.0 ms, …", with
-    the assumed cost of a buffer on request."""
     trade = trade_with_recorded(shown, base, has_cpu_cost=cpu_cost is not None)
     sentence = trade_sentence(setting, before, trade)
     if trade.cpu_cores is not None and cpu_cost is not None and says_cost:

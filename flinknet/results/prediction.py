@@ -52,7 +52,6 @@ class ModelError:
 
     @property
     def _far(self) -> list[str]:
-        """The figures that the model is too far off in."""
         return [name for name, x in self.counting.items() if abs(x) > ERROR_TO_BET_ON]
 
     @property

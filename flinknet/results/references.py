@@ -64,14 +64,12 @@ def _own(
     record_bytes: int = 100,
     source: str = _PERFORMANCE,
 ) -> Reference:
-    """A measurement of this project; latency is p50 and p99."""
     p50, p99 = (round(each * 1000) for each in latency_us) if latency_us else (None, None)
     own = (rate_per_s, timeout_ms * _MS, channels, record_bytes, records_per_s, p50, p99)
     return Reference(system, f"bench/{benchmark}", *own, OWN_MACHINE, source)
 
 
 def _tapped(rate: int, timeout_ms: int, p50_us: int, p99_us: int) -> Reference:
-    """A job of Flink under the tap."""
     job = ("Flink 2.3.0", "flink/tapped.py", rate, timeout_ms, rate, p50_us, p99_us)
     return _own(*job, channels=4, source=_CAPTURE)
 

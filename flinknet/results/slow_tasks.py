@@ -92,7 +92,6 @@ def slow_tasks(ledger: Ledger, vertex: int) -> Bottleneck:
 def _why(
     ledger: Ledger, vertex: int, slow: Sequence[int]
 ) -> tuple[Cause, str | None, str, tuple[str, ...], Remedy]:
-    """Cause, TaskManager, evidence, and the change that helps, in words and as a value."""
     name, tasks = ledger.vertices[vertex].name, ledger.vertices[vertex].tasks
     others = [each for each in range(len(tasks)) if each not in slow]
     share = f"busy {tasks[slow[0]].works:.0%} of the time"
@@ -131,7 +130,6 @@ def _why(
 def _ratios(
     tasks: Sequence[TaskTime], slow: Sequence[int], others: Sequence[int]
 ) -> tuple[float | None, float]:
-    """Records of some tasks relative to those of the others, and their times for a record."""
     works, records = [each.works for each in tasks], [each.records or 0.0 for each in tasks]
     busier, more = (
         fmean(x[each] for each in slow) / max(fmean(x[each] for each in others), 1e-9)

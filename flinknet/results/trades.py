@@ -86,7 +86,6 @@ def range_of_difference(
 
 
 def _ends(point: TradeOffPoint, name: str) -> tuple[float, float, float]:
-    """A latency, and the ends of its interval; three times the same where it has none."""
     value = getattr(point.latency_ns, name)
     low, high = (
         value if each is None else getattr(each, name)

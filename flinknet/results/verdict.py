@@ -141,8 +141,6 @@ def on_the_way(ledger: Ledger) -> Bottleneck | None:
 
 
 def _long_way(ledger: Ledger, edge: EdgeTime, each: InputTime) -> float:
-    """Share of the time in which buffers of an input were long on their way; 0 where another
-    explanation is at hand."""
     task = ledger.task_of(edge, each.consumer)
     if task.works >= IDLE_BELOW or (task.waits_for_output or 0.0) >= PRESSED_FROM:
         return 0.0
@@ -275,7 +273,6 @@ def starved(ledger: Ledger) -> Bottleneck | None:
 
 
 def _credit(edges: Sequence[EdgeTime]) -> tuple[str, ...]:
-    """The round trip of the credit that data waits for most, where credit is the limit."""
     limits = [path for each in edges for path in each.credit if path.is_limit]
     most = max(limits, key=lambda each: each.waits, default=None)
     return () if most is None else (most.text,)

@@ -179,7 +179,6 @@ THRESHOLD_PERCENT = 25
 def _in_flight(
     runs: Sequence[DemoRun], title: str, spans: Sequence[charts.Span], to_ns: float = math.inf
 ) -> charts.OverTime:
-    """Bytes in the six places of each run, with its checkpoints in a lane below."""
     drawn = [*zip(runs, COLORS, strict=False)]
     lanes = [charts.Lane(x.name, color, x.result.checkpoint_spans_ns) for x, color in drawn]
     shown = [each for each in lanes if each.spans]
@@ -196,7 +195,6 @@ def _in_flight(
 
 
 def _six_places(runs: Sequence[DemoRun], curve: charts.OverTime) -> list[Part]:
-    """The six places of each run under one slider, above a curve; none if no samples were taken."""
     places = places_of({each.name: each.result for each in runs}, curve)
     return [places] if places.runs else []
 
@@ -276,7 +274,6 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
 def _verdict(
     off: Mapping[str, Any], on: Mapping[str, Any], target_ns: int | None
 ) -> tuple[str, bool]:
-    """Whether debloating leaves less data in flight, and whether its target is missed."""
     before, after = off["in_flight_bytes"], on["in_flight_bytes"]
     needed_ns, needs_ns = off["in_flight_ns"], on["in_flight_ns"]
     is_missed = bool(target_ns and needs_ns and needs_ns > MISSED * target_ns)

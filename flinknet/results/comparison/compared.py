@@ -354,12 +354,10 @@ def compare(
 
 
 def _invalid_runs(configurations: Sequence[Configuration]) -> str:
-    """Invalid runs of each configuration, as a text; empty without any."""
     return ", ".join(_which(each.invalid, each) for each in configurations if each.invalid)
 
 
 def _which(runs: Sequence[CountedRun], configuration: Configuration) -> str:
-    """Number of these runs of a configuration, with their numbers."""
     known = [each.number for each in runs if each.number is not None]
     total = len(configuration.runs)
     which = f" ({run_numbers(known)})" if known and len(known) < total else ""

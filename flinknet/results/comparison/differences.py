@@ -232,7 +232,6 @@ class Difference:
         return f"more than {RUNS_MAX} runs would be needed", ""
 
     def _with_runs(self, runs: int) -> Difference:
-        """This difference with the expected interval of a number of runs."""
         assert self.estimate is not None
         assert self.change is not None
         low, high = self.estimate.interval(runs) or (None, None)

@@ -146,7 +146,6 @@ def _settings_of(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapp
 
 
 def _run(run: Mapping[str, Any]) -> CountedRun:
-    """A run, as far as comparisons need it."""
     cpu_cores = (run.get("processors") or {}).get("cpu_cores")
     result = RunResult(
         config=dict(run["config"]),
@@ -162,7 +161,6 @@ def _run(run: Mapping[str, Any]) -> CountedRun:
 
 
 def _known(kind: type[_T], document: Mapping[str, Any]) -> _T:
-    """A dataclass from the fields of a document that it knows, and dataclasses in it."""
     hints = get_type_hints(kind)
     known = {name: value for name, value in document.items() if name in hints}
     nested = {name: _known(hints[name], known[name]) for name in known if is_dataclass(hints[name])}
