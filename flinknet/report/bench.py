@@ -3,7 +3,7 @@ settings together; the page of a sweep then shows each on its own, too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from .bench_words import (
     RECORDS,
     blocking_line,
     debloating_lines,
-    deployment_line,
     doubt_lines,
     few_runs,
     figures_of,
@@ -133,18 +132,17 @@ def _details(settings: Sequence[Configuration]) -> list[page_parts.Part]:
     if len(settings) == 1:
         found += [page_parts.Facts(buffer_facts(last.measured))]
         if len(last.channels) > 1:
-            hidden = len(last.channels) - CHANNELS_SHOWN
-            notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
             table = channel_table(last.channels[:CHANNELS_SHOWN])
+            more = "{} more channels are not shown."
+            notes = page_parts.left_out(last.channels, CHANNELS_SHOWN, more)
             found.append(replace(table, notes=notes))
     wirings = [each.wiring for setting in settings for each in setting.results if each.wiring]
     lines = [
         f"Bottleneck: {' '.join(limit_clauses(settings)).rstrip(page_parts.STOPS)}.",
         *dict.fromkeys(map(wiring_line, wirings)),
-        *(deployment_line(each.name, each.results[-1].deployments) for each in settings),
         *trade_lines(settings),
     ]
-    return [*found, page_parts.Lines([each for each in lines if each])]
+    return [*found, page_parts.Lines(lines)]
 
 
 def bench_table(
@@ -165,11 +163,10 @@ def bench_table(
     return page_parts.figure_table("setting", figures, rows, title=title, tones=tones)
 
 
-def channel_table(channels: Iterable[results.ChannelMeasured]) -> page_parts.Table:
+def channel_table(channels: Sequence[results.ChannelMeasured]) -> page_parts.Table:
     """One row for each channel."""
-    shown = list(channels)
-    has_edges = any(each.edge for each in shown)
-    rows = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
+    has_edges = any(each.edge for each in channels)
+    rows = [(channel_name(each, has_edges=has_edges), [each]) for each in channels]
     return page_parts.figure_table("channel", CHANNEL_FIGURES, rows)
 
 
@@ -180,9 +177,8 @@ def bench_page(
 ) -> page_parts.Page:
     """The page of a bench: the view of all settings, which may be made already, and then each on
     its own."""
-    whole = whole or bench_view(settings, environment)
     several = [bench_view([each], environment) for each in settings if len(settings) > 1]
-    return page_parts.Page("bench", [whole, *several])
+    return page_parts.Page("bench", [whole or bench_view(settings, environment), *several])
 
 
 def task_shares(result: results.RunResult) -> dict[str, dict[str, float]]:

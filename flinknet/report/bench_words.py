@@ -3,7 +3,7 @@ checkpoints, debloating, connections and stages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from flinknet import units
@@ -15,7 +15,6 @@ from flinknet.results import (
     DebloatingSample,
     RunResult,
     Validity,
-    VertexTimes,
     Wiring,
     has_given_rate,
     state_of,
@@ -24,13 +23,10 @@ from flinknet.results.comparison import Configuration
 from flinknet.results.figures import CPU, Figure, named, of_run, typical
 from flinknet.results.trades import Range, Trade, change_of, ratio_of
 
-from .page_parts import clauses_of
+from .page_parts import clauses_of, left_out
 from .plain_text import sparkline
 from .trade_words import USUAL_NS, length_words, load_words, trade_sentence
 from .warning_lines import alike, doubts_of_runs, merged_text
-
-TRADES_SHOWN = 6
-"""Settings that are each compared with the base; of more, those that are best in something."""
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
 """Marks of settings in a table."""
@@ -152,8 +148,6 @@ def trade_lines(settings: Sequence[Configuration], *, is_short: bool = False) ->
         return []
     measured = [each for each in settings if _median(each, RECORDS) is not None]
     others = [each for each in measured if not _is_equal(each, base)]
-    if len(others) > TRADES_SHOWN:
-        others = _best(others)
     lines = [_trade_line(each, base, is_short=is_short) for each in others]
     if not is_short and any(" … " in line for line in lines):
         lines.append("In brackets: the smallest and the largest change in a round.")
@@ -235,14 +229,6 @@ def _range_over_rounds(
     return (min(known), max(known)) if len(known) > 1 else None
 
 
-def _best(settings: Sequence[Configuration]) -> list[Configuration]:
-    found = []
-    for figure, sign in ((RECORDS, -1), (P50, 1), (P99, 1), (BUFFERS, 1), (CPU, 1)):
-        known = [(x, median) for x in settings if (median := _median(x, figure)) is not None]
-        found += [min(known, key=lambda pair: sign * pair[1])[0]] if known else []
-    return [each for each in settings if each in found]
-
-
 def _median(setting: Configuration, figure: Figure[RunResult]) -> float | None:
     return typical(map(figure.read, setting.results))
 
@@ -264,28 +250,6 @@ def blocking_line(name: str, exchange: BlockingExchange) -> str:
     )
 
 
-def deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
-    """Deployment times of the stages, and what each waited for; empty if all started at once."""
-    known = {vertex: each for vertex, each in deployments.items() if each.deployed_ns is not None}
-    if len({each.deployed_ns for each in known.values()}) < 2:
-        return ""
-    parts = []
-    for vertex, each in known.items():
-        ends = [
-            f"{what} after {units.human_duration(at_ns)}"
-            for what, at_ns in (
-                ("first output", each.first_output_ns),
-                ("finished", each.finished_ns),
-            )
-            if at_ns is not None
-        ]
-        ended = f" ({', '.join(ends)})" if ends else ""
-        when = f"after {units.human_duration(each.deployed_ns)}" if each.deployed_ns else "at once"
-        parts.append(f"{vertex} {when}{ended}")
-    begin = f"{name}: deployed" if name else "Deployed"
-    return f"{begin} {', '.join(parts)}."
-
-
 def debloating_lines(name: str, gates: Sequence[DebloatedGate]) -> Iterator[str]:
     """Buffer size over time, and data in flight against the target: one line for each gate of the
     named setting that was evaluated."""
@@ -297,9 +261,8 @@ def debloating_lines(name: str, gates: Sequence[DebloatedGate]) -> Iterator[str]
             f"{where} of {gate.name}: {sparkline(sizes, GATE_MARKS, max(sizes))}"
             f" {units.human_bytes(sizes[0])} … {units.human_bytes(sizes[-1])}; {_in_flight(gate)}"
         )
-    hidden = len(evaluated) - GATES_SHOWN
-    if hidden > 0:
-        yield f"{where} of {hidden} more gates: see debloating in the JSON."
+    for more in left_out(evaluated, GATES_SHOWN, "{} more gates: see debloating in the JSON."):
+        yield f"{where} of {more}"
 
 
 def _in_flight(gate: DebloatedGate) -> str:

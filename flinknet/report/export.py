@@ -21,7 +21,7 @@ from flinknet.results import (
     is_disturbed,
 )
 from flinknet.results.comparison import Comparison, Configuration, Difference, Trend, Verdict
-from flinknet.results.figures import CPU, FIGURES, fields_of, named, of_run
+from flinknet.results.figures import CPU, FIGURES, fields_of, named, of_run, reader
 from flinknet.results.references import Reference
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
@@ -224,6 +224,12 @@ _OF_JOB = [
     *(each for each in FIGURES.values() if each.group == "latency"),
 ]
 _PREDICTED = [*_OF_JOB, *named(["backlog_mean_buffers", "backlog_max_buffers"])]
+_COSTS = {
+    "memory_bytes": "memory_bytes",
+    "packets_per_s": "price.packets_per_s",
+    "network_bytes_per_s": "price.bytes_per_s",
+    "cpu_change_cores": "price.cpu_cores_change",
+}
 _OBSERVED = [each for each in FIGURES.values() if each.group != "buffers"]
 
 
@@ -267,27 +273,19 @@ def replay_rows(jobs: Sequence[JobAnswer]) -> list[Row]:
 
 
 def _rows_of(job: JobAnswer, own: Row, observed: Row) -> Iterator[Row]:
-    is_reliable = advice.is_reliable(job.model_error)
     recorded = next((_names_of(each) for each in job.points if each.is_recorded), {})
     known = {"kind": "observed", "is_recorded": True, "is_reliable": True}
     yield {**own, **known, **recorded, **observed}
     for point in job.points:
-        yield {**own, **_predicted(point, is_reliable)}
-
-
-def _predicted(point: TradeOffPoint, is_reliable: bool) -> Row:
-    price = point.price
-    return {
-        "kind": "predicted",
-        "is_recorded": point.is_recorded,
-        "is_reliable": is_reliable,
-        **_names_of(point),
-        **fields_of(point, _PREDICTED),
-        "memory_bytes": point.memory_bytes,
-        "packets_per_s": None if price is None else price.packets_per_s,
-        "network_bytes_per_s": None if price is None else price.bytes_per_s,
-        "cpu_change_cores": None if price is None else price.cpu_cores_change,
-    }
+        yield {
+            **own,
+            "kind": "predicted",
+            "is_recorded": point.is_recorded,
+            "is_reliable": advice.is_reliable(job.model_error),
+            **_names_of(point),
+            **fields_of(point, _PREDICTED),
+            **{name: reader(path)(point) for name, path in _COSTS.items()},
+        }
 
 
 def _names_of(point: TradeOffPoint) -> dict[str, str]:

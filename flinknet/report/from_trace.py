@@ -82,12 +82,9 @@ def again_view(document: Mapping[str, Any]) -> View:
         *([OF_MACHINE] if any(map(is_doubtful, rows)) else []),
         *(f"the recording: {each}" for each in (*recording["notes"], *recording["warnings"])),
     ]
-    of_note: dict[str, list[str]] = {}
-    for row in rows:
-        for note in row["notes"]:
-            of_note.setdefault(note, []).append(row["name"])
-    for note, settings in of_note.items():
-        notes.append(f"{', '.join(settings)}: {note}" if len(settings) < len(rows) else note)
+    for note in dict.fromkeys(note for row in rows for note in row["notes"]):
+        own = [row["name"] for row in rows if note in row["notes"]]
+        notes.append(f"{', '.join(own)}: {note}" if len(own) < len(rows) else note)
     drawn = _in_order(rows)
     labels = labels_of([row["name"] for row in drawn])
     charts = []

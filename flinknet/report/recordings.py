@@ -34,8 +34,7 @@ def recording_lines(trace: results.TraceDescription) -> list[str]:
     """Losses, and the recordings where they are several."""
     labels = {each.path: each.label for each in trace.recordings}
     lines = [loss_line(each, labels.get(each.path)) for each in trace.losses[:LOSSES_SHOWN]]
-    if len(trace.losses) > LOSSES_SHOWN:
-        lines.append(f"and {len(trace.losses) - LOSSES_SHOWN:,} more losses (--json has all)")
+    lines += left_out(trace.losses, LOSSES_SHOWN, "and {} more losses (--json has all)")
     if not trace.recordings:
         return lines
     lines.append(set_line(trace.recordings))
@@ -111,9 +110,8 @@ def clock_text(clock: results.ClockRelation) -> str:
 
 def named(names: Sequence[str], separator: str = ", ") -> str:
     """The first of some names, and how many more there are."""
-    more = len(names) - NAMES_SHOWN
-    shown = separator.join(names[:NAMES_SHOWN])
-    return f"{shown} and {more:,} more" if more > 0 else shown
+    more = left_out(names, NAMES_SHOWN, "{} more")
+    return " and ".join([separator.join(names[:NAMES_SHOWN]), *more])
 
 
 def set_view(found: results.RecordingSet) -> View:
@@ -187,9 +185,8 @@ def waits(result: Plain, unseen: str = "") -> list[str]:
     return [word, *names, *(found or ["no channel waited for credit or a barrier"])]
 
 
-def kept(result: Plain) -> list[Part]:
-    lines = [f"kept: {each['why']}" for each in result["triggers"][:INCIDENTS_SHOWN]]
-    return [Lines(lines)] if lines else []
+def kept(result: Plain) -> Lines:
+    return Lines([f"kept: {each['why']}" for each in result["triggers"][:INCIDENTS_SHOWN]])
 
 
 def channel_parts(channels: Sequence[Plain]) -> list[Part]:
@@ -263,7 +260,7 @@ def import_view(imported: Plain) -> View:
             Sentence("next", [following, *more], "; "),
         ],
         [table_of(connections[:_CONNECTIONS_SHOWN], columns, notes=notes)],
-        [Lines(doubts, is_doubt=True), *channel_parts(imported["channels"]), *kept(imported)],
+        [Lines(doubts, is_doubt=True), *channel_parts(imported["channels"]), kept(imported)],
     )
 
 
@@ -274,43 +271,34 @@ def _sum_of(connection: Plain, field: str) -> str:
 def _warnings(imported: Plain) -> list[str]:
     packets, missed = imported["packets"], imported["missed_buffers"]
     share = missed / (missed + imported["buffers"] + imported["events"] or 1)
-    unsure = imported["uncertain_channels"]
+    unsure, rest = imported["uncertain_channels"], imported["rest"] or {}
     several = f"; for {unsure:,} of them several tasks of one TaskManager are possible"
+    kinds = ", ".join(map(str, packets["unknown_link_types"]))
+    cut = "the file ends in the middle of a packet; all before it was read"
     counts = (
         (packets["cut_segments"], "packet", "cut short; capture whole packets with `-s 0`"),
         (packets["dropped_packets"], "packet", "dropped before the capture program got them"),
-        (
-            *(missed, "buffer or event"),
-            f"missing ({human_share(share)}), by their sequence numbers",
-        ),
+        (missed, "buffer or event",
+         f"missing ({human_share(share)}), by their sequence numbers"),
         (imported["silent_connections"], "connection", "long silent, so taken for ended"),
-        (
-            *(imported["placed_channels"], "channel"),
-            f"named by where tasks run, as they were open before{several * bool(unsure)}",
-        ),
+        (imported["placed_channels"], "channel",
+         f"named by where tasks run, as they were open before{several * bool(unsure)}"),
         (packets["unread_blocks"], "block", "of unknown kinds: packets in them are missing"),
-        (
-            *(packets["timeless_packets"], "packet"),
-            "state no instant (Simple Packet Blocks): what was sent is known, when it was is not,"
-            " so there can be no replay",
-        ),
-    )
+        (packets["timeless_packets"], "packet",
+         "state no instant (Simple Packet Blocks): what was sent is known, when it was is not,"
+         " so there can be no replay"),
+        (packets["fragments"], "fragment", "of IP packets were ignored"),
+    )  # fmt: skip
     plurals = {"buffer or event": "buffers and events"}
-    lines = [*imported["warnings"]]
-    for name in imported["truncated_files"]:
-        lines.append(f"{name}: the file ends in the middle of a packet; all before it was read")
-    lines += imported["clock"]
-    lines += [f"{counted(n, noun, plurals.get(noun, ''))} {what}" for n, noun, what in counts if n]
-    rest = imported["rest"]
-    if rest is not None and (
-        why := rest["error"] or (not rest["jobs"] and "the cluster ran no job")
-    ):
-        lines.append(f"--rest: {why}")
-    if packets["fragments"]:
-        lines.append(f"{packets['fragments']:,} fragments of IP packets were ignored")
-    if packets["unknown_link_types"]:
-        kinds = ", ".join(map(str, packets["unknown_link_types"]))
-        lines.append(f"packets of the unknown link type {kinds} were ignored")
+    why = rest and (rest["error"] or ("" if rest["jobs"] else "the cluster ran no job"))
+    lines = [
+        *imported["warnings"],
+        *(f"{name}: {cut}" for name in imported["truncated_files"]),
+        *imported["clock"],
+        *(f"{counted(n, noun, plurals.get(noun, ''))} {what}" for n, noun, what in counts if n),
+        *([f"--rest: {why}"] if why else []),
+        *([f"packets of the unknown link type {kinds} were ignored"] if kinds else []),
+    ]
     for each in imported["connections"]:
         name = each["connection"]
         for direction, carried in (("data", "buffers"), ("credit", "credit messages")):

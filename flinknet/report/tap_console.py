@@ -224,7 +224,7 @@ def tap_view(result: Plain, out: str) -> View:
             ),
         ],
         channel_parts(result["channels"]),
-        [_totals(result), Lines([*found, *more], is_doubt=True), *kept(result)],
+        [_totals(result), Lines([*found, *more], is_doubt=True), kept(result)],
     )
 
 
@@ -317,40 +317,32 @@ def what_to_check(result: Plain) -> str:
 
 def doubts(result: Plain) -> list[str]:
     """Missing or damaged parts, in sentences."""
-    lines = list(result.get("warnings", ()))
-    if result["credit_unknown_channels"]:
-        lines.append(
-            f"credit unknown of {counted(result['credit_unknown_channels'], 'channel')}: opened"
-            " before the tap began, or it missed bytes; all else is known from the next message on"
-        )
+    notes = (text for each in result["per_connection"] for text in each["notes"])
     is_tls = bool(result.get("tls_connections"))  # which has its warning
-    if not is_tls and (result["skipped_bytes"] or result["losses"]):
-        lines.append(
-            f"{result['skipped_bytes']:,} bytes could not be read as messages, in"
-            f" {counted(result['losses'], 'place')}; all bytes were forwarded"
-        )
-    if result["undecodable"]:
-        notes = (text for each in result["per_connection"] for text in each["notes"])
-        lines.append(
-            f"{counted(result['undecodable'], 'message')} could not be decoded, only forwarded:"
-            f" {next(notes, '?')}"
-        )
-    if result["observer_failures"]:
-        lines.append(f"{counted(result['observer_failures'], 'connection')} forwarded unobserved")
-    if result["sequence_gaps"] or result["unpaid_buffers"]:
-        lines.append(
-            f"{counted(result['sequence_gaps'], 'gap')} in sequence numbers,"
-            f" {counted(result['unpaid_buffers'], 'buffer')} without credit"
-        )
-    if result["channels_refused"]:
-        lines.append("there were too many channels to list each of them")
-    if result["recording_error"] is not None:
-        lines.append(result["recording_error"])
+    known = (
+        (result["credit_unknown_channels"],
+         f"credit unknown of {counted(result['credit_unknown_channels'], 'channel')}: opened"
+         " before the tap began, or it missed bytes; all else is known from the next message on"),
+        (not is_tls and result["skipped_bytes"] + result["losses"],
+         f"{result['skipped_bytes']:,} bytes could not be read as messages, in"
+         f" {counted(result['losses'], 'place')}; all bytes were forwarded"),
+        (result["undecodable"],
+         f"{counted(result['undecodable'], 'message')} could not be decoded, only forwarded:"
+         f" {next(notes, '?')}"),
+        (result["observer_failures"],
+         f"{counted(result['observer_failures'], 'connection')} forwarded unobserved"),
+        (result["sequence_gaps"] + result["unpaid_buffers"],
+         f"{counted(result['sequence_gaps'], 'gap')} in sequence numbers,"
+         f" {counted(result['unpaid_buffers'], 'buffer')} without credit"),
+        (result["channels_refused"], "there were too many channels to list each of them"),
+        (result["recording_error"], result["recording_error"]),
+    )  # fmt: skip
+    lines = [*result.get("warnings", ()), *(line for is_so, line in known if is_so)]
     rest = result.get("rest")
-    if rest is not None and not rest["jobs"]:
+    if rest and not rest["jobs"]:
         why = rest["error"] or "the cluster ran no job"
         lines.append(f"no names and no metrics of Flink: {why}")
-    elif rest is not None and rest["error"]:
+    elif rest and rest["error"]:
         lines.append(f"Flink's metrics end before the trace: {rest['error']}")
     return lines
 
@@ -364,7 +356,6 @@ def happened(result: Plain) -> list[str]:
         )
     for incident in result["incidents"][-INCIDENTS_SHOWN:]:
         lines.append(f"{incident['connection']}: {incident['text']}".lstrip(": "))
-    hidden = result["incident_count"] - INCIDENTS_SHOWN
-    if hidden > 0:
+    if (hidden := result["incident_count"] - INCIDENTS_SHOWN) > 0:
         lines.append(f"and {hidden} incidents before them (result.json has more)")
     return lines

@@ -63,9 +63,9 @@ NAMES_KEPT = 2
 """Settings named in a note even where it takes more than a line."""
 
 _LABELS = {
-    results.Validity.INVALID: ("Invalid", "bold red"),
-    results.Validity.DOUBTFUL: ("Warning", "yellow"),
-    results.Validity.VALID: ("Note", "dim"),
+    results.Validity.INVALID: "Invalid",
+    results.Validity.DOUBTFUL: "Warning",
+    results.Validity.VALID: "Note",
 }
 
 _NUMBER = re.compile(
@@ -94,11 +94,12 @@ def doubts_of_runs(
         for name, warnings in runs
     ]
     lines = warning_lines(doubted, LINE_WIDTH, numbers=numbers, is_explained=is_explained)
-    if uses:
-        lines += other_process_lines(
-            [(use, warnings) for use, (_, warnings) in zip(uses, doubted, strict=True)]
-        )
-    return [each.plain for each in lines]
+    disturbed = [
+        use
+        for use, (_, warnings) in zip(uses, doubted, strict=False)
+        if any(each.code in (results.DISTURBED, results.P99_DISTURBED) for each in warnings)
+    ]
+    return [*lines, *other_processes([each for each in disturbed if each is not None])]
 
 
 def print_setting_notes(
@@ -111,7 +112,8 @@ def print_setting_notes(
         for name, warnings in settings
     ]
     for line in warning_lines(known, console.width):
-        print_line(console, line)
+        label, where = line[: len("Note")], line[len("Note") :]
+        print_line(console, Text.assemble((label, "dim"), where))
 
 
 def warning_lines(
@@ -120,7 +122,7 @@ def warning_lines(
     *,
     numbers: Sequence[int] = (),
     is_explained: bool = False,
-) -> list[Text]:
+) -> list[str]:
     """One line for each kind of warning, the worst first: its runs, its settings if there is
     room for them, and its text.
 
@@ -146,7 +148,6 @@ def warning_lines(
     lines = []
     for kind, found in sorted(by_kind.items(), key=lambda item: results.gravity_of(*item[0][:2])):
         validity, _, _, is_of_file = kind
-        label, style = _LABELS[validity]
         text = merged_text([text for _, _, text in found])
         where = shown_names = ""
         names = list(dict.fromkeys(name for _, name, _ in found if name))
@@ -162,11 +163,10 @@ def warning_lines(
             if numbers and not is_of_settings:
                 where = f" in {which_runs([numbers[at] for at, _, _ in found], len(runs))}"
             shown_names = f" ({', '.join(names)})" if names else ""
-        line = Text.assemble((label, style), f"{where}{shown_names}: {text}")
-        is_needed = is_of_settings and len(names) <= NAMES_KEPT
-        if not is_explained and line.cell_len > width and not is_needed:
-            line = Text.assemble((label, style), f"{where}: {text}")
-        lines.append(line)
+        label = _LABELS[validity] + where
+        line = f"{label}{shown_names}: {text}"
+        is_needed = is_explained or (is_of_settings and len(names) <= NAMES_KEPT)
+        lines.append(line if is_needed or len(line) <= width else f"{label}: {text}")
     return lines
 
 
@@ -193,22 +193,15 @@ def trust_words(
     return [f"{'poor' if invalid else 'fair'}: {first}", *others, *map(lowered, notes)]
 
 
-def other_process_lines(
-    runs: Sequence[tuple[results.ProcessorUse | None, Sequence[results.RunWarning]]],
-) -> list[Text]:
-    """Which processes disturbed runs, by their use of the processors and their warnings, with the
-    most of a core that each took of one run."""
+def other_processes(uses: Sequence[results.ProcessorUse]) -> list[str]:
+    """Which processes disturbed runs, with the most of a core that each took of one run."""
     most: dict[str, float] = {}
-    for use, warnings in runs:
-        if use is None or not any(
-            each.code in (results.DISTURBED, results.P99_DISTURBED) for each in warnings
-        ):
-            continue
+    for use in uses:
         for name, share in {**use.others_share, "the host": use.host_share or 0.0}.items():
             most[name] = max(share, most.get(name, 0.0))
-    longest = sorted(((-share, name) for name, share in most.items() if share))[:OTHERS_SHOWN]
+    longest = sorted((-share, name) for name, share in most.items() if share)[:OTHERS_SHOWN]
     shares = ", ".join(f"{name} used {-share:.2g} cores" for share, name in longest)
-    return [Text(f"Other processes: {shares}.")] if shares else []
+    return [f"Other processes: {shares}."] if shares else []
 
 
 def merged_text(texts: Sequence[str]) -> str:
