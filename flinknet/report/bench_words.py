@@ -25,7 +25,7 @@ from flinknet.results.trades import Range, Trade, change_of, ratio_of
 
 from .page_parts import clauses_of, left_out
 from .plain_text import sparkline
-from .trade_words import USUAL_NS, length_words, load_words, trade_sentence
+from .trade_words import USUAL_NS, load_words, runs_words, trade_sentence
 from .warning_lines import alike, doubts_of_runs, merged_text
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
@@ -43,7 +43,6 @@ def measured_words(settings: Sequence[Configuration]) -> list[str]:
     """Load, number of runs and timeout."""
     first = settings[0].results[0]
     runs = max(len(each.results) for each in settings)
-    length = length_words(first.workload)
     count = f"{len(settings)} settings, " if len(settings) > 1 else ""
     each = " each" if runs > 1 or count else ""
     links = {each.results[0].workload.get("link") for each in settings}
@@ -51,7 +50,7 @@ def measured_words(settings: Sequence[Configuration]) -> list[str]:
     timeout = "" if timeout_ns is None else f"buffer timeout {units.format_duration_ns(timeout_ns)}"
     return [
         *([words] if words else []),
-        f"{count}{units.counted(runs, 'run')}{each}" + (f" of {length}" if length else ""),
+        count + runs_words(runs, first.workload, each),
         *([timeout] if timeout and not count else []),
         *([f"emulated link {links.pop()}"] if len(links) == 1 and None not in links else []),
     ]

@@ -34,7 +34,7 @@ from .comparison_texts import (
     trend_table,
 )
 from .page_parts import Lines, Part, Section, Sentence, View, pairs_of
-from .trade_words import length_words, load_words
+from .trade_words import load_words, runs_words
 from .warning_lines import lowered
 
 POINTS_MAX = 40
@@ -187,8 +187,7 @@ def _compared(comparison: Comparison) -> list[str]:
     loads: dict[str, list[str]] = {}
     for each in comparison.configurations:
         workload = each.results[0].workload
-        length = length_words(workload)
-        count = f"{len(each.runs)} runs each" + (f" of {length}" if length else "")
+        count = runs_words(len(each.runs), workload, " each")
         counts.setdefault(count, []).append(each.name)
         loads.setdefault(load_words(workload), []).append(each.name)
     parts = [

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 from xml.etree import ElementTree
 
 from flinknet.results.comparison import REFUSED, Candidate, Comparison, Outcome, Verdict, label_of
@@ -104,11 +103,9 @@ def comparison_junit(comparison: Comparison, view: View) -> str:
     text = f"{text_of(shown)}{view.lead}".rstrip()
     for candidate in comparison.candidates:
         name = f"{candidate.name} against {comparison.base.name}"
-        suite = _suite(root, name, comparison.environment, [*_cases(comparison, candidate)])
+        suite = _suite(root, name, [*_cases(comparison, candidate)])
         measured_ns = sum(x.measured.duration_ns for x in candidate.configuration.results)
         suite.set("time", f"{measured_ns / NS_PER_S:.3f}")
-        if started_at := comparison.environment.get("started_at"):
-            suite.set("timestamp", str(started_at).rstrip("Z"))
         ElementTree.SubElement(suite, "system-out").text = printable(text)
     return _document(root)
 
@@ -116,27 +113,15 @@ def comparison_junit(comparison: Comparison, view: View) -> str:
 def not_started_junit(name: str, why: str) -> str:
     """The document where a candidate cannot start: one test, which fails."""
     root = ElementTree.Element("testsuites", name=SUITE)
-    _suite(root, name, {}, [("starts", "failure", f"{not_started_line(name)} {why}")])
+    _suite(root, name, [("starts", "failure", f"{not_started_line(name)} {why}")])
     return _document(root)
 
 
-def _suite(
-    root: ElementTree.Element, name: str, properties: Mapping[str, Any], cases: Sequence[_Case]
-) -> ElementTree.Element:
-    count = Counter(tag for _, tag, _ in cases)
+def _suite(root: ElementTree.Element, name: str, cases: Sequence[_Case]) -> ElementTree.Element:
+    name, count = printable(name), Counter(tag for _, tag, _ in cases)
     counts = {"failures": count["failure"], "errors": 0, "skipped": count["skipped"]}
-    name = printable(name)
-    suite = ElementTree.SubElement(
-        root,
-        "testsuite",
-        {"name": name, "tests": str(len(cases)), **{x: str(n) for x, n in counts.items()}},
-    )
-    if properties:
-        parent = ElementTree.SubElement(suite, "properties")
-        for key, value in properties.items():
-            if value is not None:
-                own = {"name": printable(key), "value": printable(str(value))}
-                ElementTree.SubElement(parent, "property", own)
+    own = {"name": name, "tests": str(len(cases)), **{x: str(n) for x, n in counts.items()}}
+    suite = ElementTree.SubElement(root, "testsuite", own)
     for case, tag, why in cases:
         own = {"classname": name, "name": printable(case), "time": "0"}
         element = ElementTree.SubElement(suite, "testcase", own)

@@ -185,8 +185,8 @@ def checkpoints_line(summary: Mapping[str, Any]) -> str:
     """How many there were, and how long they took."""
     text = f"{summary['completed']} of {counted(summary['triggered'], 'checkpoint')} completed"
     took_ns = summary["duration_ns"]
-    if (name := next((x for x in ("p50", "mean") if took_ns[x] is not None), None)) is not None:
-        text += f", {name} {human_duration(took_ns[name])}"
+    name = "mean" if took_ns["p50"] is None else "p50"
+    text += "" if took_ns[name] is None else f", {name} {human_duration(took_ns[name])}"
     return text + (f", {summary['aborted']} aborted" if summary["aborted"] else "")
 
 
@@ -228,19 +228,16 @@ def trust_of(measured: Mapping[str, Any]) -> str:
         compared = _compared(each["latency_ms"][name], records[name] / NS_PER_MS)
         source = f", from {each['source']}" if len(sources) > 1 and each["source"] else ""
         found.append(f"at {each['operator']}{source} their {name} is {compared}")
-    if not found:
-        return (
-            f"To see how far to trust them, measure the true latency with measure_latency(). {WHY}"
-        )
-    return f"How far to trust them: {'; '.join(found)}. {WHY}"
+    unknown = "To see how far to trust them, measure the true latency with measure_latency()."
+    return f"How far to trust them: {'; '.join(found)}. {WHY}" if found else f"{unknown} {WHY}"
 
 
 def _compared(marker_ms: float, record_ms: float) -> str:
     if abs(marker_ms - record_ms) <= max(AGREES_WITHIN_MS, AGREES_WITHIN * record_ms):
         return "near that of the records"
-    if marker_ms < record_ms:
-        return f"{marker_ms / record_ms:.1%} of that of the records"
-    return f"{marker_ms / record_ms:.1f} times that of the records"
+    ratio = marker_ms / record_ms
+    part = f"{ratio:.1%} of" if ratio < 1 else f"{ratio:.1f} times"
+    return f"{part} that of the records"
 
 
 DUMPED_CHANNELS_MAX = 16

@@ -57,40 +57,31 @@ def set_line(recordings: Sequence[results.ReplayedRecording], of_what: str = "")
     channels = sum(each.channels_counted for each in recordings)
     twice = sum(each.channels - each.channels_counted for each in recordings)
     line = f"one run of {len(recordings):,} recordings ({names}): {counted(channels, 'channel')}"
-    line += of_what
-    if not twice:
-        return line
-    left_out = [
-        f"{each.channels - each.channels_counted:,} of {each.label}"
-        for each in recordings
-        if each.channels > each.channels_counted
-    ]
-    return f"{line}, {twice:,} recorded twice and counted once (left out: {named(left_out)})"
+    left = [(each.channels - each.channels_counted, each.label) for each in recordings]
+    unused = named([f"{count:,} of {label}" for count, label in left if count])
+    again = f", {twice:,} recorded twice and counted once (left out: {unused})" if twice else ""
+    return f"{line}{of_what}{again}"
 
 
 def _short_lines(trace: results.TraceDescription) -> list[str]:
-    whole_ns = trace.part.whole_ns
-    least_ns = SHORTER_FROM * whole_ns
-    short = []
+    whole_ns, short = trace.part.whole_ns, []
     for each in trace.recordings:
+        ends_ns = (each.from_ns, each.to_ns)
+        first, last = (human_duration(min(max(at_ns or 0, 0), whole_ns)) for at_ns in ends_ns)
         if each.from_ns is None or each.to_ns is None:
             short.append(f"{each.label} has no data")
-        elif each.from_ns > least_ns or each.to_ns < whole_ns - least_ns:
-            first, last = (
-                human_duration(min(max(at_ns, 0), whole_ns)) for at_ns in (each.from_ns, each.to_ns)
-            )
+        elif max(each.from_ns, whole_ns - each.to_ns) > SHORTER_FROM * whole_ns:
             short.append(f"{each.label} has data from {first} to {last}")
-    if not short:
-        return []
-    return [f"not all recordings cover the {human_duration(whole_ns)} of the run: {named(short)}"]
+    whole = f"not all recordings cover the {human_duration(whole_ns)} of the run"
+    return [f"{whole}: {named(short)}"] if short else []
 
 
 def clock_lines(recordings: Sequence[results.ReplayedRecording]) -> list[str]:
     """How their clocks are related; nothing where they have one."""
     others = [each for each in recordings if each.clock.basis != SAME_CLOCK]
+    related = named([f"{each.label} {clock_text(each.clock)}" for each in others], separator="; ")
     if not others:
         return []
-    related = named([f"{each.label} {clock_text(each.clock)}" for each in others], separator="; ")
     return [
         f"clocks of other hosts than {recordings[0].label}'s: {related}. Figures of a channel need"
         " one clock only; sums over time and the part of the run that is used need all"

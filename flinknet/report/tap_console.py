@@ -26,8 +26,6 @@ from .recordings import CHANNELS_SHOWN, INCIDENTS_SHOWN, channel_parts, graded, 
 
 Plain = Mapping[str, Any]
 
-PAIRS_IN_FULL = 4
-
 SETTINGS_SHOWN = "execution."
 """Settings of jobs that are shown; the trace has all reported ones."""
 
@@ -38,22 +36,15 @@ LINE_EVERY_NS = 60_000_000_000
 
 def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int] | None]]) -> list[str]:
     """Instructions that bring traffic through the tap: two lines of a TaskManager's configuration
-    for each pair, several pairs on one line; or, without an upstream, the rule that redirects
-    connections."""
+    for each pair; or, without an upstream, the rule that redirects connections."""
     lines = [_redirect(*own) for own, upstream in pairs if upstream is None]
-    fixed = [(own, upstream) for own, upstream in pairs if upstream is not None]
-    if len(fixed) > PAIRS_IN_FULL:
-        return lines + [
-            f"{format_address(*own)} -> {format_address(*upstream)}; taskmanager.data.port:"
-            f" {own[1]}, taskmanager.data.bind-port: {upstream[1]}"
-            for own, upstream in fixed
-        ]
-    for own, upstream in fixed:
-        lines += [
-            f"{format_address(*own)} -> {format_address(*upstream)}; its TaskManager needs",
-            f"    taskmanager.data.port: {own[1]}",
-            f"    taskmanager.data.bind-port: {upstream[1]}",
-        ]
+    for own, upstream in pairs:
+        if upstream is not None:
+            lines += [
+                f"{format_address(*own)} -> {format_address(*upstream)}; its TaskManager needs",
+                f"    taskmanager.data.port: {own[1]}",
+                f"    taskmanager.data.bind-port: {upstream[1]}",
+            ]
     return lines
 
 

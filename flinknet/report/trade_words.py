@@ -11,7 +11,14 @@ from typing import Any
 from flinknet import units
 from flinknet.options.what_if import SETTINGS, SITUATION, TIMEOUT, Setting, network_of, words_of
 from flinknet.options.what_if import situation_of as values_of_situation
-from flinknet.results import CpuCost, JobAnswer, JobPoint, SituationAdvice, TradeOffPoint
+from flinknet.results import (
+    CpuCost,
+    JobAnswer,
+    JobPoint,
+    LatencySummary,
+    SituationAdvice,
+    TradeOffPoint,
+)
 from flinknet.results.trades import Range, Trade, are_alike, trade_with_recorded
 
 BUFFER_TIMEOUT = TIMEOUT.name
@@ -43,10 +50,9 @@ def timeout_ns_of(point: TradeOffPoint) -> int:
 def _recorded_percentile(points: Iterable[TradeOffPoint]) -> tuple[str, float | None]:
     """Name and value in ns of the percentile that settings are compared by: p99 of the recorded
     one, or p50 where p99 is unknown."""
-    found = next((each.latency_ns for each in points if each.is_recorded), None)
-    if found is not None and found.p99 is None and found.p50 is not None:
-        return "p50", found.p50
-    return "p99", None if found is None else found.p99
+    found = next((each.latency_ns for each in points if each.is_recorded), LatencySummary(0))
+    is_short = found.p99 is None and found.p50 is not None
+    return ("p50", found.p50) if is_short else ("p99", found.p99)
 
 
 def example_limit(points: Iterable[TradeOffPoint]) -> str:
@@ -258,7 +264,18 @@ def load_words(workload: Mapping[str, Any]) -> str:
         for name in ("producer", "consumer")
         if f"{name}s" in workload
     ]
-    parts = [", ".join(tasks), _rate(workload.get("rate_per_s")), _size(workload)]
+    parts, per_s = [", ".join(tasks)], workload.get("rate_per_s")
+    if isinstance(per_s, str):
+        parts.append(f"rate {per_s}")
+    elif per_s is not None:
+        rate = units.human_rate(per_s).removesuffix("/s")
+        parts.append(f"{units.without_zeros(rate)}/s each")
+    if size := workload.get("record_size"):
+        ends = [size["low_bytes"], size["high_bytes"]]
+        is_mean = size.get("law") == "exponential"
+        known = [round(size["stated_mean_bytes"])] if is_mean else dict.fromkeys(ends)
+        sizes = " to ".join(units.format_size_bytes(each, separator=" ") for each in known)
+        parts.append(f"records of {sizes}{' on average' * is_mean}")
     parts += [
         str(workload[name])
         for name, default in _DEFAULTS.items()
@@ -271,47 +288,29 @@ def load_words(workload: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _rate(per_s: float | str | None) -> str:
-    if per_s is None:
-        return ""
-    if isinstance(per_s, str):
-        return f"rate {per_s}"
-    return f"{units.without_zeros(units.human_rate(per_s).removesuffix('/s'))}/s each"
-
-
-def _size(workload: Mapping[str, Any]) -> str:
-    size = workload.get("record_size")
-    if not size:
-        return ""
-    low, high = (
-        units.format_size_bytes(size[f"{end}_bytes"], separator=" ") for end in ("low", "high")
-    )
-    if size.get("law") == "exponential":
-        mean = round(size["stated_mean_bytes"])
-        return f"records of {units.format_size_bytes(mean, separator=' ')} on average"
-    return f"records of {low if low == high else f'{low} to {high}'}"
-
-
 def load_line(workload: Mapping[str, Any], runs: int, *, whose: str = "", by: str = "") -> str:
     """Load of one workload of several, number of runs, duration and version as a sentence; empty if
     the workload does not have them."""
     if not (words := load_words(workload)):
         return ""
-    length = length_words(workload)
-    if runs > 1:
-        length = f"{runs} runs each" + (f" of {length}" if length else "")
+    length = runs_words(runs, workload, " each") if runs > 1 else length_words(workload)
     link = f"emulated link {workload['link']}" if workload.get("link") else ""
     parts = "; ".join(filter(None, (words, length, link)))
     return f"Load{whose}: {parts}{by}."
+
+
+def runs_words(runs: int, workload: Mapping[str, Any], each: str) -> str:
+    """Number of runs, and how long they are."""
+    length = length_words(workload)
+    return f"{units.counted(runs, 'run')}{each}" + (f" of {length}" if length else "")
 
 
 def length_words(workload: Mapping[str, Any]) -> str:
     """How long the measured part of a run is; empty if it does not say."""
     if (duration_ns := workload.get("duration_ns")) is not None:
         return units.format_duration_ns(duration_ns, separator=" ")
-    return (
-        units.counted(records, "record") if (records := workload.get("records")) is not None else ""
-    )
+    records = workload.get("records")
+    return "" if records is None else units.counted(records, "record")
 
 
 @dataclass(frozen=True, slots=True)
