@@ -11,26 +11,9 @@ from flinknet import results
 from flinknet.results.comparison import Configuration
 from flinknet.results.figures import CHANNEL_FIGURES, CPU, LINK_LIMIT, RUN_FIGURES, Figure, typical
 
+from . import bench_words as words
 from . import charts, page_parts
-from .bench_words import (
-    BUFFERS,
-    MARKS,
-    P50,
-    P99,
-    RECORDS,
-    blocking_line,
-    debloating_lines,
-    doubt_lines,
-    few_runs,
-    figures_of,
-    first_trade,
-    limit_clauses,
-    measured_words,
-    next_words,
-    state_words,
-    trade_lines,
-    wiring_line,
-)
+from .bench_words import BUFFERS, MARKS, P50, P99, RECORDS
 from .live import channel_name
 from .observed_tables import TASK_PARTS, buffer_facts, checkpoint_table, share_bars
 from .places import places_section
@@ -60,13 +43,13 @@ def bench_view(
 ) -> page_parts.View:
     """The view of some settings, or of one. `next_step` is a command that goes on from here, `more`
     are parts that were asked for, and warnings are explained in full on request."""
-    doubts = doubt_lines(settings)
-    explained = doubt_lines(settings, is_explained=True)
+    doubts = words.doubt_lines(settings)
+    explained = words.doubt_lines(settings, is_explained=True)
     wrong = [f"{lowered(each)};" for each in doubts if each.startswith("Invalid")]
-    begin = state_words(settings)
-    limits = limit_clauses(settings)
-    compared = trade_lines(settings, is_short=True)
-    traded = first_trade(settings)
+    begin = words.state_words(settings)
+    limits = words.limit_clauses(settings)
+    compared = words.trade_lines(settings, is_short=True)
+    traded = words.first_trade(settings)
     first, *others = settings
     name = first.name or page_parts.UNNAMED_SETTING
     title = name if "=" in name else name[0].upper() + name[1:]
@@ -77,7 +60,7 @@ def bench_view(
             page_parts.Section("settings", "What each setting gives", "", _sweep_charts(settings))
         ]
     else:
-        begin.append(f"{figures_of(first)};")
+        begin.append(f"{words.figures_of(first)};")
         title += f", the last of {len(first.results)} runs" if len(first.results) > 1 else ""
         last = first.results[-1]
         gates = [each for each in last.debloating if each.samples]
@@ -85,12 +68,12 @@ def bench_view(
         pictures += [debloating_section(each.name, each) for each in gates]
     return page_parts.View(
         [
-            page_parts.Sentence("measured", measured_words(settings), "; "),
+            page_parts.Sentence("measured", words.measured_words(settings), "; "),
             page_parts.Sentence("verdict", [*wrong, *begin, *limits], takes_rest=True),
             page_parts.Sentence("trade-off", [traded] if traded else compared[:1], "; "),
-            page_parts.Sentence("trust", trust_words(doubts, *few_runs(settings)), "; "),
+            page_parts.Sentence("trust", trust_words(doubts, *words.few_runs(settings)), "; "),
             page_parts.Sentence(
-                "next", next_words(settings, next_step, has_warnings=bool(doubts)), "; "
+                "next", words.next_words(settings, next_step, has_warnings=bool(doubts)), "; "
             ),
         ],
         [
@@ -121,8 +104,8 @@ def _asked_parts(settings: Sequence[Configuration]) -> list[page_parts.Part]:
     lines: list[str] = []
     for setting in settings:
         last = setting.results[-1]
-        lines += debloating_lines(setting.name, last.debloating)
-        lines += [blocking_line(setting.name, each) for each in last.blocking]
+        lines += words.debloating_lines(setting.name, last.debloating)
+        lines += [words.blocking_line(setting.name, each) for each in last.blocking]
     return [*found, *([page_parts.Lines(lines)] if lines else [])]
 
 
@@ -138,9 +121,9 @@ def _details(settings: Sequence[Configuration]) -> list[page_parts.Part]:
             found.append(replace(table, notes=notes))
     wirings = [each.wiring for setting in settings for each in setting.results if each.wiring]
     lines = [
-        f"Bottleneck: {' '.join(limit_clauses(settings)).rstrip(page_parts.STOPS)}.",
-        *dict.fromkeys(map(wiring_line, wirings)),
-        *trade_lines(settings),
+        f"Bottleneck: {' '.join(words.limit_clauses(settings)).rstrip(page_parts.STOPS)}.",
+        *dict.fromkeys(map(words.wiring_line, wirings)),
+        *words.trade_lines(settings),
     ]
     return [*found, page_parts.Lines(lines)]
 

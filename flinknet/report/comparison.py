@@ -16,26 +16,13 @@ from flinknet.results.comparison import (
     label_of,
 )
 
+from . import comparison_texts as texts
 from .charts import Color, Curves, Interval, Intervals, Series
-from .comparison_texts import (
-    MEASURED_STACK,
-    brief_change,
-    changes_table,
-    decision_line,
-    effect_clauses,
-    effect_sentence,
-    environment_of,
-    key_notes,
-    load_line,
-    load_notes,
-    outcome_line,
-    settings_table,
-    trend_lines,
-    trend_table,
-)
 from .page_parts import Lines, Part, Section, Sentence, View, pairs_of
 from .trade_words import load_words, runs_words
 from .warning_lines import lowered
+
+MEASURED_STACK = "measured in flinknet's own network stack with synthetic records, not in your job"
 
 POINTS_MAX = 40
 """Dates on the axis of a curve over time, at most."""
@@ -64,10 +51,11 @@ def comparison_view(
     decisive = {*_DECISIVE, *(decision.limit.metric for _, decision in decisions)}
     has_doubts = bool(doubts or comparison.invalid)
     is_long = len(decisions) > 1 or comparison.is_refused or not has_doubts
-    lines, candidates = trend_lines(trends), comparison.candidates
+    lines, candidates = texts.trend_lines(trends), comparison.candidates
     configs = dict.fromkeys(each.config for each in trends)
     base = comparison.base.name
-    notes = [*load_notes(comparison), *(x for c in candidates for x in key_notes(comparison, c))]
+    notes = texts.load_notes(comparison)
+    notes += [note for each in candidates for note in texts.key_notes(comparison, each)]
     return View(
         [
             Sentence("compared", _compared(comparison), "; "),
@@ -77,26 +65,32 @@ def comparison_view(
             Sentence("next", _next(comparison, decisions), "; "),
         ],
         [
-            *(settings_table(comparison, each) for each in candidates),
-            *(changes_table(comparison, each, decisive, has_notes=False) for each in candidates),
+            *(texts.settings_table(comparison, each) for each in candidates),
+            *(
+                texts.changes_table(comparison, each, decisive, has_notes=False)
+                for each in candidates
+            ),
             *([Lines(doubts, is_doubt=True)] if is_explained else []),
-            *(trend_table(name, [x for x in trends if x.config == name]) for name in configs),
+            *(texts.trend_table(name, [x for x in trends if x.config == name]) for name in configs),
             Lines(lines, is_doubt=any(each.step for each in trends)),
         ],
         [
-            *(changes_table(comparison, each, has_notes=True) for each in candidates),
+            *(texts.changes_table(comparison, each, has_notes=True) for each in candidates),
             Lines(
                 [
                     *comparison.invalid_lines(),
-                    *(f"Effect: {effect_sentence(comparison, each)}" for each in candidates),
-                    load_line(comparison),
+                    *(f"Effect: {texts.effect_sentence(comparison, each)}" for each in candidates),
+                    texts.load_line(comparison),
                     *_notes(comparison),
-                    *(f"{x.outcome.word}: {decision_line(c, x)}" for c, x in comparison.decisions),
-                    *filter(None, [outcome_line(comparison)]),
+                    *(
+                        f"{x.outcome.word}: {texts.decision_line(c, x)}"
+                        for c, x in comparison.decisions
+                    ),
+                    *filter(None, [texts.outcome_line(comparison)]),
                 ]
             ),
             *([] if is_explained else [Lines(doubts, is_doubt=True)]),
-            pairs_of("Environment", environment_of(comparison)),
+            pairs_of("Environment", texts.environment_of(comparison)),
         ],
         [
             *(Section("", each.name, "", _pictures(comparison, each)) for each in candidates),
@@ -206,7 +200,7 @@ def _decided(
     groups: dict[tuple[str, str], list[str]] = {}
     reasons: dict[str, list[str]] = {}
     for candidate, decision in decisions:
-        change = brief_change(candidate.differences[decision.limit.metric])
+        change = texts.brief_change(candidate.differences[decision.limit.metric])
         name = "" if is_one else candidate.name
         named = groups.setdefault((decision.outcome.word, name), [])
         named.append(f"{decision.limit.text} {change}".rstrip())
@@ -222,7 +216,7 @@ def _decided(
         for reason, of in reasons.items()
     ]
     if comparison.is_refused and not decisions:
-        return [lowered(outcome_line(comparison))]
+        return [lowered(texts.outcome_line(comparison))]
     return [*lines, *why]
 
 
@@ -233,7 +227,7 @@ def _effects(comparison: Comparison) -> list[str]:
         begin = "" if is_one else f"{each.name}: "
         if each.unlike:
             begin += f"another workload ({', '.join(each.unlike)}): "
-        first, *more = effect_clauses(
+        first, *more = texts.effect_clauses(
             each, _DECISIVE, is_undecided=not comparison.is_mostly_disturbed
         )
         clauses += [begin + first, *more]

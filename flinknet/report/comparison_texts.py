@@ -38,8 +38,6 @@ CPU_NOTE = (
     " them says nothing of a cluster."
 )
 
-MEASURED_STACK = "measured in flinknet's own network stack with synthetic records, not in your job"
-
 RATIO_MAX = 100
 """An interval that reaches further from its middle, as a factor, is not a figure."""
 

@@ -13,22 +13,10 @@ from flinknet.results.trades import SAME_LATENCY
 from flinknet.units import NS_PER_MS, counted, human_change, human_count, human_duration
 
 from . import advice
+from . import trade_words as words
 from .observed_tables import held_back
 from .page_parts import Sentence, clauses_of, last_part
 from .recordings import recording_lines
-from .trade_words import (
-    BUFFER_TIMEOUT,
-    NamedTrade,
-    cost_parts,
-    example_limit,
-    from_to,
-    label_of,
-    rate_parts,
-    settings_of,
-    timeout_text,
-    trades,
-    what_varies,
-)
 from .warning_lines import alike, merged_text
 
 PART_USED = "part used"
@@ -81,7 +69,7 @@ def _recorded(job: results.JobAnswer) -> list[str]:
         used if part.is_whole else f"{used} used of {whole}",
         f"{human_count(rate)} records/s" if rate is not None else "",
         f"link {trace.link}" if trace.link else "",
-        f"buffer timeout {timeout_text(trace.config)}",
+        f"buffer timeout {words.timeout_text(trace.config)}",
     ]
     losses = [
         f"{last_part(each.path)}: " * bool(trace.recordings) + _brief(each.text)
@@ -136,19 +124,20 @@ def _trade_off(job: results.JobAnswer) -> Sentence:
         none = [other.name for other, _ in others if other.is_doubt]
         clauses = [text.name + text.text, *none, *text.notes]
         return Sentence("trade-off", clauses, "; ")
-    found = trades(job)
+    found = words.trades(job)
     if not found:
         return Sentence("trade-off", [_range_of(job.points)])
     chosen = found[0]
     if advice.is_off(job.model_error.buffers_per_s):
         unpriced = replace(chosen.trade, buffers_ratio=None, messages_per_s=None, cpu_cores=None)
         chosen = replace(chosen, trade=unpriced)
-    first, *more = [*rate_parts(chosen.trade), *_latencies(chosen), *cost_parts(chosen.trade)]
-    setting = chosen.setting.removeprefix(f"{BUFFER_TIMEOUT} ")
+    rate, cost = words.rate_parts(chosen.trade), words.cost_parts(chosen.trade)
+    first, *more = [*rate, *_latencies(chosen), *cost]
+    setting = chosen.setting.removeprefix(f"{words.BUFFER_TIMEOUT} ")
     return Sentence("trade-off", [f"{setting} instead of {chosen.before}: {first}", *more], ", ")
 
 
-def _latencies(chosen: NamedTrade) -> list[str]:
+def _latencies(chosen: words.NamedTrade) -> list[str]:
     trade = chosen.trade
     both = (("p50", chosen.p50_ns, trade.p50_range_ns), ("p99", chosen.p99_ns, trade.p99_range_ns))
     known = [
@@ -159,7 +148,7 @@ def _latencies(chosen: NamedTrade) -> list[str]:
     if known and all(abs(after / before - 1) <= SAME_LATENCY for _, before, after, _ in known):
         return ["no effect on latency"]
     found = [
-        f"{name} {from_to(before, after, ends if name == known[-1][0] else None)}"
+        f"{name} {words.from_to(before, after, ends if name == known[-1][0] else None)}"
         for name, before, after, ends in known
     ]
     return [f"latency {found[0]}", *found[1:]] if found else ["latency unknown"]
@@ -169,10 +158,10 @@ def _range_of(points: Sequence[results.TradeOffPoint]) -> str:
     known = [each for each in points if each.latency_ns.p50 is not None]
     if len(known) < 2:
         return "no other setting was tried"
-    varied = what_varies(points)
+    varied = words.what_varies(points)
     known.sort(key=lambda each: each.latency_ns.p50 or 0.0)
     ends = [
-        f"{human_duration(each.latency_ns.p50)} ({label_of(settings_of(each), varied)})"
+        f"{human_duration(each.latency_ns.p50)} ({words.label_of(words.settings_of(each), varied)})"
         for each in (known[0], known[-1])
     ]
     return f"p50 is between {' and '.join(ends)}"
@@ -283,7 +272,9 @@ def _next(job: results.JobAnswer) -> list[str]:
         return ["give a limit on p50 or p90, or record again"]
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
-    return [f"give a limit, as in --target '{example_limit(job.points)}', for the keys to set"]
+    return [
+        f"give a limit, as in --target '{words.example_limit(job.points)}', for the keys to set"
+    ]
 
 
 def _if_needed(choice: results.Choice, job: results.JobAnswer, steps: list[str]) -> list[str]:
