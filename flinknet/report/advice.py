@@ -196,23 +196,20 @@ def _of_choice(
 ) -> Advised:
     targets, whole = ", ".join(choice.targets), "" if job.is_exchange else " the job as a whole"
     if choice.point is None:
-        closest: tuple[str, ...] = ()
+        closest: list[str] = []
         if choice.nearest is not None:
             near = job.points[choice.nearest]
-            begin = "the machine"
-            notes = near.notes
-            delays = [x.removeprefix(begin) for x in notes if x.startswith(MACHINE_DELAYED)]
-            label = label_of(settings_of(near), varied)
-            closest = (
-                f"closest: {label}{_reached(choice, near)}",
-                *(f"{begin} may be the reason: it{each}" for each in delays),
+            closest.append(
+                f"closest: {label_of(settings_of(near), varied)}{_reached(choice, near)}"
             )
-        at += f" for{whole}" if whole else ""
-        head = f"no predicted setting meets {targets}{at}"
+            delays = [each for each in near.notes if each.startswith(MACHINE_DELAYED)]
+            may_be = "the machine may be the reason: it"
+            closest += [each.replace("the machine", may_be, 1) for each in delays]
+        head, at = "no predicted setting meets", f"{targets}{at}{whole and f' for{whole}'}"
         if choice.nearest is None or not choice.is_known:
-            head = f"unknown whether a setting meets {targets}{at}"
-            closest = (TAIL_UNKNOWN if job.lacks_tail(choice) else UNKNOWN, *closest)
-        return Text(head, "", is_doubt=True, notes=closest), None
+            head = "unknown whether a setting meets"
+            closest.insert(0, TAIL_UNKNOWN if job.lacks_tail(choice) else UNKNOWN)
+        return Text(f"{head} {at}", "", is_doubt=True, notes=closest), None
     point = job.points[choice.point]
     remarks = _remarks_on_longer(choice, point)
     if not choice.is_safe:
@@ -367,8 +364,8 @@ def error_figures(error: ModelError) -> str:
         "p99": error.p99,
         "buffers/s": error.buffers_per_s,
     }
-    known = {name: value for name, value in figures.items() if value is not None}
-    return ", ".join(f"{name} {human_change(value)}" for name, value in known.items())
+    known = [f"{name} {human_change(x)}" for name, x in figures.items() if x is not None]
+    return ", ".join(known)
 
 
 def doubts_of(answer: EdgeAnswer) -> list[str]:

@@ -28,16 +28,14 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
     that were tried."""
     first = found[0]
     best = max(found, key=lambda each: (not each.search.is_below, each.total_per_s))
-    left_out = sum(each.repeats for each in found)
-    runs = sum(len(each.search.runs) for each in found) + left_out
+    searches, left_out = [each.search for each in found], sum(each.repeats for each in found)
+    runs = sum(len(each.runs) for each in searches) + left_out
     length = f" of {human_duration(duration_ns)}" if duration_ns else ""
-    open_ends = [each for each in found if not (each.search.is_decided or each.search.is_hopeless)]
-    reaches = [each.search.error for each in found if each.search.is_decided]
-    unseen = [each for each in found if each.search.is_unseen]
-    trust = [f"within {max(reaches):.1%}"] if reaches else []
-    if open_ends:
-        trust.insert(0, f"undecided after {counted(len(open_ends[0].search.runs), 'run')}")
-    below = [each.search for each in found if each.search.is_below]
+    open_ends = [each for each in searches if not (each.is_decided or each.is_hopeless)]
+    reaches = [each.error for each in searches if each.is_decided]
+    trust = [f"undecided after {counted(len(each.runs), 'run')}" for each in open_ends[:1]]
+    trust += [f"within {max(reaches):.1%}"] if reaches else []
+    below = [each for each in searches if each.is_below]
     floors = [each.floor_per_s for each in below if each.floor_per_s == each.lowest_per_s]
     if floors:
         trust.append(f"runs below {human_rate(max(floors))} need a longer --duration")
@@ -45,22 +43,18 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
     if disturbed:
         ignored = f", {left_out} of them left out" if left_out else ""
         trust.append(f"other processes disturbed {counted(disturbed, 'run')}{ignored}")
-    grade = "poor" if open_ends or unseen else "fair" if disturbed else "good"
+    is_poor = open_ends or any(each.is_unseen for each in searches)
+    grade = "poor" if is_poor else "fair" if disturbed else "good"
     trust[:1] = [f"{grade}: {trust[0]}"] if trust else []
-    low_per_s = best.search.interval_per_s[0]
     name = f"{best.name}: " if best.name and found[1:] else ""
-    next_step = (
-        "a shorter --buffer-timeout, or a wider limit"
-        if best.search.is_below
-        else "a quieter machine, or a wider limit"
-        if best.search.is_unseen
-        else f"{name}the same options with --rate {_rounded_rate(low_per_s)}"
-        + (
-            ", to see what is left below the limit"
-            if best.search.is_decided
-            else " (the search is undecided)"
-        )
-    )
+    same = f"{name}the same options with --rate {_rounded_rate(best.search.interval_per_s[0])}"
+    next_step = f"{same} (the search is undecided)"
+    if best.search.is_below:
+        next_step = "a shorter --buffer-timeout, or a wider limit"
+    elif best.search.is_unseen:
+        next_step = "a quieter machine, or a wider limit"
+    elif best.search.is_decided:
+        next_step = f"{same}, to see what is left below the limit"
     changes = [_change(first, each) for each in found[1:]]
     verdicts = [_verdict(each, is_short=bool(changes)) for each in found]
     return View(

@@ -86,11 +86,9 @@ def answer_document(answer: EdgeAnswer) -> dict[str, Any]:
         del document["is_bottleneck"]
     if answer.trace.link is None:
         del document["trace"]["link"]
-    for name in ("details", "flink", "cpu_cost"):
-        if document[name] is None:
+    for name in ("details", "flink", "cpu_cost", "channels_left_out"):
+        if not document[name]:
             del document[name]
-    if not answer.channels_left_out:
-        del document["channels_left_out"]
     for channel in document["channels"]:
         if channel["name"] is None:
             del channel["name"]

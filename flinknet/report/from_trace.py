@@ -156,13 +156,11 @@ def machine_lines(document: Mapping[str, Any]) -> list[str]:
         return []
     if _validity(control) is Validity.INVALID:
         return ["This machine cannot be compared with that of the recording: invalid control."]
-    slower = [-x if name == "throughput" else x for name, x in change.items()]
-    limits = [SAME[name] for name in change]
-    is_slower = any(x > limit for x, limit in zip(slower, limits, strict=True))
-    is_faster = any(-x > limit for x, limit in zip(slower, limits, strict=True))
-    how = SIMILAR
-    if is_slower or is_faster:
-        how = "unlike" if is_slower and is_faster else "slower than" if is_slower else "faster than"
+    slower = {
+        (x < 0) == (name == "throughput") for name, x in change.items() if abs(x) > SAME[name]
+    }
+    how = "unlike" if len(slower) > 1 else "slower than" if True in slower else "faster than"
+    how = how if slower else SIMILAR
     of = " all of" if recording["is_longer"] else ""
     doubt = ", doubtful" if is_doubtful(control) else ""
     first = (
@@ -171,7 +169,7 @@ def machine_lines(document: Mapping[str, Any]) -> list[str]:
     )
     error = _known(recording["model_error"])
     own = f" Against the recording, the model's error is {_changes(error)}." if error else ""
-    if not is_slower and not is_faster:
+    if not slower:
         return [first, f"So the errors in the table are mostly the model's.{own}"]
     use = " The changes below the table are between runs made now." if len(rows) > 1 else ""
     return [first, f"The errors in the table include that, not the model's alone.{own}{use}"]

@@ -293,10 +293,7 @@ def tap_metrics(look: Plain) -> str:
         ({"channel": row["channel"], "name": row.get("name") or ""}, row)
         for row in look["channels"]
     ]
-    delays = (
-        ({"quantile": quantile}, _seconds(look.get(f"delay_ns_{name}")))
-        for quantile, name in _QUANTILES.items()
-    )
+    delays = [({"quantile": x}, _seconds(look.get(f"delay_ns_{p}"))) for x, p in _QUANTILES.items()]
     name, text = "flinknet_tap_added_delay_seconds", "Delay added to each piece of data lately."
     return "".join(
         (

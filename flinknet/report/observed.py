@@ -54,10 +54,11 @@ def observed_sections(
     answer: EdgeAnswer, wanted: Sequence[int] | None = None, *, is_predicted: bool
 ) -> Iterator[Section]:
     """All sections with data, with the wanted channels, or the slowest ones."""
-    shown = [each for each in answer.channels if wanted is None or each.channel in wanted]
-    shown = observed_tables.slowest(shown, CHANNELS_SHOWN) if wanted is None else shown
-    left = len(answer.channels) - len(shown) + answer.channels_left_out
-    notes = [*filter(None, [_left_out(len(shown), left)])] if wanted is None else []
+    shown, notes = [each for each in answer.channels if each.channel in (wanted or ())], list[str]()
+    if wanted is None:
+        shown = observed_tables.slowest(answer.channels, CHANNELS_SHOWN)
+        left = len(answer.channels) - len(shown) + answer.channels_left_out
+        notes = _left_out(len(shown), left)
     facts: list[Part] = [_facts(answer)]
     if answer.observed.flushes.full and answer.observed.flushes.timeout:
         facts.append(Text("full", FULL))
@@ -141,21 +142,20 @@ def _latency(answer: EdgeAnswer) -> Section:
     return Section("latency", "Latency", lead, drawn)
 
 
-def _left_out(shown: int, left: int) -> str:
+def _left_out(shown: int, left: int) -> list[str]:
     text = f"The {shown} channels with the highest p99 are here, {left:,} more are not."
-    return text if left else ""
+    return [text] if left else []
 
 
 def _over_time(answer: EdgeAnswer) -> list[Section]:
-    at_ns = [each.from_ns for each in answer.over_time]
-    rates = [each.throughput_records_per_s for each in answer.over_time]
-    means = [each.backlog_buffers.mean for each in answer.over_time]
-    drawn: list[Part] = []
+    at_ns, drawn = [each.from_ns for each in answer.over_time], list[Part]()
+    rate, backlog = named(["throughput_records_per_s", "backlog_mean_buffers"])
     if at_ns:
-        rate, backlog = FIGURES["throughput_records_per_s"], FIGURES["backlog_mean_buffers"]
-        series = [charts.TimeSeries(rate.name, at_ns, rates)]
+        values = [rate.read(each) for each in answer.over_time]
+        series = [charts.TimeSeries(rate.name, at_ns, values)]
         drawn.append(charts.OverTime("Throughput", series, meaning=rate.meaning, y=rate.name))
-        series = [charts.TimeSeries("mean backlog", at_ns, means, "orange")]
+        values = [backlog.read(each) for each in answer.over_time]
+        series = [charts.TimeSeries("mean backlog", at_ns, values, "orange")]
         drawn.append(charts.OverTime("Backlog", series, meaning=backlog.meaning, y="buffers"))
     details = answer.details
     if details is None or not details.channels:
@@ -183,10 +183,10 @@ def _over_time(answer: EdgeAnswer) -> list[Section]:
     leads = [
         "Drag to zoom, double click to reset; from the keyboard + and −, 0 to reset, arrows to read"
         " values.",
-        "The strip splits each window by where its time went." if has_regimes else "",
-        _left_out(len(numbers), details.channels_left_out),
+        *(["The strip splits each window by where its time went."] if has_regimes else []),
+        *_left_out(len(numbers), details.channels_left_out),
     ]
-    return [Section("over-time", "Over time", " ".join(filter(None, leads)), [*drawn, timeline])]
+    return [Section("over-time", "Over time", " ".join(leads), [*drawn, timeline])]
 
 
 def _regimes(answer: EdgeAnswer, shown: Sequence[ReplayedChannel]) -> list[Section]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from flinknet.results import JobAnswer, ModelError, Price, TaskMetrics, TradeOffPoint
 from flinknet.results.figures import FIGURES, Figure, named
@@ -37,38 +37,10 @@ _OF_EDGE = _FIGURES[:4]
 """Figures that edges of a job have, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """A predicted setting: its values by name, as far as they vary; words for it, such as
-    "recorded"; and the predictions for the edges of a job, by title."""
-
-    setting: Mapping[str, str]
-    point: TradeOffPoint
-    marks: Sequence[str]
-    is_on_frontier: bool = False
-    edges: Sequence[tuple[str, TradeOffPoint]] = ()
-
-
-def predicted_of(job: JobAnswer) -> list[Predicted]:
-    """The predicted settings of a job."""
-    rows = [trade_words.settings_of(each) for each in job.points]
-    varied = trade_words.varied_in(rows)
-    return [
-        Predicted(
-            {name: row[name] for name in varied},
-            each,
-            marks_of(job, place),
-            is_on_frontier(job, place),
-            [*zip(job.edge_titles, each.edges, strict=True)] if each.edges else [],
-        )
-        for place, (row, each) in enumerate(zip(rows, job.points, strict=True))
-    ]
-
-
 def decisive_table(job: JobAnswer) -> Table:
     """The settings with the figures that decide; with a limit the choice, its neighbours, and the
     recorded setting."""
-    points, predicted, choice = job.points, predicted_of(job), job.choice
+    points, choice = job.points, job.choice
     shown = list(range(len(points)))
     if choice is not None:
         near = [each for each in (choice.point, choice.nearest) if each is not None]
@@ -80,70 +52,56 @@ def decisive_table(job: JobAnswer) -> Table:
             first = [each for each in own if each is not None] if is_worth_it(found) else []
             shown = [*first, *(each for each in shown if each not in own)]
     elif len(points) > CHOICES_SHOWN:
-        marked = {place for place, each in enumerate(predicted) if each.marks}
+        marked = {place for place in shown if marks_of(job, place)}
         room = max(CHOICES_SHOWN - len(marked), 1)
         shown = sorted(marked | {number * len(points) // room for number in range(room)})
     left_out = len(points) - len(shown)
     notes = [f"{left_out:,} more settings in the details (--details)"] if left_out else []
-    hidden = _hidden_columns(job.model_error)
-    return settings_table(predicted, shown, names=DECISIVE, hidden=hidden, notes=notes)
+    return _settings_table(job, shown, notes, names=DECISIVE)
 
 
 def all_settings(job: JobAnswer) -> Table:
     """All figures of all settings, and the assumptions behind them."""
-    predicted = predicted_of(job)
-    notes = [PRICE_NOTE] if any(each.point.price for each in predicted) else []
-    if any(each.is_on_frontier for each in predicted):
+    places = range(len(job.points))
+    notes = [PRICE_NOTE] if any(each.price for each in job.points) else []
+    if any(is_on_frontier(job, place) for place in places):
         notes.append(f"◆ on the frontier: {trade_words.frontier_meaning(job.points)}")
     notes.append(f"memory: {MEMORY[0].lower()}{MEMORY[1:-1]}")
     interval = _interval_of(job)
     if interval == CLOCKS or (interval and not job.is_exchange):
         notes.append(f"in brackets: {interval}")
     notes += trade_words.notes_of(job.points) if job.is_exchange else [EDGES, *job.notes]
-    table = settings_table(predicted, hidden=_hidden_columns(job.model_error), notes=notes)
-    return replace(table, title=f"All {len(predicted)} settings", fold="closed")
+    return replace(
+        _settings_table(job, places, notes), title=f"All {len(places)} settings", fold="closed"
+    )
 
 
-def settings_table(
-    predicted: Sequence[Predicted],
-    places: Collection[int] | None = None,
-    *,
-    names: Collection[str] = (),
-    hidden: Collection[str] = (),
-    notes: Sequence[str] = (),
+def _settings_table(
+    job: JobAnswer, places: Iterable[int], notes: Sequence[str], *, names: Collection[str] = ()
 ) -> Table:
-    """A row for each setting, and below it one for each edge; columns in which nothing is known
-    are left out.
-
-    Args:
-        places: of the settings to show, in their order; None: all.
-        names: headings of the columns to show; none: all. Of some columns no edges, no frontier and
-            no knee are shown.
-        hidden: headings of columns that must not be shown.
-    """
+    """A row for each setting in some places, and below it one for each edge of a job; columns in
+    which nothing is known are left out. `names` are the headings of the columns to show; of some
+    columns no edges, no frontier and no knee are shown."""
+    hidden = _hidden_columns(job.model_error)
     columns = [each for each in _COLUMNS if each[0].name not in hidden]
     columns = [each for each in columns if not names or each[0].name in names]
-    has_edges = not names and any(each.edges for each in predicted)
-    rows = []
-    for place in range(len(predicted)) if places is None else places:
-        each = predicted[place]
-        marks = [f"← {mark}" for mark in each.marks if not names or mark != KNEE_MARK]
-        marks = ["◆"] * (each.is_on_frontier and not names) + marks
+    has_edges = not names and any(each.edges for each in job.points)
+    varied, rows = trade_words.what_varies(job.points), []
+    for place in places:
+        point, setting = job.points[place], trade_words.settings_of(job.points[place])
+        marks = [f"← {x}" for x in marks_of(job, place) if not names or x != KNEE_MARK]
+        marks = ["◆"] * (not names and is_on_frontier(job, place)) + marks
         where = ["job"] if has_edges else []
-        cells = [cell(each.point) for _, cell in columns]
-        is_strong = each.point.is_recorded or has_edges
-        rows.append(
-            Row([", ".join(each.setting.values()), " ".join(marks), *where, *cells], is_strong)
-        )
-        for name, edge in each.edges if has_edges else ():
+        cells = [", ".join(setting[name] for name in varied), " ".join(marks), *where]
+        cells += [cell(point) for _, cell in columns]
+        rows.append(Row(cells, point.is_recorded or has_edges))
+        for name, edge in zip(job.edge_titles, point.edges, strict=False) if has_edges else ():
             known = [figure.text(edge) for figure in _OF_EDGE if figure.name not in hidden]
             blank = [""] * (len(columns) - len(known))
             rows.append(Row(["", "", name, *known, *blank], tone="weak"))
-    shown = [
-        "timeout" if each == trade_words.BUFFER_TIMEOUT else each for each in predicted[0].setting
-    ]
-    frontier = trade_words.frontier_meaning(each.point for each in predicted)
-    heads = [Head(", ".join(shown)), Head("", f"◆: {frontier}.")]
+    title = ", ".join("timeout" if x == trade_words.BUFFER_TIMEOUT else x for x in varied)
+    frontier = trade_words.frontier_meaning(job.points)
+    heads = [Head(title), Head("", f"◆: {frontier}.")]
     heads += [Head("where", is_text=True)] if has_edges else []
     heads, keys = [*heads, *(head for head, _ in columns)], len(heads)
     kept = [
@@ -251,15 +209,13 @@ def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> G
     """The predictions that may be relied on, with a slider for each setting that varies. `tasks`
     are those with a busy time, each with whether it is a consumer, whose speed a setting may
     change."""
-    predicted, error = predicted_of(job), job.model_error
-    names = list(predicted[0].setting)
-    values = {name: [*dict.fromkeys(each.setting[name] for each in predicted)] for name in names}
-    if trade_words.BUFFER_TIMEOUT in names:  # from the shortest on, however they were asked for
-        length = {
-            each.setting[trade_words.BUFFER_TIMEOUT]: trade_words.timeout_ns_of(each.point)
-            for each in predicted
-        }
-        values[trade_words.BUFFER_TIMEOUT].sort(key=lambda each: (length[each] < 0, length[each]))
+    error, settings = job.model_error, [trade_words.settings_of(each) for each in job.points]
+    names, timeout = trade_words.varied_in(settings), trade_words.BUFFER_TIMEOUT
+    values = {name: [*dict.fromkeys(each[name] for each in settings)] for name in names}
+    if timeout in names:  # from the shortest on, however they were asked for
+        lengths = map(trade_words.timeout_ns_of, job.points)
+        length = {own[timeout]: ns for own, ns in zip(settings, lengths, strict=True)}
+        values[timeout].sort(key=lambda each: (length[each] < 0, length[each]))
     errors = {
         "latency_p50_ns": error.p50,
         "latency_p99_ns": error.p99,
@@ -274,20 +230,20 @@ def grid_of(job: JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()) -> G
         factor = None if own is None else 1 + abs(own)
         return (value / factor, value * factor) if value and factor else None
 
-    first = next((n for n, each in enumerate(predicted) if each.point.is_recorded), None)
-    base = predicted[first or 0]
-    memory = {each.point.memory_bytes for each in predicted}
+    first = next((n for n, each in enumerate(job.points) if each.is_recorded), None)
+    base = settings[first or 0]
+    memory = {each.memory_bytes for each in job.points}
     hidden = _hidden_columns(error) | ({"memory"} if len(memory) < 2 else set())
     shown = [(field, each) for field, each in _GRID_FIGURES.items() if each.name not in hidden]
     points = []
-    for each in predicted:
-        point, at = each.point, [values[name].index(each.setting[name]) for name in names]
+    for place, (own, point) in enumerate(zip(settings, job.points, strict=True)):
+        at = [values[name].index(own[name]) for name in names]
         found = [FIGURES[x].read(point) if x else point.memory_bytes for x, _ in shown]
         pairs = zip(shown, found, strict=True)
         ranges = [range_of(point, field, value) for (field, _), value in pairs]
-        work = _work(tasks, point, base.point)
-        points.append(GridPoint(at, found, ranges, ", ".join(each.marks), work))
-    sliders = [Slider(x, values[x], values[x].index(base.setting[x])) for x in names]
+        work = _work(tasks, point, job.points[first or 0])
+        points.append(GridPoint(at, found, ranges, ", ".join(marks_of(job, place)), work))
+    sliders = [Slider(x, values[x], values[x].index(base[x])) for x in names]
     bands = {
         PHASES: "The band is the 90% interval.",
         CLOCKS: "The band is within the error of the hosts' clocks.",

@@ -44,20 +44,11 @@ def replay_page(
         views.append(_view_of(job, run, channels, diagnose=diagnose))
         for edge in job.answers if len(job.answers) > 1 else ():
             title = f"{edge.trace.edge_number} {edge.trace.edge or ''}".strip()
-            is_limit = [Lines(["This edge holds the job up."], is_headed=True, is_plain=True)]
-            details = _details(edge.alone, channels, is_edge=True)
-            views.append(
-                View(
-                    details=[
-                        *(is_limit if edge.is_bottleneck else []),
-                        *details,
-                        environment([edge]),
-                    ],
-                    name=", ".join(filter(None, [run, title])),
-                    title=title,
-                    meaning=edge.trace.path,
-                )
-            )
+            is_limit = Lines(["This edge holds the job up."], is_headed=True, is_plain=True)
+            details = [*_details(edge.alone, channels, is_edge=True), environment([edge])]
+            details = [is_limit, *details] if edge.is_bottleneck else details
+            name = ", ".join(filter(None, [run, title]))
+            views.append(View(details=details, name=name, title=title, meaning=edge.trace.path))
     return Page("replay", views)
 
 
@@ -133,17 +124,14 @@ def _job_details(job: JobAnswer, *, has_limits: bool) -> list[Section | Part]:
         for each in tasks
     }
     bars = observed_tables.share_bars(observed_tables.TASK_PARTS, shares, "Tasks")
+    of_tasks = [Section("tasks", "Where the time of the tasks went", _BY_METRICS, bars)]
     vertices = {vertex.name: vertex for x in own if x.flink for vertex in x.flink.vertices}
     return [
         *([Lines(doubts, is_doubt=True, id="doubts")] if doubts else []),
         model_error_part(job),
         *_predicted(job),
         Section("edges", "Edges, as recorded", "", [observed_tables.edges_table(own), *limits]),
-        *(
-            [Section("tasks", "Where the time of the tasks went", _BY_METRICS, bars)]
-            if bars
-            else []
-        ),
+        *(of_tasks if bars else []),
         *([observed_tables.flink_section(vertices.values())] if vertices else []),
         *observed_tables.times_section(own, job.feeding),
     ]
