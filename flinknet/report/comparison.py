@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from flinknet.results.comparison import (
     METRICS,
     REACHABLE,
+    WORST_FIRST,
     Candidate,
     Comparison,
     LimitDecision,
@@ -35,8 +36,6 @@ _RUN_METRICS = ("throughput", "p50", "p99")
 
 _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "orange"}
 
-_WORST_FIRST = (Outcome.REGRESSION, Outcome.INCONCLUSIVE, Outcome.PASS)
-
 
 def comparison_view(
     comparison: Comparison,
@@ -47,7 +46,7 @@ def comparison_view(
 ) -> View:
     """The view of all candidates, with doubts about the runs of this call, which are explained on
     request."""
-    decisions = sorted(comparison.decisions, key=lambda x: _WORST_FIRST.index(x[1].outcome))
+    decisions = sorted(comparison.decisions, key=lambda x: WORST_FIRST.index(x[1].outcome))
     decisive = {*_DECISIVE, *(decision.limit.metric for _, decision in decisions)}
     has_doubts = bool(doubts or comparison.invalid)
     is_long = len(decisions) > 1 or comparison.is_refused or not has_doubts

@@ -166,15 +166,9 @@ class Search:
             own = [each for each in self.runs if each[0] == rate]
             figures = sorted(figure for _, _, figure in own if figure is not None)
             place = min(int(np.searchsorted(self._logs, math.log(rate))), len(self._logs) - 1)
-            found.append(
-                TriedRate(
-                    rate,
-                    len(own),
-                    sum(kept for _, kept, _ in own),
-                    figures[len(figures) // 2] if figures else None,
-                    float(1 - cumulated[place]),
-                )
-            )
+            kept, middle = sum(each[1] for each in own), figures[len(figures) // 2 :]
+            figure, probability = middle[0] if middle else None, float(1 - cumulated[place])
+            found.append(TriedRate(rate, len(own), kept, figure, probability))
         return found
 
     def quantiles(self, count: int) -> FloatArray:

@@ -6,7 +6,7 @@ A figure reads from whatever has the fields: a measurement (`Measured`), a predi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any, Generic, Literal, TypeVar
@@ -79,30 +79,20 @@ def reader(path: str) -> Callable[[Any], float | None]:
     return read
 
 
-def _of_latency(
-    prefix: str, group: str, read: str, meanings: Mapping[str, str]
-) -> list[Figure[Any]]:
-    """A figure, with its meaning if there is one, for each percentile of the LatencySummary in the
-    attribute `read`."""
-    return [
-        Figure(
-            group,
-            each.name.replace("_", "."),
-            reader(f"{read}.{each.name}"),
-            "ns",
-            f"{prefix}_{each.name}_ns",
-            meanings.get(each.name, ""),
-            -1,
-        )
-        for each in fields(LatencySummary)
-        if each.name != "count"
-    ]
-
-
 def _figure(
     group: str, name: str, read: str, field: str, unit: Unit, meaning: str = "", better: int = 0
 ) -> Figure[Any]:
     return Figure(group, name, reader(read), unit, field, meaning, better)
+
+
+def _of_latency(
+    prefix: str, group: str, read: str, meanings: Mapping[str, str]
+) -> Iterator[Figure[Any]]:
+    """A figure, with its meaning if there is one, for each percentile of the LatencySummary in the
+    attribute `read`."""
+    for name in (each.name for each in fields(LatencySummary) if each.name != "count"):
+        field, title = f"{prefix}_{name}_ns", name.replace("_", ".")
+        yield _figure(group, title, f"{read}.{name}", field, "ns", meanings.get(name, ""), -1)
 
 
 _DUE = "records were consumed within this time after they were due."
@@ -199,26 +189,21 @@ def fields_of(row: object, figures: Iterable[Figure[Any]]) -> dict[str, float | 
     return {each.field: each.read(row) for each in figures}
 
 
+_BACKLOG = ("backlog_mean_buffers", "backlog_max_buffers")
+_MEASURED = (
+    *("throughput_records_per_s", "buffers_per_s", "latency_p50_ns", "latency_p99_ns"),
+    *("latency_max_ns", "uncorrected_latency_p50_ns", "uncorrected_latency_p99_ns"),
+    *(*_BACKLOG, "throughput_bytes_per_s"),
+)
+
 RUN_FIGURES: Sequence[Figure[RunResult]] = [
-    *map(of_run, named(["throughput_records_per_s", "buffers_per_s"])),
+    *map(of_run, named(_MEASURED[:2])),
     CPU,
-    *map(
-        of_run,
-        named(
-            [
-                *(f"latency_{each}_ns" for each in ("p50", "p99", "max")),
-                *(f"uncorrected_latency_{each}_ns" for each in ("p50", "p99")),
-                *("backlog_mean_buffers", "backlog_max_buffers", "throughput_bytes_per_s"),
-            ]
-        ),
-    ),
+    *map(of_run, named(_MEASURED[2:])),
 ]
 """Columns of the result of a bench."""
 
 CHANNEL_FIGURES: Sequence[Figure[Any]] = named(
-    [
-        *("records", "throughput_records_per_s", "latency_p50_ns", "latency_p99_ns"),
-        *("backlog_mean_buffers", "backlog_max_buffers"),
-    ]
+    ("records", "throughput_records_per_s", "latency_p50_ns", "latency_p99_ns", *_BACKLOG)
 )
 """Columns of a channel."""

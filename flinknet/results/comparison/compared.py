@@ -28,6 +28,8 @@ def interleaved_orders(count: int, rounds: int, seed: int) -> list[list[int]]:
 _DIFFERS = (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER)
 """Verdicts on a throughput at which less CPU is no merit: it may have had less to do."""
 
+WORST_FIRST = (Outcome.REGRESSION, Outcome.INCONCLUSIVE, Outcome.PASS)
+
 REFUSED = "disturbed runs do not count (--fail-on-disturbed)"
 """Reason why nothing is decided."""
 
@@ -85,8 +87,8 @@ class Configuration:
     @property
     def is_mostly_disturbed(self) -> bool:
         """Whether most of its runs waited so long for a CPU that all their figures are doubtful."""
-        codes = [{each.code for each in result.warnings} for result in self.results]
-        return 2 * sum(DISTURBED in each for each in codes) > len(codes)
+        disturbed = sum(any(x.code == DISTURBED for x in each.warnings) for each in self.results)
+        return 2 * disturbed > len(self.results)
 
     @property
     def invalid(self) -> list[CountedRun]:
@@ -214,9 +216,7 @@ class Comparison:
         outcomes = {decision.outcome for _, decision in self.decisions}
         if self.is_refused:
             return Outcome.INCONCLUSIVE
-        return next(
-            (o for o in (Outcome.REGRESSION, Outcome.INCONCLUSIVE) if o in outcomes), Outcome.PASS
-        )
+        return next((each for each in WORST_FIRST if each in outcomes), Outcome.PASS)
 
     def baseline_lines(self) -> list[str]:
         if self.baseline is None:
@@ -246,35 +246,27 @@ class Comparison:
         if not few:
             return []
         whose = "each" if len(few) == len(self.configurations) else " and ".join(few)
-        return [
-            f"{RUNS_FEW} runs of {whose} hardly show how far runs differ: an interval may be far"
-            " too narrow or too wide; use --runs 5 or more."
-        ]
+        doubt = "an interval may be far too narrow or too wide; use --runs 5 or more"
+        return [f"{RUNS_FEW} runs of {whose} hardly show how far runs differ: {doubt}."]
 
     def disturbed_lines(self) -> list[str]:
         runs = sum(len(each.runs) for each in self.measured_here)
         lines = []
         if self.repeated:
-            names = ", ".join(
-                f"{each.tries - len(each.runs)} of {each.name}"
-                for each in self.measured_here
-                if each.tries > len(each.runs)
-            )
+            again = [(each.tries - len(each.runs), each.name) for each in self.measured_here]
+            names = ", ".join(f"{count} of {name}" for count, name in again if count)
             lines.append(
                 f"Disturbed or invalid runs were repeated: {self.repeated} more for {runs} runs"
                 f" ({names}); the least disturbed valid try of each counts, whatever it measured."
             )
         if self.disturbed:
-            names = ", ".join(
-                _which(each.disturbed, each) for each in self.configurations if each.disturbed
-            )
+            own = [(each.disturbed, each) for each in self.configurations if each.disturbed]
             end = (
-                ", so the result is undecided"
-                if self.is_refused
-                else "; intervals, and how many runs would decide, are of these: find a quieter"
-                " machine before adding runs"
+                "; intervals, and how many runs would decide, are of these: find a quieter machine"
             )
-            lines.append(f"Still disturbed: {names}{end}.")
+            end += " before adding runs"
+            end = ", so the result is undecided" if self.is_refused else end
+            lines.append(f"Still disturbed: {', '.join(_which(*each) for each in own)}{end}.")
         return lines
 
 
