@@ -3,7 +3,7 @@ carry, and metrics of Flink itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -19,6 +19,7 @@ from flinknet.results.figures import (
     OUT_POOL,
     Figure,
     named,
+    reader,
 )
 from flinknet.results.trades import change_of
 from flinknet.units import MISSING, counted, human_bytes, human_change, human_duration, human_share
@@ -96,15 +97,13 @@ def buffer_facts(measured: results.Measured, *, is_of_run: bool = True) -> list[
     whys = named(
         ["buffers_full", "buffers_by_timeout", "buffers_with_event"][: 3 if is_of_run else 1]
     )
-    facts = [
+    early = measured.flushes.timeout + measured.flushes.event
+    why = "Data buffers that the flusher sent, or an event or the end pushed out."
+    return [
         Fact("buffers", f"{measured.buffers:,}", "Data buffers sent."),
         *(Fact(each.title, f"{each.read(measured):,}", each.meaning) for each in whys),
+        *([] if is_of_run else [Fact("buffers not full", f"{early:,}", why)]),
     ]
-    if not is_of_run:
-        early = measured.flushes.timeout + measured.flushes.event
-        why = "Data buffers that the flusher sent, or an event or the end pushed out."
-        facts.append(Fact("buffers not full", f"{early:,}", why))
-    return facts
 
 
 CREDIT_PATHS_SHOWN = 8
@@ -115,12 +114,10 @@ def credit_lines(answer: results.EdgeAnswer) -> list[str]:
     """A line for each pair of TaskManagers whose credit round trips were recorded, the ones where
     data waits longest first; and one on the others where there are many."""
     found = sorted(answer.credit, key=lambda each: (-each.waits, -each.bytes_per_s))
-    lines = [
-        "; ".join(part for part in (each.text, each.remedy) if part)
-        for each in found[:CREDIT_PATHS_SHOWN]
-    ]
+    shown = found[:CREDIT_PATHS_SHOWN]
+    lines = ["; ".join(filter(None, (each.text, each.remedy))) for each in shown]
     left = len(found) - len(lines)
-    return [*lines, *([f"{counted(left, 'more pair')} in the JSON"] if left else [])]
+    return lines + [f"{counted(left, 'more pair')} in the JSON"] * bool(left)
 
 
 def slowest(
@@ -160,10 +157,9 @@ def diagnosis_table(job: results.JobAnswer) -> Table:
 
 def held_back(answers: Sequence[results.EdgeAnswer]) -> list[str]:
     """The channel that holds a watermark back most, in a sentence; empty without one."""
-    found = [each.record_times.held_back for each in answers if each.record_times is not None]
-    worst = max(
-        (each for each in found if each is not None), key=lambda each: each.behind_ns, default=None
-    )
+    times = [each.record_times for each in answers if each.record_times is not None]
+    found = [each.held_back for each in times if each.held_back is not None]
+    worst = max(found, key=lambda each: each.behind_ns, default=None)
     if worst is None:
         return []
     who, behind = worst.name or f"channel {worst.channel}", human_duration(worst.behind_ns)
@@ -224,10 +220,8 @@ def _between(
 
 def messages_table(messages: Sequence[results.MessageCount]) -> Table:
     """A row for each kind of message."""
-    columns: Mapping[str, Column] = {
-        **{"kind": "kind", "messages": "messages"},
-        "payload": lambda each: human_bytes(each.payload_bytes) if each.payload_bytes else None,
-    }
+    columns: dict[str, Column] = {"kind": "kind", "messages": "messages"}
+    columns["payload"] = lambda each: human_bytes(each.payload_bytes or None)
     return table_of(messages, columns, "Messages by kind")
 
 
@@ -310,35 +304,27 @@ def checkpoint_table(
     return figure_table("checkpoints", shown, rows, notes=notes)
 
 
-def _durations(
-    group: str, read: Callable[[results.CheckpointSummary], results.LatencySummary]
-) -> list[Figure[results.CheckpointSummary]]:
-    return [
-        Figure(group, "p50", lambda each: read(each).p50, "ns"),
-        Figure(group, "p99", lambda each: read(each).p99, "ns"),
-        Figure(group, "max", lambda each: read(each).max, "ns"),
-    ]
+def _durations(group: str, field: str) -> list[Figure[results.CheckpointSummary]]:
+    return [Figure(group, x, reader(f"{field}.{x}"), "ns") for x in ("p50", "p99", "max")]
 
 
 _OFTEN_UNKNOWN = ("barrier travel", "start delay", "overtaken")
 """Groups of figures that a trace does not always have."""
 
 _OF_JOB: Sequence[Figure[results.CheckpointSummary]] = (
-    Figure("", "triggered", lambda each: each.triggered),
-    Figure("", "completed", lambda each: each.completed),
+    *(Figure("", name, attrgetter(name)) for name in ("triggered", "completed")),
 )
 _OF_EDGE = (
     replace(_OF_JOB[0], group="barriers", name="sent"),
     replace(_OF_JOB[1], group="barriers", name="all arrived"),
 )
 _COLUMNS: Sequence[Figure[results.CheckpointSummary]] = (
-    Figure("", "aborted", lambda each: each.aborted),
-    Figure("", "unaligned", lambda each: each.unaligned),
-    *_durations("alignment", lambda each: each.alignment_ns),
-    *_durations("barrier travel", lambda each: each.travel_ns),
-    *_durations("start delay", lambda each: each.start_delay_ns),
-    Figure("overtaken", "mean", lambda each: each.overtaken_bytes_mean, "bytes"),
-    Figure("overtaken", "max", lambda each: each.overtaken_bytes_max, "bytes"),
+    *(Figure("", name, attrgetter(name)) for name in ("aborted", "unaligned")),
+    *_durations("alignment", "alignment_ns"),
+    *_durations("barrier travel", "travel_ns"),
+    *_durations("start delay", "start_delay_ns"),
+    Figure("overtaken", "mean", attrgetter("overtaken_bytes_mean"), "bytes"),
+    Figure("overtaken", "max", attrgetter("overtaken_bytes_max"), "bytes"),
 )
 
 
@@ -366,14 +352,10 @@ def flink_section(vertices: Iterable[results.VertexMetrics], notes: Sequence[str
 
 def flink_notes(flink: results.FlinkMetrics) -> list[str]:
     """Local traffic, which no trace shows, and the CPU of TaskManagers."""
-    notes = []
-    if flink.share.local_bytes_share is not None:
-        notes.append(f"local: {flink.share.local_bytes_share:.0%} of the bytes that consumers read")
-    known = [each for each in flink.task_managers if each.cpu_cores is not None]
-    if known:
-        cores = ", ".join(f"{each.name} {each.cpu_cores:.2f}" for each in known)
-        notes.append(f"CPU, in cores: {cores}")
-    return notes
+    share, known = flink.share.local_bytes_share, flink.task_managers
+    notes = [] if share is None else [f"local: {share:.0%} of the bytes that consumers read"]
+    cores = [f"{each.name} {each.cpu_cores:.2f}" for each in known if each.cpu_cores is not None]
+    return notes + [f"CPU, in cores: {', '.join(cores)}"] * bool(cores)
 
 
 _FLINK = (

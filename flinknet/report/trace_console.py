@@ -37,16 +37,15 @@ def info_view(description: Plain, hidden: int = 0) -> View:
     some settings at their defaults."""
     manifest, edges = description["manifest"], description["edges"]
     has_edges = len(edges) > 1
-    ends_ns = (description["last_ns"], (manifest or {}).get("measured_to_ns"))
-    until_ns = max((each for each in ends_ns if each is not None), default=0)
+    until_ns = max(description["last_ns"] or 0, (manifest or {}).get("measured_to_ns") or 0)
     lines, doubts = _about(description)
     for file in description["files"]:
-        if file["truncation"] is not None:
+        if (cut := file["truncation"]) is not None:
             lost_ns = until_ns - (file["last_ns"] or until_ns)
-            cut, end = file["truncation"], f", the last {human_duration(lost_ns)} of the run"
+            end = f", the last {human_duration(lost_ns)} of the run" if lost_ns > 0 else ""
             doubts.append(
                 f"{file['file']} has no trailer: {cut['whole_blocks']} whole blocks are readable,"
-                f" {cut['lost_bytes']} bytes are lost{end if lost_ns > 0 else ''}"
+                f" {cut['lost_bytes']} bytes are lost{end}"
             )
         if lost := file["dropped_events"]:
             doubts.append(f"{file['file']} lacks {lost:,} events that could not be written")
@@ -74,7 +73,7 @@ def info_view(description: Plain, hidden: int = 0) -> View:
     by_point: Mapping[str, Mapping[str, int]] = description["events_by_kind"]
     kinds = dict.fromkeys(kind for counts in by_point.values() for kind in counts)
     events = [
-        {"events": kind, **{point: counts.get(kind) for point, counts in by_point.items()}}
+        {"events": kind} | {point: counts.get(kind) for point, counts in by_point.items()}
         for kind in kinds
     ]
     shows_edges = has_edges or any(each["partitioner"] for each in edges)
@@ -131,9 +130,8 @@ def verification_view(path: str, verification: Plain) -> View:
 
 
 def _place(finding: Plain) -> str:
-    places = [finding["file"]] if finding["file"] is not None else []
-    if finding["channel"] is not None:
-        places.append(f"channel {finding['channel']}")
+    file, channel = finding["file"], finding["channel"]
+    places = [*([file] if file else []), *([] if channel is None else [f"channel {channel}"])]
     return f"{', '.join(places)}: " if places else ""
 
 
@@ -161,10 +159,9 @@ def _settings_table(manifest: Plain, notes: Sequence[str]) -> Table:
         others["workload.rate_per_s"] = others["workload.rate_per_s"] or "max"
     others |= {"seed": manifest["seed"]} if "origin" not in manifest else {}
     others["started at"] = manifest["started_at"]
-    if manifest["measured_to_ns"] is not None and manifest["measured_from_ns"] is not None:
-        others["measured part"] = _seconds(
-            manifest["measured_to_ns"] - manifest["measured_from_ns"]
-        )
+    from_ns, to_ns = manifest["measured_from_ns"], manifest["measured_to_ns"]
+    if from_ns is not None and to_ns is not None:
+        others["measured part"] = _seconds(to_ns - from_ns)
     rows += [{"key": key, "value": _text_of(value), "from": ""} for key, value in others.items()]
     names = ["value", *(["from"] if origins is not None else [])]
     return table_of(
@@ -255,14 +252,10 @@ def _verdict(look: WatchLook) -> list[str]:
     found = []
     for name, text in look.bottlenecks.items():
         own = [each for each in look.edges if each.run == name]
-        limit = next(
-            (each for each in own if each.is_bottleneck),
-            max(own, key=lambda each: each.share, default=None),
-        )
+        limit = max(own, key=lambda each: (bool(each.is_bottleneck), each.share), default=None)
         state = f"{_state(limit)}: " if limit is not None else ""
-        first, *others = clauses_of(text)
+        first, *others = clauses_of(text.rstrip(";.") + ";")
         found += [state + (first if is_one else f"{name}: {first}"), *others]
-        found[-1] = found[-1].rstrip(";.") + ";"
     if not found:
         found = [f"{_state(each)}: {_name(each)}: {each.why};" for each in look.edges if each.why]
     return found
@@ -273,14 +266,11 @@ def _state(edge: WatchedEdge) -> str:
 
 
 def _trust(edges: Sequence[WatchedEdge], waiting: Sequence[str]) -> list[str]:
-    if not edges:
-        return []
     bounds = any(edge.latency.until != "consumed" for edge in edges)
-    found = [
-        *(["latency: at most, until a record passed the tap"] if bounds else []),
-        *(["some runs cannot be read yet"] if waiting else []),
-    ]
-    return [f"fair: {found[0]}", *found[1:]] if found else ["good: both ends were recorded"]
+    found = ["latency: at most, until a record passed the tap"] * bounds
+    found += ["some runs cannot be read yet"] * bool(waiting)
+    first, *more = found or ["both ends were recorded"]
+    return [f"{'fair' if found else 'good'}: {first}", *more] if edges else []
 
 
 def _watched_table(edges: Sequence[WatchedEdge]) -> Table:
