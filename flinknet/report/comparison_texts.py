@@ -101,11 +101,9 @@ def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
     note = "Columns are geometric means over the rounds; change is their ratio."
     zeros = [label_of(metric) for metric, x in candidate.differences.items() if not x.is_ratio]
     if zeros:
-        one = len(zeros) == 1
-        note += (
-            f" {' and '.join(zeros)} {'has' if one else 'have'} zeros, so"
-            f" {'it is' if one else 'they are'} shown as arithmetic means and their difference."
-        )
+        has, are = ("has", "it is") if len(zeros) == 1 else ("have", "they are")
+        note += f" {' and '.join(zeros)} {has} zeros, so {are} shown as arithmetic means and their"
+        note += " difference."
     cpu = candidate.differences.get("cpu")
     is_judged = cpu is not None and cpu.verdict in (Verdict.BETTER, Verdict.WORSE)
     return [
@@ -116,25 +114,18 @@ def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
 
 
 def _why_buffers_left(configurations: Sequence[Configuration]) -> list[str]:
-    parts = []
-    is_mostly_full = False
+    parts, end = [], "."
     for each in configurations:
         left = each.flushes
-        sent = left.full + left.timeout + left.event
-        if not sent:
-            continue
-        shares = {
-            "by the buffer timeout": left.timeout / sent,
-            "full": left.full / sent,
-            "with an event or the end": left.event / sent,
-        }
-        shown = [f"{human_share(x)} {why}" for why, x in shares.items() if x >= SHARE_SHOWN]
-        parts.append(f"{each.name} {', '.join(shown)}")
-        is_mostly_full = is_mostly_full or left.full > sent / 2
-    if not parts:
-        return []
-    end = ". A buffer that is full does not wait for the timeout" if is_mostly_full else ""
-    return [f"Buffers were sent: {'; '.join(parts)}{end}."]
+        counts = {"by the buffer timeout": left.timeout, "full": left.full,
+                  "with an event or the end": left.event}  # fmt: skip
+        if sent := sum(counts.values()):
+            shares = {why: count / sent for why, count in counts.items()}
+            shown = [f"{human_share(x)} {why}" for why, x in shares.items() if x >= SHARE_SHOWN]
+            parts.append(f"{each.name} {', '.join(shown)}")
+            if shares["full"] > 0.5:
+                end = ". A buffer that is full does not wait for the timeout."
+    return [f"Buffers were sent: {'; '.join(parts)}{end}"] if parts else []
 
 
 def decision_line(candidate: Candidate, decision: LimitDecision) -> str:
@@ -199,14 +190,14 @@ def outcome_line(comparison: Comparison) -> str:
     if comparison.is_refused:
         return f"Undecided: {REFUSED}."
     outcomes = [decision.outcome for _, decision in comparison.decisions]
-    is_one = len(outcomes) == 1
-    if broken := outcomes.count(Outcome.REGRESSION):
-        what = "the limit" if is_one else f"{broken} of {len(outcomes)} limits"
-        return f"Failed: {what} {'is' if broken == 1 else 'are'} broken."
-    if unclear := outcomes.count(Outcome.INCONCLUSIVE):
-        what = "the limit" if is_one else f"{unclear} of {len(outcomes)} limits"
-        return f"Undecided: {what} could not be decided."
-    return f"Passed: {'the' if is_one else 'every'} limit holds." if outcomes else ""
+    is_one, count = len(outcomes) == 1, outcomes.count(comparison.outcome)
+    what = "the limit" if is_one else f"{count} of {len(outcomes)} limits"
+    said = {
+        Outcome.REGRESSION: f"Failed: {what} {'is' if count == 1 else 'are'} broken.",
+        Outcome.INCONCLUSIVE: f"Undecided: {what} could not be decided.",
+        Outcome.PASS: f"Passed: {'the' if is_one else 'every'} limit holds.",
+    }
+    return said[comparison.outcome] if outcomes else ""
 
 
 def load_line(comparison: Comparison) -> str:
@@ -257,18 +248,16 @@ def trend_table(config: str, trends: Sequence[Trend]) -> Table:
     of the same call."""
     rows = []
     for points in list(zip(*(each.points for each in trends), strict=True))[-POINTS_SHOWN:]:
-        cells = [points[0].measured_at or MISSING]
+        first = points[0]
+        cells = [first.measured_at or MISSING]
         for trend, point in zip(trends, points, strict=True):
             cells += [amount(point.value, trend.metric), human_change(point.change)]
-        first, notes = points[0], []
-        if first.why_not:
-            notes.append(f"not counted: {first.why_not}")
-        if first.changed:
-            changed = (
-                f"{each.name} {each.base or 'not set'} → {each.candidate or 'not set'}"
-                for each in first.changed
-            )
-            notes.append(f"settings changed: {', '.join(changed)}")
+        notes = [f"not counted: {first.why_not}"] if first.why_not else []
+        changed = [
+            f"{each.name} {each.base or 'not set'} → {each.candidate or 'not set'}"
+            for each in first.changed
+        ]
+        notes += [f"settings changed: {', '.join(changed)}"] if changed else []
         disturbed = f" ({first.disturbed} disturbed)" if first.disturbed else ""
         rows.append(Row([*cells, f"{first.runs}{disturbed}", "; ".join(notes)]))
     names = [name for each in trends for name in (label_of(each.metric), "vs. base")]

@@ -39,10 +39,8 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> page_parts.View:
     reason, vertices = result["reason"], result["vertices"]
     warnings = [("", [results.RunWarning(**each) for each in result["warnings"]])]
     doubts = doubts_of_runs(warnings)
-    ran = [heading_of(result)]
-    if vertices:
-        rate = max((each["throughput_records_per_s"] or 0 for each in result["edges"]), default=0)
-        ran += [f"{human_count(rate)} records/s"] if rate else []
+    rate = max((each["throughput_records_per_s"] or 0 for each in result["edges"]), default=0)
+    ran = [heading_of(result), *([f"{human_count(rate)} records/s"] if rate else [])]
     if result["checkpoints"] is not None:
         ran.append(checkpoints_line(result["checkpoints"]))
     verdict = [f"{reason};"] if reason and reason != f"it was {result['state']}" else []
@@ -84,18 +82,15 @@ def _job_details(result: Mapping[str, Any]) -> Iterator[page_parts.Part]:
     prior = [
         results.PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ())
     ]
-    if result["edges"]:
-        shared = [
-            f"{name}: {counted(channels, 'channel')} on one connection"
-            for name, channels in result["connections"].items()
-        ]
-        rows = []
-        for each in result["edges"]:
-            ends = f"{each['source']} -{each['partitioner']}-> {each['target']}"
-            rows.append(page_parts.Row([f"{each['edge_number']} {ends}", *cells_of(each, _EDGE)]))
-        yield page_parts.Table(
-            [page_parts.Head("edge"), *page_parts.heads_of(_EDGE)], rows, notes=shared
-        )
+    rows = []
+    for each in result["edges"]:
+        ends = f"{each['source']} -{each['partitioner']}-> {each['target']}"
+        rows.append(page_parts.Row([f"{each['edge_number']} {ends}", *cells_of(each, _EDGE)]))
+    if rows:
+        connections = result["connections"].items()
+        shared = [f"{name}: {counted(n, 'channel')} on one connection" for name, n in connections]
+        heads = [page_parts.Head("edge"), *page_parts.heads_of(_EDGE)]
+        yield page_parts.Table(heads, rows, notes=shared)
     yield page_parts.Lines(list(failed_lines([each for each in prior if each.failure])))
 
 
@@ -157,18 +152,15 @@ def vertex_table(
     """Some fields by heading, and figures, of each vertex; with the time from the first deployment
     to its own, where not all were deployed at once."""
     deployed_ns = [(each.get("times") or {}).get("deployed_ns") for each in vertices]
-    is_staged = len(set(deployed_ns)) > 1
+    staged = ["deployed"] if len(set(deployed_ns)) > 1 else []
     rows = []
     for each, at_ns in zip(vertices, deployed_ns, strict=True):
         after = "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
-        names = [each["name"], *(str(each[field]) for field in fields.values())]
-        rows.append(
-            page_parts.Row([*names, *cells_of(each, figures), *([after] if is_staged else [])])
-        )
-    staged = page_parts.heads("deployed") if is_staged else []
-    return page_parts.Table(
-        [*page_parts.heads("vertex", *fields), *page_parts.heads_of(figures), *staged], rows
-    )
+        cells = [each["name"], *(str(each[field]) for field in fields.values())]
+        cells += [*cells_of(each, figures), *(after for _ in staged)]
+        rows.append(page_parts.Row(cells))
+    names, of_figures = page_parts.heads("vertex", *fields), page_parts.heads_of(figures)
+    return page_parts.Table([*names, *of_figures, *page_parts.heads(*staged)], rows)
 
 
 def failed_lines(attempts: Sequence[results.PriorAttempt]) -> Iterator[str]:
@@ -339,11 +331,9 @@ def dump_lines(job: results.JobDump) -> list[str]:
     tasks = [task for each in job.task_managers for task in each.tasks]
     channels = [channel for task in tasks for gate in task.gates for channel in gate.channels]
     local = sum(is_local for _, _, is_local in channels)
-    lines = [
-        f'"{job.name}" as it runs: {counted(len(tasks), "task")},'
-        f" {counted(len(channels), 'channel')}"
-        f" ({local} local, {len(channels) - local} remote)"
-    ]
+    counts = f"{counted(len(tasks), 'task')}, {counted(len(channels), 'channel')}"
+    where = f"({local} local, {len(channels) - local} remote)"
+    lines = [f'"{job.name}" as it runs: {counts} {where}']
     for manager in job.task_managers:
         for task in sorted(manager.tasks, key=lambda each: each.slot):
             lines.append(f"  tm-{manager.index} slot {task.slot}: {task.name}")
@@ -353,16 +343,12 @@ def dump_lines(job: results.JobDump) -> list[str]:
                     f"p{partition}/{subpartition}{' local' if is_local else ''}"
                     for partition, subpartition, is_local in gate.channels[:DUMPED_CHANNELS_MAX]
                 ]
-                hidden = len(gate.channels) - len(shown)
-                more = f" … and {hidden} more" if hidden else ""
+                more = page_parts.left_out(gate.channels, DUMPED_CHANNELS_MAX, " … and {} more")
                 buffers = counted(gate.exclusive_buffers, "exclusive buffer")
-                lines.append(
-                    f"    reads edge {gate.edge_number}: {', '.join(shown)}{more}; {buffers}"
-                )
-        lines += [
-            f"  tm-{manager.index} keeps {_partition_line(each)}"
-            for each in manager.kept_partitions
-        ]
+                read = f"{', '.join(shown)}{''.join(more)}; {buffers}"
+                lines.append(f"    reads edge {gate.edge_number}: {read}")
+        keeps = f"  tm-{manager.index} keeps"
+        lines += [f"{keeps} {_partition_line(each)}" for each in manager.kept_partitions]
     return lines
 
 

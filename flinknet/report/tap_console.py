@@ -70,16 +70,14 @@ def recording_line(out: str, duration_ns: int | None, ring_ns: int | None, trigg
     """Destination of the trace, duration of the tap, and the part it keeps: a ring, around each
     time that something triggers."""
     until = "until Ctrl-C" if duration_ns is None else f"for {_exactly(duration_ns)}"
-    line = f"recording into {out} {until}"
-    if ring_ns is None:
-        return line
-    ring = _exactly(ring_ns)
-    if not trigger:
-        return f"{line}; only the last {ring} are kept (--ring)"
-    return (
-        f"{line}; kept are {ring} before each time that {trigger} and {_exactly(ring_ns // 2)}"
-        f" after it, or the last {ring} if that never happens"
-    )
+    kept = ""
+    if ring_ns is not None:
+        ring, after = _exactly(ring_ns), _exactly(ring_ns // 2)
+        kept = f"; only the last {ring} are kept (--ring)"
+        if trigger:
+            kept = f"; kept are {ring} before each time that {trigger} and {after} after it,"
+            kept += f" or the last {ring} if that never happens"
+    return f"recording into {out} {until}{kept}"
 
 
 def _exactly(duration_ns: int) -> str:
@@ -126,17 +124,22 @@ def progress_line(look: Plain, listening: Sequence[str]) -> str:
         return f"{begin}no connection of Flink's among {counted(look['packets'], 'packet')}"
     if not look["accepted"]:
         return f"{begin}no consumer has connected to {', '.join(listening)}"
-    line = (
-        f"{begin}{counted(look['connections'], 'connection')} open ({look['accepted']} in all),"
-        f" {counted(look['channels_open'], 'channel')},"
-        f" {human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s,"
-    )
+    line = f"{begin}{_open(look)}, {_rates(look)}"
     if "delay_ns_p99" in look:
-        line += f" added delay p99 {human_duration(look['delay_ns_p99'])},"
-    line += f" {human_bytes(look['trace_bytes'])} of trace"
+        line += f", added delay p99 {human_duration(look['delay_ns_p99'])}"
+    line += f", {human_bytes(look['trace_bytes'])} of trace"
     if look["incidents"]:
         line += f", {counted(look['incidents'], 'incident')}, last: {look['last_incident']}"
     return line
+
+
+def _open(look: Plain) -> str:
+    connections, channels = look["connections"], counted(look["channels_open"], "channel")
+    return f"{counted(connections, 'connection')} open ({look['accepted']} in all), {channels}"
+
+
+def _rates(look: Plain) -> str:
+    return f"{human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s"
 
 
 def _name(look: Plain) -> str:
@@ -148,11 +151,10 @@ def panel(look: Plain) -> View:
     if "channels" not in look:
         return View([Sentence(_name(look), [progress_line(look, ()).partition(": ")[2]])])
     tap = (
-        f"{look['elapsed_ns'] / 1e9:,.0f} s, {counted(look['connections'], 'connection')} open"
-        f" ({look['accepted']} in all), {counted(look['channels_open'], 'channel')},"
+        f"{look['elapsed_ns'] / 1e9:,.0f} s, {_open(look)},"
         f" {human_bytes(look['trace_bytes'])} of trace"
     )
-    rates = f"{human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s"
+    rates = _rates(look)
     if "delay_ns_p99" in look:
         rates += f", added delay p50 {human_duration(look['delay_ns_p50'])},"
         rates += f" p99 {human_duration(look['delay_ns_p99'])}"
@@ -260,9 +262,11 @@ def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
     if rest is None:
         return []
     rows = [("job", ", ".join(each["name"] for each in rest["jobs"]) or "unknown")]
-    for each in rest.get("settings") or ():
-        if each["key"].startswith(SETTINGS_SHOWN):
-            rows.append(("setting", f"{each['key']}: {each['value']} ({each['from']})"))
+    rows += [
+        ("setting", f"{each['key']}: {each['value']} ({each['from']})")
+        for each in rest.get("settings") or ()
+        if each["key"].startswith(SETTINGS_SHOWN)
+    ]
     for edge in rest["edges"]:
         local, channels = edge["local_channels"], edge["channels"]
         where = "local channels: unknown"
