@@ -116,38 +116,30 @@ def _within(part: page_parts.Part | page_parts.Section) -> Sequence[page_parts.P
 
 
 class LivePanel:
-    """Parts that are drawn in place on a terminal, and gone at the end; nothing elsewhere."""
+    """Parts that are drawn in place on a terminal (`is_live`), and gone at the end; nothing
+    elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._live = (
-            Live(console=console, transient=True, refresh_per_second=4)
-            if console.is_terminal
-            else None
-        )
+        self.is_live = console.is_terminal
+        self._live = Live(console=console, transient=True, refresh_per_second=4)
 
     def __enter__(self) -> Self:
-        if self._live is not None:
+        if self.is_live:
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    @property
-    def is_live(self) -> bool:
-        """Whether there is a terminal."""
-        return self._live is not None
+        self._live.stop()
 
     def draw(self, view: page_parts.View) -> None:
         """Replace what is shown."""
-        if self._live is None:
+        if not self.is_live:
             return
         file = io.StringIO()
-        width, color = self.console.width, self.console.color_system
+        has_colors = self.console.color_system is not None
         drawn = TerminalConsole(
-            file=file, width=width, force_terminal=color is not None, highlight=False
+            file=file, width=self.console.width, force_terminal=has_colors, highlight=False
         )
         print_view(drawn, view, has_details=True)
         self._live.update(Text.from_ansi(file.getvalue()))
@@ -208,10 +200,11 @@ def print_part(console: Console, part: page_parts.Part | page_parts.Section) -> 
 def _print_facts(console: Console, facts: Sequence[page_parts.Fact]) -> None:
     count = 2 if console.width >= WIDTH_FOR_TWO else 1
     height = -(-len(facts) // count)
-    rows = []
-    for number in range(height):
-        cells = [x for each in facts[number::height] for x in (each.name, each.value)]
-        rows.append(page_parts.Row([*cells, *[""] * (2 * count - len(cells))]))
+    known = [*facts, *[page_parts.Fact("", "")] * (count * height - len(facts))]
+    rows = [
+        page_parts.Row([x for each in known[number::height] for x in (each.name, each.value)])
+        for number in range(height)
+    ]
     _print_table(console, page_parts.Table([page_parts.Head("", is_text=True)] * (2 * count), rows))
 
 

@@ -103,7 +103,7 @@ def result_line(result: results.RunResult) -> str:
     if result.validity is not results.Validity.VALID:
         causes = results.without_consequences(result.warnings)
         found = [each for each in causes if results.validity_by(each) is result.validity]
-        why = next((each for each in found if results.is_disturbed([each])), found[0])
+        why = min(found, key=lambda each: not results.is_disturbed([each]))
         what = "disturbed" if results.is_disturbed([why]) else result.validity.name.lower()
         doubt = f" ({what}: {why.line.rstrip('.')})"
     return (
@@ -207,12 +207,8 @@ _QUANTILES = {"0.5": "p50", "0.99": "p99"}
 def metric(name: str, kind: str, text: str, samples: Samples) -> str:
     """One metric (a gauge or a counter) with its samples: labels and value of each; unknown values
     are left out."""
-    lines = [
-        f"{name}{_labels(labels)} {value:.17g}" for labels, value in samples if value is not None
-    ]
-    if not lines:
-        return ""
-    return "\n".join([f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines]) + "\n"
+    lines = [f"{name}{_labels(of)} {value:.17g}\n" for of, value in samples if value is not None]
+    return "".join([f"# HELP {name} {text}\n# TYPE {name} {kind}\n", *lines]) if lines else ""
 
 
 MetricTable = Sequence[tuple[str, str, str]]

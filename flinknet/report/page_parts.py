@@ -13,12 +13,11 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
 from flinknet import units
 from flinknet.plain_values import to_plain
-from flinknet.results.figures import SHOWN, Figure, typical
+from flinknet.results.figures import SHOWN, Figure, reader, typical
 
 from .charts import AnyChart, OverTime, TimeSeries
 from .plain_text import sparkline
@@ -265,16 +264,16 @@ def table_of(
 
 def _cell(row: Any, column: Column) -> str:
     field = column if isinstance(column, str) else ""
-    if not isinstance(column, str):
-        value: Any = column(row)
-    else:
-        value = row[field] if isinstance(row, Mapping) else attrgetter(field)(row)
+    value: Any = reader(column)(row) if isinstance(column, str) else column(row)
     if value is None or isinstance(value, str):
         return units.MISSING if value is None else value
-    show = next((each for end, each in _BY_ENDING.items() if field.endswith(end)), None)
-    if show is not None:
+    if (show := _shown_by(field)) is not None:
         return show(value)
     return f"{value:,}" if isinstance(value, int) else units.human_number(value)
+
+
+def _shown_by(name: str) -> Callable[[Any], str] | None:
+    return next((each for end, each in _BY_ENDING.items() if name.endswith(end)), None)
 
 
 def pairs_of(title: str, values: Mapping[str, Any]) -> Pairs:
@@ -288,8 +287,7 @@ def _pair(name: str, value: Any) -> tuple[str, str]:
         return name, ", ".join(" ".join(_pair(*each)) for each in value.items())
     if isinstance(value, list | tuple):
         return name, ", ".join(_pair("", each)[1] for each in value)
-    show = next((each for end, each in _BY_ENDING.items() if name.endswith(end)), None)
-    if show is not None and isinstance(value, int | float):
+    if (show := _shown_by(name)) is not None and isinstance(value, int | float):
         return name.removesuffix("_ns").removesuffix("_bytes"), show(value)
     return name, units.MISSING if value is None else str(to_plain(value))
 
@@ -318,8 +316,8 @@ def over_time_table(charts: Sequence[OverTime], width: int) -> Table | None:
     first, what = charts[0], charts[0].in_lanes.partition(",")[0]
     spans = {each.name: [(each.from_ns, each.to_ns)] for each in first.spans}
     spans |= {f"{what}, {each.name}": [*each.spans] for each in first.lanes}
-    names = max(len(each) + 2 for each in (*spans, *(each.name for each in series)))
-    names = max(names, _NAME_OF_PLOT)
+    longest = max(map(len, (*spans, *(each.name for each in series))))
+    names = max(longest + 2, _NAME_OF_PLOT)
     room = (width - names) // len(charts) - _REST_OF_PLOT
     marks = max(1, min(PLOT_MARKS, room, max(len(each.at_ns) for each in series)))
     end_ns = max(2 * each.at_ns[-1] - (*each.at_ns[-2:-1], 0)[0] for each in series) or 1
@@ -347,10 +345,8 @@ def over_time_table(charts: Sequence[OverTime], width: int) -> Table | None:
     is_one = len(charts) == 1
     columns = [Head("" if is_one else mark)]
     for chart in charts:
-        columns += [
-            Head("" if is_one else textwrap.fill(chart.title, marks), is_text=True),
-            Head("largest"),
-        ]
+        title = "" if is_one else textwrap.fill(chart.title, marks)
+        columns += [Head(title, is_text=True), Head("largest")]
     return Table(columns, rows, f"{first.title}, {mark}" if is_one else "")
 
 

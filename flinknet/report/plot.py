@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flinknet.results.figures import SHOWN
@@ -119,14 +119,7 @@ def draw(chart: Chart, file_format: str, title: str) -> bytes:
         axes.spines[side].set_visible(False)
     by = f" by {chart.by}" if isinstance(chart, Curves) and chart.by else ""
     axes.set_title(f"{title}: {chart.title}{by}", loc="left", fontsize=10)
-    if isinstance(chart, Curves):
-        _draw_curves(axes, chart)
-    elif isinstance(chart, OverTime):
-        _draw_over_time(axes, chart)
-    elif isinstance(chart, Percentiles):
-        _draw_percentiles(axes, chart)
-    else:
-        _draw_intervals(axes, chart)
+    _DRAW[type(chart)](axes, chart)
     if not isinstance(chart, Intervals):
         axes.grid(axis="y", alpha=0.3)
         axes.legend(frameon=False, fontsize=9)
@@ -141,10 +134,10 @@ def write_plot(path: AnyPath, page: Page) -> bool:
 
     Raises: ModuleNotFoundError without matplotlib.
     """
-    for view, chart in _main_charts(page):
-        write_chart(path, chart, view.title)
-        return True
-    return False
+    found = next(_main_charts(page), None)
+    if found is not None:
+        write_chart(path, found[1], found[0].title)
+    return found is not None
 
 
 def write_chart(path: AnyPath, chart: Chart, title: str) -> None:
@@ -259,6 +252,12 @@ def _draw_intervals(axes: Any, chart: Intervals) -> None:
     _name_axes(axes, "change", "")
 
 
+_DRAW: Mapping[type, Callable[[Any, Any], None]] = {
+    **{Curves: _draw_curves, OverTime: _draw_over_time},
+    **{Percentiles: _draw_percentiles, Intervals: _draw_intervals},
+}
+
+
 def _name_axes(axes: Any, x: str, y: str, *, is_log: bool = False) -> None:
     axes.set_xlabel(x, fontsize=8)
     axes.set_ylabel(f"{y}, log scale" if is_log else y, fontsize=8)
@@ -281,11 +280,9 @@ def _scale(axis: Any, unit: str) -> None:
 
 def _tick(value: float, unit: str) -> str:
     """A round number: no digits that say nothing, and no unit for none."""
-    if value < 0:
-        return ""
-    if not value:
-        return "0"
-    return without_zeros(SHOWN[unit](value))
+    if value > 0:
+        return without_zeros(SHOWN[unit](value))
+    return "" if value else "0"
 
 
 def _set_log(axes: Any, *, is_log: bool) -> None:
