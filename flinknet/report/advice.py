@@ -83,12 +83,9 @@ def one_for_all(job: JobAnswer) -> str:
     comment where the job's code sets timeouts and none has to change."""
     assert job.choice is not None
     assert job.choice.point is not None
-    if job.choice.patch:
-        return job.choice.patch
     point = job.points[job.choice.point]
-    if len({*point.timeouts_ns}) > 1:
-        return "# as recorded"
-    return f"{TIMEOUT_KEY}: {point.config[TIMEOUT_KEY]}"
+    key = f"{TIMEOUT_KEY}: {point.config[TIMEOUT_KEY]}"
+    return job.choice.patch or ("# as recorded" if len({*point.timeouts_ns}) > 1 else key)
 
 
 def is_worth_it(found: TaskTimeouts | None) -> bool:
@@ -130,12 +127,12 @@ def _of_tasks(job: JobAnswer, found: TaskTimeouts, of_all: Advised, label: str) 
 def _met(
     choice: Choice, job: JobAnswer, by: str, setting: str, *, is_recorded: bool = False
 ) -> tuple[str, str]:
-    targets = ", ".join(choice.targets)
+    targets, margin = ", ".join(choice.targets), choice.recorded_margin
     if is_recorded:
         return "already met", f": {targets}{by} with {setting}"
-    if choice.recorded_margin is None:
+    if margin is None:
         return targets, f" is met{by} with {setting}"
-    recorded = f"{choice.recorded_margin:.0%} {_side(choice)} the limit"
+    recorded = f"{margin:.0%} {_side(choice)} the limit"
     also = "also met with" if costs_more(job, choice) else "cheapest:"
     return "already met", f": {targets}{by} as recorded, {recorded}; {also} {setting}"
 
@@ -235,9 +232,7 @@ def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[str]:
         return [line]
     line += f", {abs(margin):.0%} {_side(choice) if margin >= 0 else 'past'} the limit"
     line += f": {TOO_CLOSE}" if margin >= 0 else ""
-    if longer_ns - timeout_ns > NS_PER_MS:
-        return [line, UNTRIED]
-    return [line]
+    return [line, *([UNTRIED] if longer_ns - timeout_ns > NS_PER_MS else [])]
 
 
 def _side(choice: Choice) -> str:
@@ -371,26 +366,23 @@ def error_figures(error: ModelError) -> str:
 def doubts_of(answer: EdgeAnswer) -> list[str]:
     """Doubts to know before the numbers: warnings of the run, and findings in its trace."""
     trace, remarks = answer.trace, answer.remarks
-    damaged = [
-        f"{file} is cut off; its whole blocks are used"
-        for file in trace.damaged_files
-        if not any(remark.startswith(f"{file} is cut off") for remark in remarks)
-    ]
-    return [*damaged, *trace.warnings, *remarks]
+    damaged = [f"{file} is cut off" for file in trace.damaged_files]
+    unsaid = [each for each in damaged if not any(x.startswith(each) for x in remarks)]
+    return [*(f"{x}; its whole blocks are used" for x in unsaid), *trace.warnings, *remarks]
 
 
 def _latency_of_backlog(job: JobAnswer) -> str:
     """Known bound of the model's error in latency where latency was not recorded."""
-    too_low_by = job.model_error.latency_at_most
+    too_low_by, is_of_run = job.model_error.latency_at_most, job.answers[0].trace.is_of_run
     if too_low_by is not None:
         return f"mean latency at least {-too_low_by:.0%} too low, by the recorded backlog"
     recorded = next((each for each in job.points if each.is_recorded), None)
+    how = "" if is_of_run else " (not recorded)"
     if job.is_exchange and recorded is not None and recorded.why_no_latency is not None:
-        least_ns = recorded.mean_latency_at_least_ns
-        if least_ns is None:
-            return "latency unknown, by the backlog of another edge"
-        return f"latency unknown, its mean at least {human_duration(least_ns)} by the backlog"
-    return f"latency unknown{'' if job.answers[0].trace.is_of_run else ' (not recorded)'}"
+        least_ns, how = recorded.mean_latency_at_least_ns, ", by the backlog of another edge"
+        if least_ns is not None:
+            how = f", its mean at least {human_duration(least_ns)} by the backlog"
+    return f"latency unknown{how}"
 
 
 def _simulated_part(job: JobAnswer) -> str:

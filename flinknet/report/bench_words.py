@@ -82,19 +82,18 @@ def first_trade(settings: Sequence[Configuration]) -> str:
 def few_runs(settings: Sequence[Configuration]) -> list[str]:
     """The doubt about settings that ran once each."""
     is_once = len(settings) > 1 and max(len(each.results) for each in settings) == 1
-    line = "one run of each setting does not show how far runs differ (--runs 5)"
-    return [line] if is_once else []
+    return ["one run of each setting does not show how far runs differ (--runs 5)"] * is_once
 
 
 def next_words(settings: Sequence[Configuration], step: str, *, has_warnings: bool) -> list[str]:
     """What to do next."""
-    found = []
-    if any(each.is_mostly_disturbed for each in settings):
-        found.append("repeat it on a quieter machine")
-    if step:
-        found.append(step)
-    found.append("--details shows all figures")
-    return [*found, *(["--explain what to do about warnings"] if has_warnings else [])]
+    is_disturbed = any(each.is_mostly_disturbed for each in settings)
+    return [
+        *["repeat it on a quieter machine"] * is_disturbed,
+        *([step] if step else []),
+        "--details shows all figures",
+        *["--explain what to do about warnings"] * has_warnings,
+    ]
 
 
 def doubt_lines(settings: Sequence[Configuration], *, is_explained: bool = False) -> list[str]:
@@ -209,12 +208,11 @@ def _trade_line(setting: Configuration, base: Configuration, *, is_short: bool =
 
 
 def _doubtful_runs(settings: Sequence[Configuration]) -> str:
-    if all(each.validity is Validity.VALID for each in settings):
-        return ""
     runs = [run for each in settings for run in each.runs]
-    doubtful = [each.number for each in runs if each.result.validity is not Validity.VALID]
-    numbers = [each for each in doubtful if each is not None]
-    return f" (doubtful: {units.run_numbers(numbers)})" if numbers else " (doubtful)"
+    doubtful = [each for each in runs if each.result.validity is not Validity.VALID]
+    numbers = [each.number for each in doubtful if each.number is not None]
+    which = f": {units.run_numbers(numbers)}" if numbers else ""
+    return f" (doubtful{which})" if doubtful else ""
 
 
 def _range_over_rounds(

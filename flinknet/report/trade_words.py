@@ -130,8 +130,8 @@ def _where(rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Seque
     for name in reversed(varied):
         fewer = [each for each in names if each != name]
         known = [tuple(row[each] for each in fewer) for row in rows]
-        inside = {known[index] for index in of}
-        if all(index in of or cell not in inside for index, cell in enumerate(known)):
+        outside = {cell for index, cell in enumerate(known) if index not in of}
+        if outside.isdisjoint(known[index] for index in of):
             names = fewer
     cells = list(dict.fromkeys(tuple(rows[index][name] for name in names) for index in sorted(of)))
     if len(names) == 1:
@@ -169,26 +169,22 @@ def trade_text(trade: Trade) -> str:
 def rate_parts(trade: Trade) -> list[str]:
     """The change of throughput, if it differs."""
     ratio = trade.throughput_ratio
-    if ratio is None or abs(ratio - 1) <= _SAME_RATIO:
-        return []
-    return [f"{units.signed(ratio - 1, '{:.0%}'.format)} records/s"]
+    differs = ratio is not None and abs(ratio - 1) > _SAME_RATIO
+    return [f"{units.signed((ratio or 0.0) - 1, '{:.0%}'.format)} records/s"] if differs else []
 
 
 def cost_parts(trade: Trade) -> list[str]:
     """The changes of buffers, CPU and messages."""
     parts, ratio = [], trade.buffers_ratio
+    differs = ratio is not None and abs(ratio - 1) > _SAME_RATIO
     if ratio:
         digits, inverse = (f"{x:.1f}" if x < 9.95 else f"{x:.0f}" for x in (ratio, 1 / ratio))
         text = f"{digits} times the buffers/s" if ratio >= 0.5 else f"1/{inverse} of the buffers/s"
-        if digits == "1.0":
-            about = "" if abs(ratio - 1) <= _SAME_RATIO else "about "
-            text = f"{about}as many buffers/s"
-        parts.append(text)
+        parts.append(f"{'about ' * differs}as many buffers/s" if digits == "1.0" else text)
     if trade.cpu_cores is not None:
         ends = _ends_text(trade.cpu_range_cores, cpu_text)
         parts.append(f"{cpu_text(trade.cpu_cores)}{ends} of a core")
-    is_known = ratio is not None and abs(ratio - 1) > _SAME_RATIO
-    if is_known and trade.messages_per_s is not None:
+    if differs and trade.messages_per_s is not None:
         parts.append(f"{units.signed(trade.messages_per_s, units.human_count)} messages/s")
     return parts
 
@@ -232,10 +228,8 @@ def _ends_text(ends: Range | None, text: Callable[[float], str], unit: str = "")
     """Both ends in brackets, those of a duration in its unit and without it; empty if there are
     none, or if they are the same.
     """
-    if ends is None:
-        return ""
-    texts = [text(each) for each in ends]
-    if texts[0] == texts[1]:
+    texts = [text(each) for each in ends or ()]
+    if ends is None or texts[0] == texts[1]:
         return ""
     if unit and all(each.endswith(unit) for each in texts):
         texts = [each.removesuffix(unit) for each in texts]
