@@ -118,11 +118,10 @@ def _levels_of(
     known = {each.channel: each for each in sample.channels}
     own = [known.get(number, ChannelLevels(number)) for number in numbers]
     written, queued = [x.subpartition_bytes for x in own], [x.input_channel_bytes for x in own]
-    first, *between, last = astuple(sample.levels)
+    _, *between, _ = levels = [*astuple(sample.levels)]
     unknown: list[list[int]] = [[] for _ in between]
     if is_apart:
         alone = [[[x if n == at else 0 for n in range(len(own))] for at, x in enumerate(levels)]
                  for levels in (written, queued)]  # fmt: skip
         return [*written, *between, *queued], [*alone[0], *unknown, *alone[1]]
-    is_split = bool(sample.channels and own)
-    return [first, *between, last], [written, *unknown, queued] if is_split else []
+    return levels, [written, *unknown, queued] if sample.channels and own else []

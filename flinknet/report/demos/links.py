@@ -289,14 +289,9 @@ def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "times": ratio_of(more, far),
     }
     columns = {"throughput_records_per_s": _RATE, "link_records_per_s": LINK_LIMIT}
+    title, meaning = "Records per second", "Measured, and as the credit allows."
     curves = charts.Curves(
-        "Records per second",
-        labels,
-        series,
-        is_log=True,
-        meaning="Measured, and as the credit allows.",
-        by="round trip",
-        y=_RATE.name,
+        title, labels, series, is_log=True, meaning=meaning, by="round trip", y=_RATE.name
     )
     return DemoShown(
         WAN,

@@ -41,25 +41,18 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
     """Make the output from the only run, that of the chain."""
     (run,) = runs
     shares = task_shares(run.result)
-    names, spans = list(shares), [run.measured_span("sink slowed down")]
-    waits = charts.OverTime(
-        "Back-pressured",
-        [_waiting(run, name) for name in names[:-1]],
-        "share",
-        BACK_PRESSURED.meaning,
-        spans,
-        in_rows=True,
-        y="share of the time",
-    )
-    pools = charts.OverTime(
-        "Buffers in use",
-        _pools(run, names),
-        "share",
-        texts(BACK_PRESSURE, "pools")[0],
-        spans,
-        in_rows=True,
-        y="share of the pool",
-    )
+    names = list(shares)
+
+    def over_time(
+        title: str, series: Sequence[charts.TimeSeries], of: str, meaning: str
+    ) -> charts.OverTime:
+        spans, y = [run.measured_span("sink slowed down")], f"share of the {of}"
+        return charts.OverTime(title, series, "share", meaning, spans, in_rows=True, y=y)
+
+    waiting = [_waiting(run, name) for name in names[:-1]]
+    waits = over_time("Back-pressured", waiting, "time", BACK_PRESSURED.meaning)
+    meaning = texts(BACK_PRESSURE, "pools")[0]
+    pools = over_time("Buffers in use", _pools(run, names), "pool", meaning)
     begin_ns = run.measured_from_ns
     pairs = {each.name: zip(each.at_ns, each.values, strict=True) for each in waits.series}
     after_ns = {
@@ -113,10 +106,9 @@ def _filled(
     for at_ns in sorted({at_ns for each in pools for at_ns in each.at_ns}):
         since_ns = at_ns - run.measured_from_ns
         waiting = ", ".join(each.name for each in waits.series if at(each, at_ns) > OFTEN)
-        after = f"{units.human_duration(since_ns)} after the sink slowed down"
-        line = f"{after}; back-pressured: {waiting or 'no task'}."
-        lines = [line if since_ns >= 0 else "Before the sink slows down."]
-        steps.append(charts.PlacesStep(at_ns, [at(each, at_ns) for each in pools], lines))
+        line = f"{units.human_duration(since_ns)} after the sink slowed down; back-pressured:"
+        line = f"{line} {waiting or 'no task'}." if since_ns >= 0 else "Before the sink slows down."
+        steps.append(charts.PlacesStep(at_ns, [at(each, at_ns) for each in pools], [line]))
     names, blank = [each.name for each in pools], [""] * len(pools)
     shown = [charts.PlacesRun("Pools of buffers", [1.0] * len(pools), steps)]
     places = charts.Places(names, blank, shown, waits, ends=("source", "sink"), unit="share")
@@ -204,9 +196,10 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     found = {each.name: each.result.measured.checkpoints for each in runs}
     aligned, overtaking = found.values()
     has_fewer = aligned and overtaking and aligned.triggered < overtaking.triggered
-    series = []
-    for each, color in zip(columns_of(UNALIGNED)[2:4], COLORS, strict=False):
-        series.append(charts.Series(each.name, [*map(each.read, found.values())], color))
+    series = [
+        charts.Series(each.name, [*map(each.read, found.values())], color)
+        for each, color in zip(columns_of(UNALIGNED)[2:4], COLORS, strict=False)
+    ]
     slow_ns, fast_ns = series[0].values
     is_shown = bool(slow_ns) and fast_ns is not None and fast_ns <= FASTER * (slow_ns or 0.0)
     curve = _in_flight(runs, "Between the tasks", [runs[0].measured_span("slow consumer")])
@@ -233,9 +226,11 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     off, on = (_figures_of(each, workload) for each in runs)
     gates = [gate for gate in runs[1].result.debloating if gate.samples]
     target_ns = gates[0].target_ns if gates else None
-    target = units.MISSING
-    if target_ns is not None:
-        target = units.format_duration_ns(target_ns, separator=" ")
+    target = (
+        units.format_duration_ns(target_ns, separator=" ")
+        if target_ns is not None
+        else units.MISSING
+    )
     spans, end_ns = [runs[0].measured_span("slow consumer")], runs[1].measured_to_ns
     limits = []
     if target_ns and on["in_flight_bytes"] and on["in_flight_ns"]:
