@@ -94,19 +94,17 @@ def bench_view(
 
 
 def _asked_parts(settings: Sequence[Configuration]) -> list[page_parts.Part]:
-    checkpoints = [
-        (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
-        for setting in settings
+    checkpoints, lines = [], list[str]()
+    for each in settings:
+        last, known = each.results[-1], [run.measured.checkpoints for run in each.results]
+        checkpoints.append((each.name, [summary for summary in known if summary is not None]))
+        lines += words.debloating_lines(each.name, last.debloating)
+        lines += [words.blocking_line(each.name, exchange) for exchange in last.blocking]
+    has_any = any(runs for _, runs in checkpoints)
+    return [
+        *([checkpoint_table(checkpoints)] if has_any else []),
+        *([page_parts.Lines(lines)] if lines else []),
     ]
-    found: list[page_parts.Part] = []
-    if any(runs for _, runs in checkpoints):
-        found.append(checkpoint_table(checkpoints))
-    lines: list[str] = []
-    for setting in settings:
-        last = setting.results[-1]
-        lines += words.debloating_lines(setting.name, last.debloating)
-        lines += [words.blocking_line(setting.name, each) for each in last.blocking]
-    return [*found, *([page_parts.Lines(lines)] if lines else [])]
 
 
 def _details(settings: Sequence[Configuration]) -> list[page_parts.Part]:

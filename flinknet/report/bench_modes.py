@@ -101,14 +101,9 @@ that it shares (None: it is local)."""
 
 def channels_document(channels: Sequence[Place], wiring: Wiring) -> dict[str, Any]:
     """The channels as JSON-ready plain data."""
-    deployment = {
-        "setting": "",
-        "local_channels": wiring.local_channels,
-        "remote_channels": wiring.remote_channels,
-        "connections": wiring.connections,
-        "channels": channels,
-    }
-    return {"deployments": [deployment]}
+    known = ("local_channels", "remote_channels", "connections")
+    own = {name: getattr(wiring, name) for name in known}
+    return {"deployments": [{"setting": "", **own, "channels": channels}]}
 
 
 def placed_parts(channels: Sequence[Place], wiring: Wiring) -> list[Part]:
@@ -116,32 +111,21 @@ def placed_parts(channels: Sequence[Place], wiring: Wiring) -> list[Part]:
     names = ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over")
     rows = []
     for each in channels:
-        on = [f"tm-{each[f'{end}_task_manager']}" for end in ("producer", "consumer")]
-        cells = [
-            each["channel"],
-            each["edge"] + 1,
-            each["producer"],
-            on[0],
-            each["consumer"],
-            on[1],
+        ends = [
+            (each[end], f"tm-{each[f'{end}_task_manager']}") for end in ("producer", "consumer")
         ]
-        over = each["connection"] or "local"
-        rows.append(Row([*map(str, cells), str(each["subpartition"]), over]))
-    lines = [wiring_line(wiring)]
-    for connection, count in wiring.connections.items():
-        lines.append(f"  {connection}: {counted(count, 'channel')}")
-    return [Table(heads(*names, texts=names), rows), Lines(lines)]
+        cells = [each["channel"], each["edge"] + 1, *ends[0], *ends[1], each["subpartition"]]
+        rows.append(Row([*map(str, cells), each["connection"] or "local"]))
+    shared = [f"  {x}: {counted(count, 'channel')}" for x, count in wiring.connections.items()]
+    return [Table(heads(*names, texts=names), rows), Lines([wiring_line(wiring), *shared])]
 
 
 def peer_view(result: PeerResult) -> View:
     """The view of an exchange with Flink: the whole, faults in the records, and each channel."""
-    peer = f"{'producer' if result.role == 'consumer' else 'consumers'} at {result.peer}"
-    if result.role == "producer":
-        peer = f"listening on {result.peer}"
-    seconds = result.elapsed_ns / 1e9
+    is_consumer, seconds = result.role == "consumer", result.elapsed_ns / 1e9
     rate = f" ({human_count(result.records / seconds)}/s)" if seconds > 0 else ""
     measured = [
-        f"{result.role}, {peer}",
+        f"{result.role}, {'producer at' if is_consumer else 'listening on'} {result.peer}",
         f"{counted(result.records, 'record')} in {human_duration(result.elapsed_ns)}{rate}",
         *([f"layout {result.layout}"] if result.layout is not None else []),
     ]
@@ -151,20 +135,18 @@ def peer_view(result: PeerResult) -> View:
     verdict = faults or [sound if is_checked else "records were counted, not checked"]
     grade = "wrong" if faults else "failed" if result.end == "failed" else "ended"
     doubts = doubts_of_runs([("", result.warnings)])
-    following = ["--trace records every message"]
-    if result.trace is not None:
-        following = [f"flinknet trace info {result.trace}"]
-    events = (
-        f"channel {channel.index}: "
-        + (", ".join(f"{name} {count}" for name, count in channel.events.items()) or "no events")
-        for channel in result.channels
-    )
+    traced = result.trace is not None
+    following = f"flinknet trace info {result.trace}" if traced else "--trace records every message"
+    events = []
+    for each in result.channels:
+        counts = ", ".join(f"{name} {count}" for name, count in each.events.items())
+        events.append(f"channel {each.index}: {counts or 'no events'}")
     return View(
         [
             Sentence("measured", measured, "; "),
             Sentence("verdict", [f"{grade}: {result.end}", *verdict], "; ", takes_rest=True),
             Sentence("trust", trust_words(doubts, good="no other process disturbed it"), "; "),
-            Sentence("next", following),
+            Sentence("next", [following]),
         ],
         [
             _channel_table(result),
@@ -192,12 +174,9 @@ def _faults(result: PeerResult) -> Iterator[str]:
     for channel in result.channels:
         if channel.other_elements:
             yield f"channel {channel.index}: {channel.other_elements} elements that are not records"
-        wrong = {
-            "lost": channel.lost,
-            "repeated": channel.repeated,
-            "out of order": channel.reordered,
-        }
-        if faults := ", ".join(f"{count} {name}" for name, count in wrong.items() if count):
+        known = (channel.lost, channel.repeated, channel.reordered)
+        wrong = zip(("lost", "repeated", "out of order"), known, strict=True)
+        if faults := ", ".join(f"{count} {name}" for name, count in wrong if count):
             yield f"channel {channel.index}: {faults}"
 
 
@@ -230,12 +209,9 @@ def references_of(results: Iterable[RunResult]) -> list[Reference]:
 def reference_part(results: Iterable[RunResult]) -> Table:
     """The references as a table, with a numbered line for each source."""
     found = references_of(results)
-    numbers = {
-        source: number
-        for number, source in enumerate(dict.fromkeys(map(_source_of, found)), start=1)
-    }
+    sources = [*dict.fromkeys(map(_source_of, found))]
     columns: Mapping[str, Column] = {
-        "system": lambda each: f"{each.system} ({numbers[_source_of(each)]})",
+        "system": lambda each: f"{each.system} ({sources.index(_source_of(each)) + 1})",
         "rate": lambda each: "max" if each.rate_per_s is None else human_rate(each.rate_per_s),
         "timeout": lambda each: format_duration_ns(each.buffer_timeout_ns),
         "channels": lambda each: f"{each.channels} TLS" if each.is_tls else each.channels,
@@ -244,7 +220,7 @@ def reference_part(results: Iterable[RunResult]) -> Table:
         "p50": lambda each: human_duration(each.latency_ns_p50),
         "p99": lambda each: human_duration(each.latency_ns_p99),
     }
-    notes = [f"({number}) {source}" for source, number in numbers.items()]
+    notes = [f"({number}) {source}" for number, source in enumerate(sources, 1)]
     return table_of(found, columns, TITLE, [*notes, NOTE])
 
 

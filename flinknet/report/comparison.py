@@ -176,19 +176,15 @@ def _history(trends: Sequence[Trend]) -> list[Part]:
 
 def _compared(comparison: Comparison) -> list[str]:
     names = " and ".join(each.name for each in comparison.candidates)
-    counts: dict[str, list[str]] = {}
-    loads: dict[str, list[str]] = {}
-    for each in comparison.configurations:
-        workload = each.results[0].workload
-        count = runs_words(len(each.runs), workload, " each")
-        counts.setdefault(count, []).append(each.name)
-        loads.setdefault(load_words(workload), []).append(each.name)
-    parts = [
-        text if len(found) == 1 else f"{' and '.join(whose)}: {text}"
-        for found in (counts, loads)
-        for text, whose in found.items()
-        if text
-    ]
+    loads = [(x.name, len(x.runs), x.results[0].workload) for x in comparison.configurations]
+    parts = []
+    for own in (
+        {name: runs_words(runs, workload, " each") for name, runs, workload in loads},
+        {name: load_words(workload) for name, _, workload in loads},
+    ):
+        for text in filter(None, dict.fromkeys(own.values())):
+            whose = " and ".join(name for name, other in own.items() if other == text)
+            parts.append(text if len({*own.values()}) == 1 else f"{whose}: {text}")
     return [f"{names} against {comparison.base.name}", *parts]
 
 
@@ -200,9 +196,8 @@ def _decided(
     reasons: dict[str, list[str]] = {}
     for candidate, decision in decisions:
         change = texts.brief_change(candidate.differences[decision.limit.metric])
-        name = "" if is_one else candidate.name
-        named = groups.setdefault((decision.outcome.word, name), [])
-        named.append(f"{decision.limit.text} {change}".rstrip())
+        kind = decision.outcome.word, "" if is_one else candidate.name
+        groups.setdefault(kind, []).append(f"{decision.limit.text} {change}".rstrip())
         if decision.reason:
             reasons.setdefault(decision.reason, []).append(decision.limit.text)
     lines = []
@@ -221,14 +216,11 @@ def _decided(
 
 def _effects(comparison: Comparison) -> list[str]:
     is_one = len(comparison.candidates) == 1
-    clauses = []
+    clauses, counts_runs = [], not comparison.is_mostly_disturbed
     for each in comparison.candidates:
         begin = "" if is_one else f"{each.name}: "
-        if each.unlike:
-            begin += f"another workload ({', '.join(each.unlike)}): "
-        first, *more = texts.effect_clauses(
-            each, _DECISIVE, is_undecided=not comparison.is_mostly_disturbed
-        )
+        begin += f"another workload ({', '.join(each.unlike)}): " if each.unlike else ""
+        first, *more = texts.effect_clauses(each, _DECISIVE, is_undecided=counts_runs)
         clauses += [begin + first, *more]
     return clauses
 
