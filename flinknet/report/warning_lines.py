@@ -59,9 +59,6 @@ OTHERS_SHOWN = 3
 LINE_WIDTH = 140
 """Columns within which a line names the settings that it is about."""
 
-NAMES_KEPT = 2
-"""Settings named in a note even where it takes more than a line."""
-
 _LABELS = {
     results.Validity.INVALID: "Invalid",
     results.Validity.DOUBTFUL: "Warning",
@@ -74,9 +71,22 @@ _NUMBER = re.compile(
 """A number in a sentence with its multiple; not one in a name, a path or an address."""
 
 
-_Kind = tuple[results.Validity, str, str, bool]
-"""Of warnings of one kind: their code, and their text but for its numbers; whether it is about the
-file that the setting is named after, and not about its runs."""
+def print_setting_notes(
+    console: Console, settings: Sequence[tuple[str, Sequence[results.RunWarning]]]
+) -> None:
+    """Print warnings about settings, by name, before any of them runs: keys that Flink or flinknet
+    ignores. One that begins with the name is about a file, and not about its runs."""
+    names: dict[tuple[str, bool], dict[str, None]] = {}
+    for name, warnings in settings:
+        for each in warnings:
+            if each.code in results.OF_SETTINGS:
+                own = each.line.removeprefix(f"{name}: ") if name else each.line
+                names.setdefault((own, own != each.line), {})[name] = None
+    for (text, is_of_file), own_names in names.items():
+        listed = ", ".join(filter(None, own_names))
+        where = "" if len(own_names) == len(settings) else f" ({listed})"
+        note = f": {listed}: {text}" if is_of_file else f"{where}: {text}"
+        print_line(console, Text.assemble(("Note", "dim"), note))
 
 
 def doubts_of_runs(
@@ -86,88 +96,48 @@ def doubts_of_runs(
     numbers: Sequence[int] = (),
     is_explained: bool = False,
 ) -> list[str]:
-    """Doubts about some runs (name of the setting, warnings, number in this call), and the
-    processes that disturbed them, by the use of the processors. Warnings about settings are left
-    out: `print_setting_notes` has printed them."""
-    doubted = [
-        (name, [each for each in warnings if each.code not in results.OF_SETTINGS])
-        for name, warnings in runs
-    ]
-    lines = warning_lines(doubted, LINE_WIDTH, numbers=numbers, is_explained=is_explained)
-    disturbed = [
-        use
-        for use, (_, warnings) in zip(uses, doubted, strict=False)
-        if any(each.code in (results.DISTURBED, results.P99_DISTURBED) for each in warnings)
-    ]
-    return [*lines, *other_processes([each for each in disturbed if each is not None])]
+    """One line for each kind of warning about runs, the worst first: its runs, its settings if
+    there is room for them, and its text; and the processes that disturbed the runs, by the use of
+    the processors.
 
-
-def print_setting_notes(
-    console: Console, settings: Sequence[tuple[str, Sequence[results.RunWarning]]]
-) -> None:
-    """Print warnings about settings, by name, before any of them runs: keys that Flink or flinknet
-    ignores."""
-    known = [
-        (name, [each for each in warnings if each.code in results.OF_SETTINGS])
-        for name, warnings in settings
-    ]
-    for line in warning_lines(known, console.width):
-        label, where = line[: len("Note")], line[len("Note") :]
-        print_line(console, Text.assemble((label, "dim"), where))
-
-
-def warning_lines(
-    runs: Sequence[tuple[str, Sequence[results.RunWarning]]],
-    width: int = 0,
-    *,
-    numbers: Sequence[int] = (),
-    is_explained: bool = False,
-) -> list[str]:
-    """One line for each kind of warning, the worst first: its runs, its settings if there is
-    room for them, and its text.
-
-    Texts that differ in their numbers alone are of one kind, and shown with their ranges.
+    Texts that differ in their numbers alone are of one kind, and shown with their ranges. Warnings
+    about settings are left out: `print_setting_notes` has printed them.
 
     Args:
         runs: of each run the name of its setting, and its warnings.
-        width: that a line has, in cells.
         numbers: of each run its number in this call; none: they are only counted.
         is_explained: the whole text of each, whatever its length.
     """
-    by_kind: dict[_Kind, list[tuple[int, str, str]]] = {}
+    by_kind: dict[tuple[results.Validity, str, str], list[tuple[int, str, str]]] = {}
+    disturbed = []
     for at, (name, warnings) in enumerate(runs):
-        shown = warnings if is_explained else results.without_consequences(warnings)
+        known = warnings if is_explained else results.without_consequences(warnings)
+        shown = [each for each in known if each.code not in results.OF_SETTINGS]
         texts = {}
         for each in shown:
             text = each.text if is_explained else each.line
-            own = text.removeprefix(f"{name}: ") if name else text
-            without_numbers = same_but_for_numbers(own)
-            texts[results.validity_by(each), each.code, without_numbers, own != text] = own
+            texts[results.validity_by(each), each.code, same_but_for_numbers(text)] = text
         for kind, text in texts.items():
             by_kind.setdefault(kind, []).append((at, name, text))
+        codes = {each.code for each in warnings}
+        use = uses[at] if uses else None
+        if use is not None and codes & {results.DISTURBED, results.P99_DISTURBED}:
+            disturbed.append(use)
     lines = []
     for kind, found in sorted(by_kind.items(), key=lambda item: results.gravity_of(*item[0][:2])):
-        validity, _, _, is_of_file = kind
+        label, names = _LABELS[kind[0]], dict.fromkeys(name for _, name, _ in found if name)
+        is_of_all = kind[0] is results.Validity.VALID and len(found) == len(runs)
+        is_of_some = len(runs) > 1 and not is_of_all
+        if is_of_some:
+            which = f"{len(found)} of {len(runs)} runs"
+            if numbers:
+                which = which_runs([numbers[at] for at, _, _ in found], len(runs))
+            label += f" in {which}"
         text = merged_text([text for _, _, text in found])
-        where = shown_names = ""
-        names = list(dict.fromkeys(name for _, name, _ in found if name))
-        is_of_settings = validity is results.Validity.VALID and len(found) == sum(
-            name in names for name, _ in runs
-        )
-        if is_of_file:
-            text = f"{', '.join(names)}: {text}"
-        elif is_of_settings and len(found) == len(runs):
-            pass  # of every run: it is known before any begins
-        elif len(runs) > 1:
-            where = "" if is_of_settings else f" in {len(found)} of {len(runs)} runs"
-            if numbers and not is_of_settings:
-                where = f" in {which_runs([numbers[at] for at, _, _ in found], len(runs))}"
-            shown_names = f" ({', '.join(names)})" if names else ""
-        label = _LABELS[validity] + where
-        line = f"{label}{shown_names}: {text}"
-        is_needed = is_explained or (is_of_settings and len(names) <= NAMES_KEPT)
-        lines.append(line if is_needed or len(line) <= width else f"{label}: {text}")
-    return lines
+        line = f"{label} ({', '.join(names)}): {text}"
+        has_room = is_explained or len(line) <= LINE_WIDTH
+        lines.append(line if is_of_some and names and has_room else f"{label}: {text}")
+    return [*lines, *other_processes(disturbed)]
 
 
 def lowered(line: str) -> str:

@@ -238,32 +238,17 @@ def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
     ]
 
 
-def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
-    ignored = results.RunWarning(
-        "ignored-keys", "main.yaml: ignored by flinknet, not network keys: rest.port"
-    )
-    settings = [
-        configuration("main.yaml", [result(1.0, ignored), result(1.0, ignored)]),
-        configuration("new.yaml", [result(1.0)]),
-    ]
-    last = tables.doubt_lines(settings)[-1]
-    assert last.endswith(": main.yaml: ignored by flinknet, not network keys: rest.port")
-    assert "runs" not in last
-    same = results.RunWarning(
-        "ignored-keys", "new.yaml: ignored by flinknet, not network keys: rest.port"
-    )
-    both = [settings[0], configuration("new.yaml", [result(1.0, same)])]
-    last = tables.doubt_lines(both)[-1]
-    assert last.endswith(": main.yaml, new.yaml: ignored by flinknet, not network keys: rest.port")
-
-
-def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
+def test_a_note_on_a_setting_or_its_file_is_not_counted_in_runs() -> None:
     stream = io.StringIO()
     known = results.RunWarning("option-not-acted-on", "ignored by flinknet")
     fixed = results.RunWarning("fixed-in-flink-2", "ignored by Flink 2.x" + 20 * " indeed")
+    mine, other = (
+        results.RunWarning("keys-left-out", f"{name}.yaml: no network keys: rest.port")
+        for name in ("main", "new")
+    )
     settings = [
-        configuration("main.yaml", [result(1.0, known), result(1.0, known)]),
-        configuration("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
+        configuration("main.yaml", [result(1.0, known, mine)] * 2),
+        configuration("new.yaml", [result(1.0, known, fixed, other)] * 2),
     ]
     assert tables.doubt_lines(settings) == []  # it was said before the first run
     out = console_for(stream)
@@ -271,6 +256,7 @@ def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
     text = " ".join(lines(stream.getvalue()))
     assert "Note: ignored by flinknet" in text
     assert "Note (new.yaml): ignored by Flink 2.x" in text
+    assert "Note: main.yaml, new.yaml: no network keys: rest.port" in text
 
 
 def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ() -> None:
