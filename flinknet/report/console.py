@@ -119,10 +119,11 @@ class LivePanel:
     """Parts that are drawn in place on a terminal (`is_live`), and gone at the end; nothing
     elsewhere."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, every_ns: int = 0, first_ns: int = 0) -> None:
         self.console = console
         self.is_live = console.is_terminal
         self._live = Live(console=console, transient=True, refresh_per_second=4)
+        self._every_ns, self._due_ns = every_ns, first_ns
 
     def __enter__(self) -> Self:
         if self.is_live:
@@ -131,6 +132,18 @@ class LivePanel:
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+
+    def print(self, line: str) -> None:
+        """Print a line, which is not folded."""
+        self.console.print(Text(line), soft_wrap=True)
+
+    def is_due(self, elapsed_ns: int, *, is_urgent: bool = False) -> bool:
+        """Whether a line is due where there is no terminal, by the time since the start: the next
+        one is due `every_ns` after this one."""
+        if not is_urgent and elapsed_ns < self._due_ns:
+            return False
+        self._due_ns = elapsed_ns + self._every_ns
+        return True
 
     def draw(self, view: page_parts.View) -> None:
         """Replace what is shown."""

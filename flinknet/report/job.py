@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from flinknet import results
 from flinknet.plain_values import to_plain
@@ -242,8 +241,7 @@ class JobView(LivePanel):
     """Follows a job: in place on a terminal, else a line every few seconds if it has changed."""
 
     def __init__(self, console: Console) -> None:
-        super().__init__(console)
-        self._next_line_ns = 0
+        super().__init__(console, LINE_EVERY_NS)
         self._printed_state = ""
         self._line = ""
 
@@ -253,12 +251,11 @@ class JobView(LivePanel):
             self.draw(status_view(status))
             return
         state = f"{status.state} {status.restarts} {status.reason}"
-        if state != self._printed_state or status.elapsed_ns >= self._next_line_ns:
+        if self.is_due(status.elapsed_ns, is_urgent=state != self._printed_state):
             self._printed_state = state
-            self._next_line_ns = status.elapsed_ns + LINE_EVERY_NS
             if (line := status_line(status)) != self._line:
                 self._line = line
-                self.console.print(Text(line), soft_wrap=True)
+                self.print(line)
 
 
 def status_line(status: results.JobStatus) -> str:

@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import IO, Any
 
 from rich.console import Console
-from rich.text import Text
 
 from flinknet import results
 from flinknet.results import figures
@@ -31,7 +30,7 @@ Follower = Callable[[str, Run, results.Progress | results.RunResult | None], Non
 """Takes an event (started, progress or finished), its run, and the progress or the result."""
 
 
-class RunsView:
+class RunsView(LivePanel):
     """Shows runs: on a terminal in a panel that follows each in place, elsewhere in a line every
     few seconds; a line when a run starts and when it ends.
 
@@ -40,34 +39,24 @@ class RunsView:
     """
 
     def __init__(self, console: Console) -> None:
+        super().__init__(console, LINE_EVERY_NS)
         self.followers: list[Follower] = []
-        self._console = console
-        self._panel = LivePanel(console)
         self._run: Run = (0, 0, "")
-        self._next_line_ns = 0
-
-    def __enter__(self) -> RunsView:
-        self._panel.__enter__()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._panel.__exit__(*raised)
 
     def start_run(self, number: int, total: int, name: str) -> None:
         self._run = number, total, name
         self._follow("started", None)
-        self._next_line_ns = LINE_EVERY_NS
-        if not self._panel.is_live:
+        self.is_due(0, is_urgent=True)
+        if not self.is_live:
             self.print(f"{run_title(*self._run)}: starting")
 
     def update(self, progress: results.Progress) -> None:
         """Show where the run stands; in a line when one is due, by the run's own time."""
         self._follow("progress", progress)
         title = run_title(*self._run)
-        if self._panel.is_live:
-            self._panel.draw(panel(title, progress))
-        elif progress.elapsed_ns >= self._next_line_ns and progress.phase != "finished":
-            self._next_line_ns = progress.elapsed_ns + LINE_EVERY_NS
+        if self.is_live:
+            self.draw(panel(title, progress))
+        elif progress.phase != "finished" and self.is_due(progress.elapsed_ns):
             self.print(f"{title}: {progress_line(progress)}")
 
     def finish_run(self, result: results.RunResult, *, is_overload: bool = False) -> None:
@@ -79,10 +68,6 @@ class RunsView:
     def _follow(self, event: str, value: results.Progress | results.RunResult | None) -> None:
         for follower in self.followers:
             follower(event, self._run, value)
-
-    def print(self, line: str) -> None:
-        """Print a line about the runs."""
-        self._console.print(Text(line), soft_wrap=True)
 
 
 def run_title(number: int, total: int, name: str) -> str:

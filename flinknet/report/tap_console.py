@@ -8,7 +8,6 @@ from shlex import quote
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from flinknet.units import (
     counted,
@@ -89,9 +88,8 @@ class TapView(LivePanel):
     one when the first consumer has connected to an address or the last one has gone."""
 
     def __init__(self, console: Console, listening: Sequence[str] = ()) -> None:
-        super().__init__(console)
+        super().__init__(console, LINE_EVERY_NS, FIRST_LINE_NS)
         self.listening = listening
-        self._next_line_ns = FIRST_LINE_NS
         self._has_connections = False
         self._rest_error: str | None = None
         self._warned: set[str] = set()
@@ -108,13 +106,11 @@ class TapView(LivePanel):
         if self._rest_error != before:
             news.append(self._rest_error or "--rest: the JobManager answers")
         for each in news:
-            line = f"{_name(look)}, {look['elapsed_ns'] / 1e9:,.0f} s: {each}"
-            self.console.print(Text(line), soft_wrap=True)
+            self.print(f"{_name(look)}, {look['elapsed_ns'] / 1e9:,.0f} s: {each}")
         has_changed = self._has_connections != bool(look["connections"])
-        if has_changed or look["elapsed_ns"] >= self._next_line_ns:
+        if self.is_due(look["elapsed_ns"], is_urgent=has_changed):
             self._has_connections = bool(look["connections"])
-            self._next_line_ns = look["elapsed_ns"] + LINE_EVERY_NS
-            self.console.print(Text(progress_line(look, self.listening)), soft_wrap=True)
+            self.print(progress_line(look, self.listening))
 
 
 def progress_line(look: Plain, listening: Sequence[str]) -> str:
