@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from flinknet.options import BUFFER_TIMEOUT as TIMEOUT_KEY
 from flinknet.results import (
     ERROR_TO_BET_ON,
+    GOOD_ERROR,
     MACHINE_DELAYED,
     Choice,
     EdgeAnswer,
@@ -262,6 +263,11 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
 FITTED = "fitted to the recorded one"
 """Instead of the error of a throughput that the model was fitted to."""
 
+ERROR_MEANING = (
+    "(predicted − observed) / observed, for the setting that was recorded: the one prediction that"
+    " can be checked."
+)
+
 TAIL_OFF = f"p99 is left out: off by more than {ERROR_TO_BET_ON:.0%}"
 """Remark where only p99 must not be relied on."""
 
@@ -289,30 +295,33 @@ def is_reliable(error: ModelError) -> bool:
 
 
 def model_error_part(job: JobAnswer) -> Lines:
-    """The model's error of each recorded figure, its scope, and the consequence, as a banner."""
+    """The model's error of each recorded figure, its scope, and the consequence, as a banner: green
+    only where every figure was recorded and its error is small."""
     error, used, unknown = job.model_error, _simulated_part(job), _unknown_lines(job)
+    answer = job.answers[0]
     is_doubt = bool(unknown) or error.misses is not None or error.is_tail_off
     if all(value is None for value in asdict(error).values()):
-        lines = ["model error unknown", f"from {used}; {why_unchecked(job.points)}", *unknown]
-        return _error_banner(lines, error, is_doubt=True)
-    parts = [f"records/s {FITTED}"] if is_fitted(job) else []
-    parts += [error_figures(error)] if error_figures(error) else []
-    if error.p50 is None and error.p99 is None:
-        parts.append(_latency_of_backlog(job))
-    answer = job.answers[0]
-    is_checked = job.is_exchange and answer.trace.is_of_run and not answer.trace.edge
-    consequence = "other settings may be further off"
-    consequence += " (check: flinknet bench again RUN)" if is_checked else ""
-    if is_off(error.buffers_per_s):
-        consequence = f"do not rely on buffers/s and prices; {consequence}"
-    if error.is_tail_off:
-        consequence = f"{TAIL_OFF}; {consequence}"
-    if error.misses:
-        consequence = f"predictions are not shown: {error.misses}"
-    lines = [f"model error on the recorded setting: {', '.join(parts)}"]
-    if error.misses or why_no_latency(job) is None:
-        lines.append(f"from {used}; {consequence}")
-    return _error_banner([*lines, *unknown], error, is_doubt=is_doubt)
+        is_doubt = True
+        lines = ["model error unknown", f"from {used}; {why_unchecked(job.points)}"]
+    else:
+        parts = [f"records/s {FITTED}"] if is_fitted(job) else []
+        parts += [error_figures(error)] if error_figures(error) else []
+        parts += [_latency_of_backlog(job)] if error.p50 is None and error.p99 is None else []
+        lines = [f"model error on the recorded setting: {', '.join(parts)}"]
+        is_checked = job.is_exchange and answer.trace.is_of_run and not answer.trace.edge
+        consequences = [
+            *[TAIL_OFF] * error.is_tail_off,
+            *["do not rely on buffers/s and prices"] * is_off(error.buffers_per_s),
+            f"other settings may be further off{' (check: flinknet bench again RUN)' * is_checked}",
+        ]
+        if error.misses:
+            consequences = [f"predictions are not shown: {error.misses}"]
+        if error.misses or why_no_latency(job) is None:
+            lines.append("; ".join([f"from {used}", *consequences]))
+    errors = (error.throughput, error.p50, error.p99, error.buffers_per_s or 0.0)
+    is_small = all(each is not None and abs(each) <= GOOD_ERROR for each in errors)
+    lines, is_plain = [*lines, *unknown], not is_small
+    return Lines(lines, is_doubt, True, is_plain, meaning=ERROR_MEANING, id="model-error")
 
 
 def is_fitted(job: JobAnswer) -> bool:
@@ -333,22 +342,6 @@ def _unknown_lines(job: JobAnswer) -> list[str]:
         f"unknown: {why}" if len(of) == len(job.points) else f"unknown at {', '.join(of)}: {why}"
         for why, of in whys.items()
     ]
-
-
-ERROR_SMALL = 0.1
-"""Model error up to which its banner is green."""
-
-
-def _error_banner(lines: Sequence[str], error: ModelError, *, is_doubt: bool) -> Lines:
-    """Lines about the model's error: green only where every figure was recorded and its error is
-    small."""
-    errors = (error.throughput, error.p50, error.p99, error.buffers_per_s or 0.0)
-    is_small = all(each is not None and abs(each) <= ERROR_SMALL for each in errors)
-    meaning = (
-        "(predicted − observed) / observed, for the setting that was recorded: the one prediction"
-        " that can be checked."
-    )
-    return Lines(lines, is_doubt, True, is_plain=not is_small, meaning=meaning, id="model-error")
 
 
 def error_figures(error: ModelError) -> str:
@@ -392,13 +385,12 @@ def _simulated_part(job: JobAnswer) -> str:
     if not job.is_exchange:
         what = what if part.is_whole or not job.is_whole else "part used"
         return f"{'all' if job.is_whole else human_duration(job.simulated_ns)} of the {what}"
-    records = f"{human_count(simulated.records)} records"
+    records, window_ns = f"{human_count(simulated.records)} records", simulated.window_ns
     if simulated.is_whole:
         return records
-    window_ns, windows = simulated.window_ns, simulated.windows
-    if windows > 1:
+    if simulated.windows > 1:
         whole = human_duration(part.to_ns - part.from_ns)
-        used = f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
+        used = f"{simulated.windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
         return f"{records}, {used}, compared with all of it"
     return f"{records}, {span(part.from_ns, part.from_ns + window_ns)} of the {what}"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import floor, sqrt
+from math import floor
+from statistics import fmean, stdev
 from typing import Any
 
 from .bottleneck import Bottleneck
@@ -135,16 +136,9 @@ class MarkerSummary:
     def of(cls, latencies_ms: Sequence[int]) -> MarkerSummary:
         """Summarise one or more latencies."""
         ordered = sorted(latencies_ms)
-        count, mean = len(ordered), sum(ordered) / len(ordered)
-        squares = sum((each - mean) ** 2 for each in ordered)
-        return cls(
-            count,
-            ordered[0],
-            ordered[-1],
-            mean,
-            sqrt(squares / (count - 1)) if count > 1 else 0.0,
-            *(percentile(ordered, quantile) for quantile in (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)),
-        )
+        deviation = stdev(ordered) if len(ordered) > 1 else 0.0
+        quantiles = (percentile(ordered, x) for x in (0.5, 0.75, 0.95, 0.98, 0.99, 0.999))
+        return cls(len(ordered), ordered[0], ordered[-1], fmean(ordered), deviation, *quantiles)
 
 
 @dataclass(frozen=True, slots=True)

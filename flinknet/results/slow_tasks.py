@@ -100,9 +100,8 @@ def _why(
         all_of = f"{names} is" if len(tasks) == 1 else f"all {len(tasks)} subtasks of {name} are"
         helps = ("a higher parallelism or less work for each record helps", NO_NETWORK)
         return Cause.SLOW_TASKS, None, f"{all_of} {share}", helps, Remedy.PARALLELISM
-    siblings = "its sibling" if len(others) == 1 else "its siblings"
-    if len(slow) > 1:
-        siblings = "the other subtask" if len(others) == 1 else "the other subtasks"
+    siblings = "its sibling" if len(slow) == 1 else "the other subtask"
+    siblings += "s" if len(others) > 1 else ""
     idle = fmean(tasks[each].works for each in others)
     text = f"{names} {'is' if len(slow) == 1 else 'are'} {share}, {siblings} {idle:.0%}"
     more, longer = _ratios(tasks, slow, others)
