@@ -70,14 +70,11 @@ def _blocks(part: Part | Section) -> list[str]:
             rows = [[_text(each) for each in pair] for pair in part.pairs.items()]
             return [_table([_text(part.title), ""], rows, "ll")]
         case Table():
-            strong = {"good", "bad"}
-            rows = [
-                [
-                    f"**{_text(cell)}**" if row.tone in strong and head.is_text else _text(cell)
-                    for head, cell in zip(part.heads, row.cells, strict=True)
-                ]
-                for row in part.rows
-            ]
+            rows = []
+            for row in part.rows:
+                mark = "**" if row.tone in ("good", "bad") else ""
+                pairs = zip(part.heads, map(_text, row.cells), strict=True)
+                rows.append([f"{mark}{x}{mark}" if head.is_text else x for head, x in pairs])
             sides = ["l" if not n or each.is_text else "r" for n, each in enumerate(part.heads)]
             table = _table([_text(each.name) for each in part.heads], rows, "".join(sides))
             title = [f"**{_text(part.title)}**"] if part.title else []

@@ -64,8 +64,8 @@ def _recorded(job: results.JobAnswer) -> list[str]:
     name = last_part(trace.path)
     used, whole = human_duration(part.to_ns - part.from_ns), human_duration(part.whole_ns)
     rate = job.observed.throughput_records_per_s
+    name = f"{name}: {_chain(job.edges)}" if job.edges else name
     found = [
-        f"{name}: {_chain(job.edges)}" if job.edges else name,
         used if part.is_whole else f"{used} used of {whole}",
         f"{human_count(rate)} records/s" if rate is not None else "",
         f"link {trace.link}" if trace.link else "",
@@ -75,8 +75,8 @@ def _recorded(job: results.JobAnswer) -> list[str]:
         f"{last_part(each.path)}: " * bool(trace.recordings) + _brief(each.text)
         for each in trace.losses[:1]
     ]
-    if (more := len(trace.losses) - 1) > 0:
-        losses.append(counted(more, "more loss", "more losses"))
+    more = len(trace.losses[1:])
+    losses += [counted(more, "more loss", "more losses")] if more else []
     briefs = [_brief(each) for each in recording_lines(replace(trace, losses=()))]
     own = [
         (each.trace.edge or "", _brief(doubt))
@@ -88,8 +88,7 @@ def _recorded(job: results.JobAnswer) -> list[str]:
         edges = [*dict.fromkeys(edge for edge, _ in same)]
         where = "" if len(edges) == len(job.answers) else f"{', '.join(edges)}: "
         briefs.append(where + merged_text([brief for _, brief in same]))
-    known = [found[0], *part.cut, *losses, *found[1:], *briefs]
-    return [each for each in dict.fromkeys(known) if each]
+    return [x for x in dict.fromkeys([name, *part.cut, *losses, *found, *briefs]) if x]
 
 
 def _brief(doubt: str) -> str:
@@ -179,31 +178,26 @@ def _trust(job: results.JobAnswer) -> list[str]:
     without predictions."""
     if why_not_printed(job):
         return _basis(job)
-    error, first = job.model_error, job.answers[0]
+    error, timeouts = job.model_error, _timeouts(job.answers[0])
     is_kept = error.throughput is not None and abs(error.throughput) < RATE_KEPT
     shown = replace(error, throughput=None) if is_kept else error
     figures = advice.error_figures(replace(shown, p99=None) if error.is_tail_off else shown)
-    known = [figures] if figures else []
-    if not known and error.throughput is not None:
-        known = ["records/s 0%"]
-    if not known:
+    figures = figures or "records/s 0%" * is_kept
+    if not figures:
         return []
-    if advice.is_fitted(job):
-        known.insert(0, "records/s fitted")
-    if error.p50 is None and error.p99 is None:
-        known.append("latency unchecked")
-    found = [f"model error as recorded: {', '.join(known)}"]
+    fitted = "records/s fitted, " * advice.is_fitted(job)
+    unchecked = ", latency unchecked" if error.p50 is None and error.p99 is None else ""
+    found = [f"model error as recorded: {fitted}{figures}{unchecked}"]
     if error.is_tail_off:
         found.insert(0, f"p99 left out ({human_change(error.p99 or 0.0)})")
-    timeouts = _timeouts(first)
+    grade = error.grade
     if timeouts < TIMEOUTS_MIN:
+        grade = "poor"
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
     if any(each.buffers_low_per_s for each in job.points):
         is_paused = any(each.startswith(results.PAUSES_NOTED) for each in job.notes)
         found.append(f"{'other ' * is_paused}host delays come on top")
-    grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
-    basis = [] if _is_healthy(job) else _basis(job)
-    return [f"{grade}: {found[0]}", *found[1:], *basis]
+    return [f"{grade}: {found[0]}", *found[1:], *([] if _is_healthy(job) else _basis(job))]
 
 
 def _basis(job: results.JobAnswer) -> list[str]:
@@ -249,16 +243,13 @@ def _next(job: results.JobAnswer) -> list[str]:
         return _next_by_task(job, is_own=first.trace.origin == "run")
     if choice is not None and choice.point is not None:
         keys = [each for each in choice.patch.splitlines() if each and not each.startswith("#")]
-        if not keys:
-            return ["nothing to change: the recorded settings meet the limit"]
-        change = f"set {', '.join(keys)}" if len(keys) == 1 else "set the keys below"
-        return _if_needed(choice, job, [change, "then measure it"])
+        change = f"set {keys[0]}" if len(keys) == 1 else "set the keys below"
+        is_same = "nothing to change: the recorded settings meet the limit"
+        return _if_needed(choice, job, [change, "then measure it"]) if keys else [is_same]
     if _lacks_metrics(job):
-        if any(each.file == "metrics.jsonl" for each in first.trace.losses):
-            return ["copy metrics.jsonl back: Flink's metrics in it show which task is busy"]
-        return [
-            "record with --rest URL (of the JobManager): Flink's metrics show which task is busy"
-        ]
+        is_lost = any(each.file == "metrics.jsonl" for each in first.trace.losses)
+        how = "copy metrics.jsonl back" if is_lost else "record with --rest URL (of the JobManager)"
+        return [f"{how}: Flink's metrics{' in it' * is_lost} show which task is busy"]
     if _is_mended_first(job):
         return []  # the trade-off says so
     if not _is_healthy(job):
