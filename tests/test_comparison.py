@@ -287,9 +287,3 @@ def test_a_tiny_amount_against_zero_is_no_difference(
         negligible_amount=negligible_amount,
     )
     assert found.verdict is verdict
-
-
-def test_runs_that_differ_a_hundredfold_give_no_number_of_runs() -> None:
-    found = difference([1.0, 1.0, 1.0], [0.1, 1.0, 12.0], direction=-1)
-    assert found.runs_needed() is None
-    assert found.what_would_decide()[0] == "runs differ too much to say how many would decide"

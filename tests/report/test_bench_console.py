@@ -111,15 +111,6 @@ def test_whatever_the_width_every_number_and_name_is_there(width: int) -> None:
     assert (width >= 120) == (len(headers) == 1)
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
-def test_no_line_of_a_bench_is_wider_than_the_terminal_and_no_name_is_lost(width: int) -> None:
-    settings = [replace(each, name=each.name + " segment-size=8kb") for each in timeouts()]
-    text = printed(views.bench_view(settings), width=width)
-    answer = text.partition("setting")[0]
-    assert max(map(len, answer.splitlines())) <= width
-    assert "".join(text.split()).count("buffer-timeout=100mssegment-size=8kb") >= 2
-
-
 def measured(p50_ns: float, buffers: int, cpu_cores: float, **config: str) -> results.RunResult:
     plain = result()
     latency = replace(LATENCY, p50=p50_ns)

@@ -92,6 +92,7 @@ def test_predictions_that_must_not_be_relied_on_are_not_printed() -> None:
     )
     assert not any("records/s  p50" in line for line in lines)
     assert "5.00 ms" not in "\n".join(lines)
+    assert "predictions are not shown: the model misses" in printed(off)[2]
 
 
 def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> None:
@@ -243,8 +244,6 @@ def test_intervals_of_the_clocks_alone_are_not_called_likely() -> None:
 
 
 def test_a_model_that_is_far_off_says_so_in_words() -> None:
-    off = answer(model_error={"throughput": 2.8, "p50": -0.1, "p99": None})
-    assert "predictions are not shown: the model misses" in printed(off)[2]
     buffers = answer(model_error={"throughput": 0.0, "p50": 0.0, "p99": 0.1, "buffers_per_s": 0.63})
     first, consequence = printed(buffers)[1:3]
     assert "p99 +10.0%, buffers/s +63.0%" in first
@@ -310,12 +309,6 @@ def test_channels_asked_for_are_the_ones_shown() -> None:
     lines = printed(answer(), channels=[3])
     assert any(line.startswith("3: 0 → 3 ") for line in lines)
     assert not any(line.startswith("4: 0 → 4 ") for line in lines)
-
-
-def test_damaged_files_are_named() -> None:
-    damaged = answer()
-    damaged["trace"]["damaged_files"] = ["tm-1.fnt"]
-    assert "! tm-1.fnt is cut off; its whole blocks are used" in printed(damaged)
 
 
 def test_the_emulated_link_of_a_recording_is_named_first() -> None:

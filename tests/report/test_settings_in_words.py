@@ -6,6 +6,8 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import pytest
+
 from flinknet.report.trade_words import notes_of
 from tests.page_answer import typed
 
@@ -37,24 +39,25 @@ def grid(
     return notes_of(typed({"trade_offs": points}).trade_offs)
 
 
-def test_settings_are_named_by_what_they_have_in_common() -> None:
-    assert grid(lambda timeout, floating, rate: timeout == 1) == ["buffer timeout 1ms: doubtful"]
-    assert grid(lambda timeout, floating, rate: timeout < 10) == [
-        "buffer timeout 1ms, 5ms: doubtful"
-    ]
-    assert grid(lambda timeout, floating, rate: floating == 2) == ["floating 2: doubtful"]
-    assert grid(lambda timeout, floating, rate: rate == 4) == ["rate x4: doubtful"]
-
-
-def test_what_is_needed_to_show_them_apart_stays() -> None:
-    assert grid(lambda timeout, floating, rate: timeout == 1 and rate == 4) == [
-        "buffer timeout 1ms rate x4: doubtful"
-    ]
-    either = grid(lambda timeout, floating, rate: (timeout == 1) != (floating == 2))
-    assert either == [
-        "buffer timeout 1ms floating 8, buffer timeout 5ms floating 2,"
-        " buffer timeout 10ms floating 2: doubtful"
-    ]
+@pytest.mark.parametrize(
+    ("noted", "where"),
+    [
+        (lambda timeout, floating, rate: timeout == 1, "buffer timeout 1ms"),
+        (lambda timeout, floating, rate: timeout < 10, "buffer timeout 1ms, 5ms"),
+        (lambda timeout, floating, rate: floating == 2, "floating 2"),
+        (lambda timeout, floating, rate: rate == 4, "rate x4"),
+        (lambda timeout, floating, rate: timeout == 1 and rate == 4, "buffer timeout 1ms rate x4"),
+        (
+            lambda timeout, floating, rate: (timeout == 1) != (floating == 2),
+            "buffer timeout 1ms floating 8, buffer timeout 5ms floating 2,"
+            " buffer timeout 10ms floating 2",
+        ),
+    ],
+)
+def test_settings_are_named_by_what_they_have_in_common(
+    noted: Callable[[int, int, float], bool], where: str
+) -> None:
+    assert grid(noted) == [f"{where}: doubtful"]
 
 
 def test_where_one_thing_varies_its_values_are_enough_and_many_are_counted() -> None:
