@@ -139,7 +139,6 @@ def _met(
 
 
 def task_timeout(task: str, timeout_ns: int) -> str:
-    """A task with its buffer timeout, in short."""
     return f"{task.removeprefix('Source: ')} {format_duration_ns(timeout_ns)}"
 
 
@@ -345,7 +344,6 @@ def _unknown_lines(job: JobAnswer) -> list[str]:
 
 
 def error_figures(error: ModelError) -> str:
-    """The error of each figure for which it is known."""
     figures = {
         "records/s": error.throughput,
         "p50": error.p50,
@@ -396,7 +394,6 @@ def _simulated_part(job: JobAnswer) -> str:
 
 
 def span(from_ns: int, to_ns: int) -> str:
-    """A part of a recording, in words."""
     if not from_ns:
         return f"the first {human_duration(to_ns)}"
     return f"{human_duration(from_ns)} to {human_duration(to_ns)}"

@@ -145,7 +145,6 @@ def bench_table(
 
 
 def channel_table(channels: Sequence[results.ChannelMeasured]) -> page_parts.Table:
-    """One row for each channel."""
     has_edges = any(each.edge for each in channels)
     rows = [(channel_name(each, has_edges=has_edges), [each]) for each in channels]
     return page_parts.figure_table("channel", CHANNEL_FIGURES, rows)
@@ -169,7 +168,6 @@ def task_shares(result: results.RunResult) -> dict[str, dict[str, float]]:
 
 
 def task_bars(result: results.RunResult) -> list[charts.Bars]:
-    """How the tasks spent their time."""
     meaning = "By Flink's metrics, over the measured part."
     return share_bars(TASK_PARTS, task_shares(result), "Share of the time", meaning)
 
@@ -230,7 +228,6 @@ def latency_points(latency: results.LatencySummary) -> list[tuple[float, float]]
 
 
 def debloating_section(name: str, gate: results.DebloatedGate) -> page_parts.Section:
-    """Buffer debloating of a gate over time."""
     at_ns = [each.at_ns for each in gate.samples]
     sizes = [each.buffer_size_bytes for each in gate.samples]
     times_ns = [each.time_to_consume_ns for each in gate.samples]

@@ -163,7 +163,6 @@ def _table(found: Sequence[FoundRate], metric: str) -> Table:
 
 
 def find_rows(found: Sequence[FoundRate]) -> list[CsvRow]:
-    """A row for each tried rate."""
     return [
         {"setting": each.name, "producers": each.producers, **asdict(tried)}
         for each in found

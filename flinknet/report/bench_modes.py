@@ -100,14 +100,12 @@ that it shares (None: it is local)."""
 
 
 def channels_document(channels: Sequence[Place], wiring: Wiring) -> dict[str, Any]:
-    """The channels as JSON-ready plain data."""
     known = ("local_channels", "remote_channels", "connections")
     own = {name: getattr(wiring, name) for name in known}
     return {"deployments": [{"setting": "", **own, "channels": channels}]}
 
 
 def placed_parts(channels: Sequence[Place], wiring: Wiring) -> list[Part]:
-    """A row for each channel, and a line for each connection."""
     names = ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over")
     rows = []
     for each in channels:

@@ -40,7 +40,6 @@ RECORDS, BUFFERS, P50, P99 = map(
 
 
 def measured_words(settings: Sequence[Configuration]) -> list[str]:
-    """Load, number of runs and timeout."""
     first = settings[0].results[0]
     runs = max(len(each.results) for each in settings)
     count = f"{len(settings)} settings, " if len(settings) > 1 else ""
@@ -62,7 +61,6 @@ def _timeout_ns(result: RunResult) -> int | None:
 
 
 def figures_of(setting: Configuration) -> str:
-    """Medians of a setting in a clause."""
     return (
         f"{units.human_count(_median(setting, RECORDS))} records/s,"
         f" p50 {units.human_duration(_median(setting, P50))},"
@@ -80,13 +78,11 @@ def first_trade(settings: Sequence[Configuration]) -> str:
 
 
 def few_runs(settings: Sequence[Configuration]) -> list[str]:
-    """The doubt about settings that ran once each."""
     is_once = len(settings) > 1 and max(len(each.results) for each in settings) == 1
     return ["one run of each setting does not show how far runs differ (--runs 5)"] * is_once
 
 
 def next_words(settings: Sequence[Configuration], step: str, *, has_warnings: bool) -> list[str]:
-    """What to do next."""
     is_disturbed = any(each.is_mostly_disturbed for each in settings)
     return [
         *["repeat it on a quieter machine"] * is_disturbed,

@@ -41,7 +41,6 @@ def comparison_markdown(comparison: Comparison, view: View) -> str:
 
 
 def not_started_markdown(name: str, why: str) -> str:
-    """The comment where a candidate cannot start."""
     mark = _MARKS[Outcome.REGRESSION]
     headline = f"{_TITLE}: {mark} {_text(not_started_line(name).rstrip('.'))}"
     return f"{headline}\n\n{_markdown([Lines([f'{mark} fail: {name}: {why}'])])}\n"
@@ -108,7 +107,6 @@ def comparison_junit(comparison: Comparison, view: View) -> str:
 
 
 def not_started_junit(name: str, why: str) -> str:
-    """The document where a candidate cannot start: one test, which fails."""
     root = ElementTree.Element("testsuites", name=SUITE)
     _suite(root, name, [("starts", "failure", f"{not_started_line(name)} {why}")])
     return _document(root)

@@ -84,7 +84,6 @@ def change_cells(difference: Difference, metric: str) -> list[str]:
 
 
 def settings_table(comparison: Comparison, candidate: Candidate) -> Table | Lines:
-    """Differences between the two configurations."""
     base, name = comparison.base.name, candidate.name
     if not candidate.changes:
         return Lines([_SAME.format(name, base)], is_plain=True)
@@ -136,7 +135,6 @@ def decision_line(candidate: Candidate, decision: LimitDecision) -> str:
 
 
 def change_line(candidate: Candidate, metric: str) -> str:
-    """How a metric changed, with the interval."""
     found = candidate.differences[metric]
     if found.verdict is Verdict.UNKNOWN:
         return f"{label_of(metric)} was not measured"
@@ -178,7 +176,6 @@ def effect_clauses(
 
 
 def effect_sentence(comparison: Comparison, candidate: Candidate) -> str:
-    """How a candidate differs from the base in all metrics."""
     against = f"{candidate.name} against {comparison.base.name}"
     if candidate.unlike:
         against += f" (another workload: {', '.join(candidate.unlike)})"
@@ -212,7 +209,6 @@ def load_line(comparison: Comparison) -> str:
 
 
 def not_started_line(name: str) -> str:
-    """The outcome where a candidate would not start, and the baseline does."""
     return f"Failed: {name} cannot start, so nothing was measured."
 
 
@@ -294,7 +290,6 @@ def trend_lines(trends: Sequence[Trend]) -> list[str]:
 
 
 def environment_of(comparison: Comparison) -> dict[str, Any]:
-    """Facts about the machine, runs and seed, by name."""
     known = {name: x for name, x in comparison.environment.items() if x is not None}
     runs = ", ".join(f"{len(each.runs)} of {each.name}" for each in comparison.configurations)
     return known | {"runs": runs, "seed": comparison.seed}

@@ -134,7 +134,6 @@ class LivePanel:
         self._live.stop()
 
     def print(self, line: str) -> None:
-        """Print a line, which is not folded."""
         self.console.print(Text(line), soft_wrap=True)
 
     def is_due(self, elapsed_ns: int, *, is_urgent: bool = False) -> bool:
@@ -146,7 +145,6 @@ class LivePanel:
         return True
 
     def draw(self, view: page_parts.View) -> None:
-        """Replace what is shown."""
         if not self.is_live:
             return
         file = io.StringIO()

@@ -196,7 +196,6 @@ def _configuration_document(configuration: Configuration, *, is_earlier: bool) -
 
 
 def dump(document: Any) -> str:
-    """A document as text."""
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
@@ -206,7 +205,6 @@ def write_json(path: AnyPath, document: Any) -> None:
 
 
 def write_text(path: AnyPath, text: str) -> None:
-    """The document with a text left as it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
         file.write(text.encode())

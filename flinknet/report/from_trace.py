@@ -221,7 +221,6 @@ def _trade(row: Mapping[str, Any], base: Mapping[str, Any], kind: str) -> Trade:
 
 
 def is_doubtful(row: Mapping[str, Any]) -> bool:
-    """Whether the machine, or the run itself, makes the measurement doubtful."""
     return _validity(row) is not Validity.VALID
 
 

@@ -94,7 +94,6 @@ def _job_details(result: Mapping[str, Any]) -> Iterator[page_parts.Part]:
 
 
 def heading_of(result: Mapping[str, Any]) -> str:
-    """How a job ended, and when."""
     began = result["duration_ns"] > 0
     when = f"after {human_duration(result['duration_ns'])}" if began else "before it began"
     heading = f"{result['name']}: {result['state']} {when}"
@@ -173,7 +172,6 @@ def failed_lines(attempts: Sequence[results.PriorAttempt]) -> Iterator[str]:
 
 
 def checkpoints_line(summary: Mapping[str, Any]) -> str:
-    """How many there were, and how long they took."""
     text = f"{summary['completed']} of {counted(summary['triggered'], 'checkpoint')} completed"
     took_ns = summary["duration_ns"]
     name = "mean" if took_ns["p50"] is None else "p50"
@@ -259,7 +257,6 @@ class JobView(LivePanel):
 
 
 def status_line(status: results.JobStatus) -> str:
-    """State of a job, in one line."""
     parts = [f"{status.name or 'job'}: {status.state.lower()}"]
     if status.restarts:
         parts.append(counted(status.restarts, "restart"))
@@ -276,7 +273,6 @@ def status_line(status: results.JobStatus) -> str:
 
 
 def status_view(status: results.JobStatus) -> page_parts.View:
-    """State of a job, in full."""
     lines = [*failed_lines(status.failed_attempts), *_sharing_lines(status)]
     vertices = [asdict(each) for each in status.vertices]
     return page_parts.View(
@@ -290,7 +286,6 @@ def status_view(status: results.JobStatus) -> page_parts.View:
 
 
 def cluster_view(status: results.ClusterStatus) -> page_parts.View:
-    """A cluster, its jobs, and its TaskManagers, once."""
     alive = [each for each in status.task_managers if each.state in ("registered", "ready")]
     free = sum(each.slots - each.slots_in_use for each in alive)
     heading = (

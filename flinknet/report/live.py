@@ -71,18 +71,15 @@ class RunsView(LivePanel):
 
 
 def run_title(number: int, total: int, name: str) -> str:
-    """Which run of how many this is."""
     return f"run {number}/{total}" + (f" {name}" if name else "")
 
 
 def progress_line(progress: results.Progress) -> str:
-    """A run's progress in one line."""
     done = f" {progress.fraction:.0%}" if progress.fraction is not None else ""
     return f"{progress.phase}{done}, {_rates(progress)}"
 
 
 def result_line(result: results.RunResult) -> str:
-    """A run's result in one line."""
     rate, latency = result.measured.throughput_records_per_s, result.measured.latency_ns
     doubt = ""
     if result.validity is not results.Validity.VALID:
@@ -243,7 +240,6 @@ _TAP_CHANNEL: MetricTable = (
 
 
 def bench_metrics(run: int, runs: int, setting: str, progress: results.Progress) -> str:
-    """A bench while it runs."""
     own = {"setting": setting} if setting else {}
     names = ("edge", "edge_number", "producer", "consumer")
     channels = [(own | {x: getattr(each, x) for x in names}, each) for each in progress.channels]
@@ -269,7 +265,6 @@ def bench_metrics(run: int, runs: int, setting: str, progress: results.Progress)
 
 
 def tap_metrics(look: Plain) -> str:
-    """A tap while it runs."""
     channels = [
         ({"channel": row["channel"], "name": row.get("name") or ""}, row)
         for row in look["channels"]

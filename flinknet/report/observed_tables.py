@@ -129,13 +129,11 @@ def slowest(
 
 
 def channel_name(channel: results.ReplayedChannel) -> str:
-    """Number and name of a channel."""
     ends = (str(each) if each >= 0 else "?" for each in (channel.producer, channel.consumer))
     return f"{channel.channel}: {channel.name or ' → '.join(ends)}"
 
 
 def channel_table(channels: Sequence[results.ReplayedChannel], title: str = "") -> Table:
-    """A row for each channel."""
     rows = [(channel_name(each), [each]) for each in channels]
     return figure_table("channel", _CHANNEL, rows, title=title)
 
@@ -219,7 +217,6 @@ def _between(
 
 
 def messages_table(messages: Sequence[results.MessageCount]) -> Table:
-    """A row for each kind of message."""
     columns: dict[str, Column] = {"kind": "kind", "messages": "messages"}
     columns["payload"] = lambda each: human_bytes(each.payload_bytes or None)
     return table_of(messages, columns, "Messages by kind")

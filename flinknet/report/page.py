@@ -31,7 +31,6 @@ _SCRIPTS = (
 
 
 def page_of(page: Page) -> str:
-    """The text of a page."""
     text = text_of_file("page", "page.html")
     data = json.dumps(_plain(page), separators=(",", ":"), allow_nan=False)
     parts = {
@@ -112,13 +111,11 @@ def _in_order(view: View) -> Iterator[Part | Section]:
 
 
 def write_page(path: AnyPath, page: Page) -> None:
-    """Put a page into a file."""
     with whole_file(path) as file:
         file.write(page_of(page).encode())
 
 
 def text_of_file(folder: str, name: str) -> str:
-    """The text of a file that comes with the package."""
     return files(__package__).joinpath(folder, name).read_text(encoding="utf-8")
 
 
@@ -149,12 +146,10 @@ class Picture:
         return draw(self.chart, "svg", self.title).decode()
 
     def save(self, path: AnyPath) -> None:
-        """Write it as .svg or .png."""
         write_chart(path, self.chart, self.title)
 
 
 def table_html(table: Table) -> str:
-    """A table as plain HTML, under its title."""
     heads = "".join(
         f"<th>{escape(f'{each.group} {each.name}'.strip())}</th>" for each in table.heads
     )

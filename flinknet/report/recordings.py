@@ -45,7 +45,6 @@ def recording_lines(trace: results.TraceDescription) -> list[str]:
 
 
 def loss_line(loss: results.TraceLoss, label: str | None = None) -> str:
-    """One loss, and where."""
     where = label or loss.path
     return f"{where}{f'/{loss.file}' if loss.file else ''}: {loss.text}"
 
@@ -89,7 +88,6 @@ def clock_lines(recordings: Sequence[results.ReplayedRecording]) -> list[str]:
 
 
 def clock_text(clock: results.ClockRelation) -> str:
-    """The offset of a clock and its error."""
     if clock.basis == SAME_CLOCK:
         return "same clock"
     error = "error unknown"

@@ -114,7 +114,6 @@ class TapView(LivePanel):
 
 
 def progress_line(look: Plain, listening: Sequence[str]) -> str:
-    """State of the tap or the capture, in one line."""
     begin = f"{_name(look)}, {look['elapsed_ns'] / 1e9:,.0f} s: "
     if "packets" in look and "channels" not in look:
         return f"{begin}no connection of Flink's among {counted(look['packets'], 'packet')}"

@@ -205,7 +205,6 @@ class WatchView(LivePanel):
             self._print(self._look)
 
     def update(self, look: WatchLook) -> None:
-        """Show a look."""
         self._look, self._waited_s = look, 0
         if self.is_live:
             self.draw(watch_view(look, self._path))

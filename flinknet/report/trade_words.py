@@ -63,13 +63,11 @@ def example_limit(points: Iterable[TradeOffPoint]) -> str:
 
 
 def frontier_meaning(points: Iterable[TradeOffPoint]) -> str:
-    """Explanation of the frontier among some settings."""
     name, _ = _recorded_percentile(points)
     return f"no other setting is as good in all of {name}, throughput, buffers/s and memory"
 
 
 def knee_meaning(points: Sequence[TradeOffPoint]) -> str:
-    """Explanation of the knee among some settings."""
     name, _ = _recorded_percentile(points)
     return (
         f"smallest combined loss of {name}, throughput, buffers/s and memory among these settings;"
@@ -167,14 +165,12 @@ def trade_text(trade: Trade) -> str:
 
 
 def rate_parts(trade: Trade) -> list[str]:
-    """The change of throughput, if it differs."""
     ratio = trade.throughput_ratio
     differs = ratio is not None and abs(ratio - 1) > _SAME_RATIO
     return [f"{units.signed((ratio or 0.0) - 1, '{:.0%}'.format)} records/s"] if differs else []
 
 
 def cost_parts(trade: Trade) -> list[str]:
-    """The changes of buffers, CPU and messages."""
     parts, ratio = [], trade.buffers_ratio
     differs = ratio is not None and abs(ratio - 1) > _SAME_RATIO
     if ratio:
@@ -294,7 +290,6 @@ def load_line(workload: Mapping[str, Any], runs: int, *, whose: str = "", by: st
 
 
 def runs_words(runs: int, workload: Mapping[str, Any], each: str) -> str:
-    """Number of runs, and how long they are."""
     length = length_words(workload)
     return f"{units.counted(runs, 'run')}{each}" + (f" of {length}" if length else "")
 

@@ -146,7 +146,6 @@ class Search:
         return rate
 
     def add(self, rate_per_s: float, *, is_kept: bool, figure: float | None = None) -> None:
-        """Add a run, with the limited figure."""
         self.runs.append((rate_per_s, is_kept, figure))
         away = (self._logs - math.log(rate_per_s)) / (math.log1p(self.within) / 3)
         below = 1 / (1 + np.exp(-np.clip(away, -50.0, 50.0)))
@@ -198,7 +197,6 @@ class FoundRate:
 
     @property
     def total_per_s(self) -> float:
-        """The breaking point of all producers together."""
         return self.search.rate_per_s * self.producers
 
 

@@ -176,7 +176,6 @@ def typical(values: Iterable[float | None]) -> float | None:
 
 
 def of_run(figure: Figure[Any]) -> Figure[RunResult]:
-    """The figure read from the result of a run."""
     return replace(figure, read=lambda run: figure.read(run.measured))
 
 

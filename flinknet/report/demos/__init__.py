@@ -63,7 +63,6 @@ def texts(name: str, what: str, facts: Mapping[str, Any] | None = None) -> list[
 
 
 def columns_of(name: str) -> list[Figure[Any]]:
-    """The figures of a demo's table."""
     known = {**FIGURES, **{each.field: each for each in (BUSY, BACK_PRESSURED, IDLE)}}
     found: list[Figure[Any]] = []
     for each in _demos()[name].get("columns", ()):
@@ -98,7 +97,6 @@ class DemoRun:
     messages: tuple[MessageStep, ...] = ()
 
     def measured_span(self, name: str) -> Span:
-        """The measured part, with a name."""
         return Span(name, self.measured_from_ns, self.measured_to_ns)
 
 
@@ -145,20 +143,16 @@ class DemoShown:
 
     @property
     def lesson(self) -> list[str]:
-        """Sentences about the effect, with the measured numbers."""
         return self.texts(self.verdict, *self.more)
 
     @property
     def table(self) -> Table:
-        """The measured numbers."""
         (heading,), notes = self.texts("rows"), self.texts("notes", *self.notes)
         columns = self.columns or columns_of(self.name)
         return figure_table(heading, columns, self.rows, notes=notes)
 
     @property
     def doubts(self) -> list[str]:
-        """Doubts about the runs."""
-
         def is_doubt(warning: results.RunWarning) -> bool:
             is_valid = results.validity_by(warning) is results.Validity.VALID
             return warning.code in self.codes if self.codes else not is_valid
@@ -167,7 +161,6 @@ class DemoShown:
 
     @property
     def view(self) -> View:
-        """The verdict, the table, the charts, and what else was learnt."""
         verdict, *more = self.lesson
         doubts = self.doubts
         trust = trust_words(doubts, good="no other process disturbed the runs")
@@ -201,7 +194,6 @@ class DemoShown:
         return Page(f"bench demo {self.name}", [self.view])
 
     def document(self) -> dict[str, Any]:
-        """The output as JSON-ready data."""
         over_time = {
             chart.title: {
                 each.name: {"at_ns": list(each.at_ns), chart.unit: list(each.values)}

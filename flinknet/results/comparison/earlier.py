@@ -223,7 +223,6 @@ class Trend:
         return sum(each.value is not None and not each.why_not for each in self.points)
 
     def warning(self) -> str | None:
-        """The step as a sentence."""
         if (step := self.step) is None:
             return None
         moved = "rose" if step.change > 0 else "fell"
