@@ -68,12 +68,12 @@ def bench_view(
         pictures += [debloating_section(each.name, each) for each in gates]
     return page_parts.View(
         [
-            page_parts.Sentence("measured", words.measured_words(settings), "; "),
-            page_parts.Sentence("verdict", [*wrong, *begin, *limits], takes_rest=True),
-            page_parts.Sentence("trade-off", [traded] if traded else compared[:1], "; "),
-            page_parts.Sentence("trust", trust_words(doubts, *words.few_runs(settings)), "; "),
+            page_parts.Sentence("measured", words.measured_words(settings)),
+            page_parts.Sentence("verdict", [*wrong, *begin, *limits], " ", takes_rest=True),
+            page_parts.Sentence("trade-off", [traded] if traded else compared[:1]),
+            page_parts.Sentence("trust", trust_words(doubts, *words.few_runs(settings))),
             page_parts.Sentence(
-                "next", words.next_words(settings, next_step, has_warnings=bool(doubts)), "; "
+                "next", words.next_words(settings, next_step, has_warnings=bool(doubts))
             ),
         ],
         [

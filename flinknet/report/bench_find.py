@@ -60,11 +60,11 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
     return View(
         [
             Sentence("measured", [f"{counted(runs, 'run')}{length} in search of {first.limit}",
-                                  f"{_rate(first, first.max_per_s)} at full speed"], "; "),
-            Sentence("verdict", changes or verdicts, "; ", takes_rest=True),
-            Sentence("effect", verdicts if changes else [], "; "),
-            Sentence("trade-off", _trade(best, metric), "; "),
-            Sentence("trust", trust, "; "),
+                                  f"{_rate(first, first.max_per_s)} at full speed"]),
+            Sentence("verdict", changes or verdicts, takes_rest=True),
+            Sentence("effect", verdicts if changes else []),
+            Sentence("trade-off", _trade(best, metric)),
+            Sentence("trust", trust),
             Sentence("next", [next_step]),
         ],
         [_table(found, metric)],

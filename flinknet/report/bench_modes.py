@@ -141,9 +141,9 @@ def peer_view(result: PeerResult) -> View:
         events.append(f"channel {each.index}: {counts or 'no events'}")
     return View(
         [
-            Sentence("measured", measured, "; "),
-            Sentence("verdict", [f"{grade}: {result.end}", *verdict], "; ", takes_rest=True),
-            Sentence("trust", trust_words(doubts, good="no other process disturbed it"), "; "),
+            Sentence("measured", measured),
+            Sentence("verdict", [f"{grade}: {result.end}", *verdict], takes_rest=True),
+            Sentence("trust", trust_words(doubts, good="no other process disturbed it")),
             Sentence("next", [following]),
         ],
         [

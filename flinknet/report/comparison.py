@@ -57,11 +57,11 @@ def comparison_view(
     notes += [note for each in candidates for note in texts.key_notes(comparison, each)]
     return View(
         [
-            Sentence("compared", _compared(comparison), "; "),
-            Sentence("verdict", _decided(comparison, decisions), "; ", takes_rest=is_long),
-            Sentence("effect", _effects(comparison), "; "),
-            Sentence("trust", _trust(comparison, doubts), "; ", takes_rest=has_doubts),
-            Sentence("next", _next(comparison, decisions), "; "),
+            Sentence("compared", _compared(comparison)),
+            Sentence("verdict", _decided(comparison, decisions), takes_rest=is_long),
+            Sentence("effect", _effects(comparison)),
+            Sentence("trust", _trust(comparison, doubts), takes_rest=has_doubts),
+            Sentence("next", _next(comparison, decisions)),
         ],
         [
             *(texts.settings_table(comparison, each) for each in candidates),

@@ -99,10 +99,10 @@ def again_view(document: Mapping[str, Any]) -> View:
         )
     return View(
         [
-            Sentence("sent again", [last_part(document["trace"]), counted(asked, "setting")], "; "),
+            Sentence("sent again", [last_part(document["trace"]), counted(asked, "setting")]),
             Sentence("verdict", _worst(rows), takes_rest=True),
             Sentence("trade-off", traded),
-            Sentence("trust", trust_words(doubts, *early, *unlike, good=alike), "; "),
+            Sentence("trust", trust_words(doubts, *early, *unlike, good=alike)),
             Sentence("next", ["--details shows changes, doubts and notes"]),
         ],
         [_table(rows)],

@@ -55,10 +55,10 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> page_parts.View:
     keys = {key: str(to_plain(value)) for key, value in result["config"].items()}
     return page_parts.View(
         [
-            page_parts.Sentence("ran", ran, "; "),
-            page_parts.Sentence("verdict", verdict, takes_rest=True),
-            page_parts.Sentence("trust", trust if vertices and is_measured else [], "; "),
-            page_parts.Sentence("next", following if vertices else [], "; "),
+            page_parts.Sentence("ran", ran),
+            page_parts.Sentence("verdict", verdict, " ", takes_rest=True),
+            page_parts.Sentence("trust", trust if vertices and is_measured else []),
+            page_parts.Sentence("next", following if vertices else []),
         ],
         [
             *([vertex_table(vertices)] if vertices else []),

@@ -45,7 +45,7 @@ class Sentence:
 
     name: str
     clauses: Sequence[str]
-    separator: str = " "
+    separator: str = "; "
     takes_rest: bool = False
     gives_way: bool = False
 

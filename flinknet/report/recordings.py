@@ -243,10 +243,10 @@ def import_view(imported: Plain) -> View:
     segments = f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}"
     return View(
         [
-            Sentence("imported", [run, segments, f"Flink's are {flink}"], "; "),
-            Sentence("verdict", [*waits(imported, unseen), *lost], "; "),
-            Sentence("trust", trust, "; ", takes_rest=True),
-            Sentence("next", [following, *more], "; "),
+            Sentence("imported", [run, segments, f"Flink's are {flink}"]),
+            Sentence("verdict", [*waits(imported, unseen), *lost]),
+            Sentence("trust", trust, takes_rest=True),
+            Sentence("next", [following, *more]),
         ],
         [table_of(connections[:_CONNECTIONS_SHOWN], columns, notes=notes)],
         [Lines(doubts, is_doubt=True), *channel_parts(imported["channels"]), kept(imported)],

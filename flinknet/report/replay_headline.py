@@ -37,12 +37,12 @@ def replay_sentences(job: results.JobAnswer) -> list[Sentence]:
     """The sentences about a recorded job."""
     is_healthy = _is_healthy(job)
     return [
-        Sentence("recorded", _recorded(job), "; "),
-        Sentence("verdict", _verdict(job), takes_rest=not is_healthy),
+        Sentence("recorded", _recorded(job)),
+        Sentence("verdict", _verdict(job), " ", takes_rest=not is_healthy),
         *(Sentence("watermark", [each]) for each in held_back(job.answers)),
         replace(_trade_off(job), takes_rest=is_healthy),
-        Sentence("trust", _trust(job), "; ", gives_way=why_not_printed(job) is not None),
-        Sentence("next", _next(job), "; "),
+        Sentence("trust", _trust(job), gives_way=why_not_printed(job) is not None),
+        Sentence("next", _next(job)),
     ]
 
 
@@ -116,13 +116,13 @@ def _trade_off(job: results.JobAnswer) -> Sentence:
     why = why_not_printed(job)
     if why is not None:
         begin = [_MEND] if _is_mended_first(job) else []
-        return Sentence("trade-off", clauses_of(_NOTHING + "; ".join([*begin, why])))
+        return Sentence("trade-off", clauses_of(_NOTHING + "; ".join([*begin, why])), " ")
     advised = advised_for(job)
     if advised is not None:
         text, others = advised[0], advice.recommendations(job)[1:]
         none = [other.name for other, _ in others if other.is_doubt]
         clauses = [text.name + text.text, *none, *text.notes]
-        return Sentence("trade-off", clauses, "; ")
+        return Sentence("trade-off", clauses)
     found = words.trades(job)
     if not found:
         return Sentence("trade-off", [_range_of(job.points)])

@@ -192,9 +192,9 @@ def tap_view(result: Plain, out: str) -> View:
         found += happened(result)
         return View(
             [
-                Sentence("recorded", [*head, "no message"], "; "),
+                Sentence("recorded", [*head, "no message"]),
                 Sentence("verdict", ["unknown", *checks], ". ", takes_rest=True),
-                Sentence("trust", found, "; "),
+                Sentence("trust", found),
             ],
             details=[Lines(found, is_doubt=True)] if len(found) > 1 else [],
         )
@@ -202,14 +202,10 @@ def tap_view(result: Plain, out: str) -> View:
     added, run, more = f"the tap added {_added(result)}", quote(out), happened(result)
     return View(
         [
-            Sentence("recorded", [*head, records], "; "),
-            Sentence("verdict", waits(result), "; "),
-            Sentence(
-                "trust", graded(found, missing_of(result), added, more), "; ", takes_rest=True
-            ),
-            Sentence(
-                "next", [f"flinknet trace replay {run}", f"flinknet trace verify {run}"], "; "
-            ),
+            Sentence("recorded", [*head, records]),
+            Sentence("verdict", waits(result)),
+            Sentence("trust", graded(found, missing_of(result), added, more), takes_rest=True),
+            Sentence("next", [f"flinknet trace replay {run}", f"flinknet trace verify {run}"]),
         ],
         channel_parts(result["channels"]),
         [_totals(result), Lines([*found, *more], is_doubt=True), kept(result)],

@@ -224,7 +224,7 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
     """Runs, edges and what limits them, some seconds after the last new event."""
     since = [f"no new event for {waited_s} s"] if waited_s else []
     if look is None:
-        return View([Sentence("watching", [path, *since], "; ")])
+        return View([Sentence("watching", [path, *since])])
     edges = look.edges[:EDGES_SHOWN]
     replay = f"when it has ended: flinknet trace replay {path}"
     spans_ns = [each.to_ns - each.from_ns for each in edges]
@@ -235,11 +235,11 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
     bars = share_bars(REGIMES, {_name(each): each.regimes for each in edges}, "time of channels")
     return View(
         [
-            Sentence("watching", [path, f"{look.events:,} events read", *newest, *since], "; "),
-            Sentence("verdict", _verdict(look), takes_rest=True),
-            Sentence("waiting", waiting, "; "),
-            Sentence("trust", _trust(edges, waiting), "; "),
-            Sentence("next", [replay, "--details shows each edge"] if edges else [], "; "),
+            Sentence("watching", [path, f"{look.events:,} events read", *newest, *since]),
+            Sentence("verdict", _verdict(look), " ", takes_rest=True),
+            Sentence("waiting", waiting),
+            Sentence("trust", _trust(edges, waiting)),
+            Sentence("next", [replay, "--details shows each edge"] if edges else []),
         ],
         [_watched_table(look.edges)] if edges else [],
         [*bars, *([Lines([f"  {_name(each)}: {each.why}" for each in edges])] if edges else [])],

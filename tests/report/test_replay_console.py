@@ -97,7 +97,7 @@ def test_predictions_that_must_not_be_relied_on_are_not_printed() -> None:
 
 def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> None:
     clauses = [f"clause {n} of a verdict with many words to say;" for n in range(12)]
-    sentences = [Sentence("verdict", clauses, takes_rest=True), Sentence("next", ["go on"])]
+    sentences = [Sentence("verdict", clauses, " ", takes_rest=True), Sentence("next", ["go on"])]
     lines = headline(sentences)
     assert len(lines) == LINES_MAX
     assert all(len(line) <= WIDTH for line in lines)
@@ -107,7 +107,7 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
     short = [Sentence("trust", ["its basis"], gives_way=True), Sentence("next", ["go on"])]
     assert headline(short) == ["trust      its basis", "next       go on"]
     happened = ["snk is busy.", "3 of 4 checkpoints expired:", "their barriers wait " * 20]
-    shown = headline([Sentence("verdict", happened), *sentences])
+    shown = headline([Sentence("verdict", happened, " "), *sentences])
     assert "3 of 4 checkpoints expired" in " ".join(shown)
     narrow = headline(sentences, 60)
     assert "clause 11" in " ".join(narrow)

@@ -173,9 +173,9 @@ class DemoShown:
         messages = [Messages(self.channels, steps)] if steps else []
         return View(
             [
-                Sentence("ran", self.texts("setup"), "; "),
-                Sentence("verdict", clauses_of(verdict), takes_rest=True),
-                Sentence("trust", trust, "; "),
+                Sentence("ran", self.texts("setup")),
+                Sentence("verdict", clauses_of(verdict), " ", takes_rest=True),
+                Sentence("trust", trust),
                 Sentence("next", ["--report demo.html shows it step by step"]),
             ],
             [self.table, *self.charts, Lines(more), Lines(doubts, is_doubt=True)],
