@@ -12,7 +12,6 @@ from flinknet import units
 from flinknet.options.what_if import SETTINGS, SITUATION, TIMEOUT, Setting, network_of, words_of
 from flinknet.options.what_if import situation_of as values_of_situation
 from flinknet.results import (
-    CpuCost,
     JobAnswer,
     JobPoint,
     LatencySummary,
@@ -325,18 +324,27 @@ class NamedTrade:
 
 
 def trades(job: JobAnswer) -> list[NamedTrade]:
-    """Trade-offs between settings of a job and the recorded one, the weightiest first."""
-    rows, found = [settings_of(each) for each in job.points], list[NamedTrade]()
+    """Trade-offs between settings of a job and the recorded one, the weightiest first: "buffer
+    timeout 5ms instead of 100ms: p50 −46.0 ms, …", the first one with the cost of a buffer."""
+    rows, found, cost = [settings_of(each) for each in job.points], list[NamedTrade](), job.cpu_cost
     recorded = next((n for n, each in enumerate(job.points) if each.is_recorded), None)
     if recorded is None:
         return []
+    base, before = job.points[recorded], rows[recorded]
     for place in _compared(job, rows, recorded):
-        before, shown = rows[recorded], rows[place]
-        varied = varied_in([before, shown])
+        shown, varied = job.points[place], varied_in([before, rows[place]])
         name = before[varied[0]] if len(varied) == 1 else label_of(before, varied)
-        totals = job.points[place], job.points[recorded]
-        label = label_of(shown, varied)
-        found.append(_trade_of(label, name, *totals, job.cpu_cost, says_cost=not found))
+        label = label_of(rows[place], varied)
+        trade = trade_with_recorded(shown, base, has_cpu_cost=cost is not None)
+        sentence = trade_sentence(label, name, trade)
+        if trade.cpu_cores is not None and cost is not None and not found:
+            each = units.human_duration(cost.ns_per_message)
+            sentence += f"; CPU: {each} for a buffer and its credit, {cost.how}"
+        if are_alike(shown, base):
+            sentence += "; latency hardly depends on it here"
+        then, now = base.latency_ns, shown.latency_ns
+        latencies = (then.p50, now.p50), (then.p99, now.p99)
+        found.append(NamedTrade(label, name, trade, sentence, *latencies))
     return found
 
 
@@ -378,25 +386,3 @@ def compared_timeouts(timeouts_ns: Mapping[int, int], recorded_ns: int) -> list[
     if len(found) > TRADES_MAX:
         found = [found[n * len(found) // TRADES_MAX] for n in range(TRADES_MAX)]
     return found
-
-
-def _trade_of(
-    setting: str,
-    before: str,
-    shown: TradeOffPoint,
-    base: TradeOffPoint,
-    cpu_cost: CpuCost | None,
-    *,
-    says_cost: bool,
-) -> NamedTrade:
-    trade = trade_with_recorded(shown, base, has_cpu_cost=cpu_cost is not None)
-    sentence = trade_sentence(setting, before, trade)
-    if trade.cpu_cores is not None and cpu_cost is not None and says_cost:
-        cost = units.human_duration(cpu_cost.ns_per_message)
-        sentence += f"; CPU: {cost} for a buffer and its credit, {cpu_cost.how}"
-    if are_alike(shown, base):
-        sentence += "; latency hardly depends on it here"
-    p50_ns, p99_ns = (
-        (getattr(base.latency_ns, name), getattr(shown.latency_ns, name)) for name in ("p50", "p99")
-    )
-    return NamedTrade(setting, before, trade, sentence, p50_ns, p99_ns)
