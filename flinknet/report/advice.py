@@ -160,9 +160,10 @@ def marks_of(job: JobAnswer, index: int) -> list[str]:
     """Marks of a setting in the advice, in words."""
     advice, by_task = job.advice, job.by_task
     choices = [each.choice for each in advice.situations if each.choice]
-    chosen = [("choice", each) for each in choices]
-    if by_task is not None and is_worth_it(by_task):
-        chosen = [("choice", by_task.choice), *(("one for all", each) for each in choices)]
+    has_tasks = by_task is not None and is_worth_it(by_task)
+    chosen = [("one for all" if has_tasks else "choice", each) for each in choices]
+    if by_task is not None and has_tasks:
+        chosen.insert(0, ("choice", by_task.choice))
     marked = [
         *((KNEE_MARK, each.knee) for each in advice.situations),
         *(("also met" if costs_more(job, x) else name, x.point) for name, x in chosen),
@@ -183,9 +184,8 @@ def is_on_frontier(job: JobAnswer, index: int) -> bool:
     """
     if index not in job.advice.frontier:
         return False
-    points = job.points
-    own = situation_of(points[index])
-    return any(other != index and situation_of(each) == own for other, each in enumerate(points))
+    own = [each for each in job.points if situation_of(each) == situation_of(job.points[index])]
+    return len(own) > 1
 
 
 def _of_choice(

@@ -60,9 +60,8 @@ def changes_table(
     rows = []
     for metric, each in candidate.differences.items():
         if metric in metrics or not metrics:
-            change, ends = change_cells(each, metric)
             means = [amount(x, metric) for x in (each.base_mean, each.candidate_mean)]
-            cells = [label_of(metric), change, ends, each.verdict.value, *means]
+            cells = [label_of(metric), *change_cells(each, metric), each.verdict.value, *means]
             rows.append(Row(cells, tone=_TONES.get(each.verdict, "")))
     names = ("metric", "change", interval, "verdict", base, candidate.name)
     notes = table_notes(comparison, candidate) if has_notes else []
@@ -222,20 +221,17 @@ def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
     """Warnings about keys that differ, or that only one of two configurations has, because Flink or
     flinknet ignores them."""
     base, own = (
-        {
-            each.text.removeprefix(f"{configuration.name}: "): None
-            for result in configuration.results
-            for each in result.warnings
-            if validity_by(each) is Validity.VALID
-        }
-        for configuration in (comparison.base, candidate.configuration)
+        [
+            warning.text.removeprefix(f"{each.name}: ")
+            for result in each.results
+            for warning in result.warnings
+            if validity_by(warning) is Validity.VALID
+        ]
+        for each in (comparison.base, candidate.configuration)
     )
     names = tuple(f"{each.name}:" for each in candidate.changes)
-    shown = [
-        text
-        for text in dict.fromkeys((*own, *base))
-        if text.startswith(names) or (text in own) != (text in base)
-    ]
+    texts = dict.fromkeys((*own, *base))
+    shown = [x for x in texts if x.startswith(names) or (x in own) != (x in base)]
     return [f"Note: {each}" for each in shown]
 
 
@@ -269,24 +265,16 @@ def trend_lines(trends: Sequence[Trend]) -> list[str]:
     counted = sum(not each.why_not for each in trends[0].points)
     if counted < RESULTS_MIN:
         return [f"Too few comparable results for a trend: {counted} of at least {RESULTS_MIN}."]
-    unknown = [each for each in trends if each.values < RESULTS_MIN]
-    lines = [
-        f"{label_of(each.metric)} of {each.config} was measured in {each.values} of {counted}"
-        " comparable results: no trend."
-        for each in unknown
-    ]
-    sizes = [
-        f"{label_of(each.metric)} {each.step_min:.1%}"
-        + (f" of {each.config}" if each.config != trends[0].config else "")
-        for each in trends
-        if each.step_min is not None and each not in unknown
-    ]
-    if sizes:
-        lines.append(
-            f"No step in {counted} comparable results. In the middle, a step would be found from"
-            f" {', '.join(sizes)}."
-        )
-    return lines
+    lines, sizes = [], []
+    for each in trends:
+        name, of = label_of(each.metric), f" of {each.config}"
+        if each.values < RESULTS_MIN:
+            known = f"{each.values} of {counted} comparable results"
+            lines.append(f"{name}{of} was measured in {known}: no trend.")
+        elif each.step_min is not None:
+            sizes.append(f"{name} {each.step_min:.1%}{of * (each.config != trends[0].config)}")
+    none = f"No step in {counted} comparable results. In the middle, a step would be found from"
+    return [*lines, *([f"{none} {', '.join(sizes)}."] if sizes else [])]
 
 
 def environment_of(comparison: Comparison) -> dict[str, Any]:

@@ -232,15 +232,14 @@ _OF_RUN = named(
 
 def runs_table(answers: Sequence[results.EdgeAnswer]) -> Table:
     """A row for each run: observed figures, and the model's error."""
-    rows = []
-    for answer in answers:
-        error = answer.model_error
-        errors = map(human_change, (error.throughput, error.p50, error.p99))
-        figures = (each.text(answer.observed) for each in _OF_RUN)
-        name = last_part(answer.trace.path)
-        rows.append(Row([name, timeout_text(answer.trace.config), *figures, *errors]))
-    errors_of = (f"error {name}" for name in ("throughput", "p50", "p99"))
-    return Table([*heads("run", "timeout"), *heads_of(_OF_RUN), *heads(*errors_of)], rows)
+    rows, errors = [], ("throughput", "p50", "p99")
+    for each in answers:
+        cells = [last_part(each.trace.path), timeout_text(each.trace.config)]
+        cells += [figure.text(each.observed) for figure in _OF_RUN]
+        cells += [human_change(getattr(each.model_error, name)) for name in errors]
+        rows.append(Row(cells))
+    of_errors = heads(*(f"error {name}" for name in errors))
+    return Table([*heads("run", "timeout"), *heads_of(_OF_RUN), *of_errors], rows)
 
 
 def edges_table(answers: Sequence[results.EdgeAnswer]) -> Table:
@@ -330,13 +329,12 @@ def flink_section(vertices: Iterable[results.VertexMetrics], notes: Sequence[str
     where they differ, and for each of its tasks."""
     rows = []
     for vertex in vertices:
-        shares = [_share_cell(vertex, each.field) for each in _FLINK[:3]]
-        rates = [each.text(vertex) for each in _FLINK[3:5]]
-        usages = [human_share(_highest(vertex.tasks, each.field)) for each in _FLINK[5:]]
-        cells = [vertex.name, str(vertex.parallelism), *shares, *rates, *usages]
+        cells = [vertex.name, str(vertex.parallelism)]
+        cells += [_share_cell(vertex, each.field) for each in _FLINK[:3]]
+        cells += [each.text(vertex) for each in _FLINK[3:5]]
+        cells += [human_share(_highest(vertex.tasks, each.field)) for each in _FLINK[5:]]
         rows.append(Row(cells, is_strong=True))
-        for task in vertex.tasks:
-            rows.append(Row([task.name, "", *(each.text(task) for each in _FLINK)]))
+        rows += [Row([x.name, "", *(each.text(x) for each in _FLINK)]) for x in vertex.tasks]
     table = Table(
         [*heads("vertex", "tasks"), *heads_of(_FLINK)],
         rows,
