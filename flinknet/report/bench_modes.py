@@ -40,16 +40,11 @@ _WIDTHS = (20, 19, 16)
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
-    """Effective configuration of one setting of a sweep.
+    """Effective configuration of one setting of a sweep."""
 
-    Attributes:
-        name: of the setting; empty for a single one.
-        memory: a line for each TaskManager: its network memory, and the need of its tasks.
-    """
-
-    name: str
+    name: str  # of the setting; empty for a single one
     keys: Sequence[EffectiveKey]
-    memory: Sequence[Mapping[str, int]]
+    memory: Sequence[Mapping[str, int]]  # of each TaskManager, and the need of its tasks
     warnings: Sequence[RunWarning]
 
 

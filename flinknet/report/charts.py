@@ -311,44 +311,28 @@ class GridFigure:
 
 @dataclass(frozen=True, slots=True)
 class GridPoint:
-    """A point of a grid.
+    """A point of a grid."""
 
-    Attributes:
-        at: index of its value of each setting.
-        values: of each figure; None where unknown.
-        ranges: ends of the interval of each figure.
-        mark: words for it, such as "recorded".
-        bars: where the time went.
-    """
-
-    at: Sequence[int]
-    values: Sequence[float | None]
-    ranges: Sequence[tuple[float, float] | None]
-    mark: str = ""
-    bars: Sequence[Bar] = ()
+    at: Sequence[int]  # index of its value of each setting
+    values: Sequence[float | None]  # of each figure; None where unknown
+    ranges: Sequence[tuple[float, float] | None]  # ends of the interval of each figure
+    mark: str = ""  # words for it, such as "recorded"
+    bars: Sequence[Bar] = ()  # where the time went
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Predictions for several settings, with a slider for each setting: the figures at the sliders,
-    and curves along the slider that was moved last.
-
-    Attributes:
-        along: index of the slider whose curves are shown first.
-        recorded: index of the point that the others are compared with; None if it is not among
-            them. `base` is a word for it.
-        parts: of the bars of each point.
-        meaning: of the ranges.
-    """
+    and curves along the slider that was moved last."""
 
     sliders: Sequence[Slider] = ()
     figures: Sequence[GridFigure] = ()
     points: Sequence[GridPoint] = ()
-    along: int = 0
-    recorded: int | None = None
-    base: str = "recorded"
-    parts: Sequence[BarPart] = ()
-    meaning: str = ""
+    along: int = 0  # index of the slider whose curves are shown first
+    recorded: int | None = None  # index of the point to compare with; None if it is not among them
+    base: str = "recorded"  # a word for that point
+    parts: Sequence[BarPart] = ()  # of the bars of each point
+    meaning: str = ""  # of the ranges
     bars_title: str = ""
     bars_meaning: str = ""
 

@@ -33,21 +33,13 @@ STOPS = ":;,."
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One part of an answer.
+    """One part of an answer."""
 
-    Attributes:
-        name: its subject, in a word.
-        clauses: of falling weight; the last ones are left out where there is no room.
-        separator: between clauses.
-        takes_rest: it fills the lines that the others leave before any of them does.
-        gives_way: it is left out where one that takes the rest would lose a clause for it.
-    """
-
-    name: str
-    clauses: Sequence[str]
+    name: str  # its subject, in a word
+    clauses: Sequence[str]  # of falling weight; the last ones are left out for lack of room
     separator: str = "; "
-    takes_rest: bool = False
-    gives_way: bool = False
+    takes_rest: bool = False  # it fills the lines that the others leave before any of them does
+    gives_way: bool = False  # it is left out if one that takes the rest would lose a clause for it
 
     @property
     def text(self) -> str:
@@ -57,20 +49,13 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Paragraphs. On a page they stand out: in green if they are headed.
-
-    Attributes:
-        is_doubt: the colour is that of a warning.
-        is_headed: the first line is larger.
-        is_plain: there is no colour, for a heading that is neither good nor a doubt.
-        meaning: explanation of the first line.
-    """
+    """Paragraphs. On a page they stand out: in green if they are headed."""
 
     lines: Sequence[str] = ()
-    is_doubt: bool = False
-    is_headed: bool = False
-    is_plain: bool = False
-    meaning: str = ""
+    is_doubt: bool = False  # the colour is that of a warning
+    is_headed: bool = False  # the first line is larger
+    is_plain: bool = False  # no colour, for a heading that is neither good nor a doubt
+    meaning: str = ""  # explanation of the first line
     id: str = ""
 
 
@@ -166,25 +151,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a terminal prints, or a page shows on one screen.
+    """What a terminal prints, or a page shows on one screen."""
 
-    Attributes:
-        headline: the answer.
-        parts: the table that decides, and what to copy.
-        page: parts that only a page draws, between the two others.
-        details: everything else that is known; a terminal prints it with --details.
-        name: on the button of the screen.
-        title: heading of the screen, explained by `meaning`, with `lead` below it.
-    """
-
-    headline: Sequence[Sentence] = ()
-    parts: Sequence[Part | Section] = ()
-    details: Sequence[Part | Section] = ()
-    page: Sequence[Part | Section] = ()
-    name: str = ""
-    title: str = ""
-    lead: str = ""
-    meaning: str = ""
+    headline: Sequence[Sentence] = ()  # the answer
+    parts: Sequence[Part | Section] = ()  # the table that decides, and what to copy
+    details: Sequence[Part | Section] = ()  # all else; a terminal prints it with --details
+    page: Sequence[Part | Section] = ()  # what only a page draws, between the two others
+    name: str = ""  # on the button of the screen
+    title: str = ""  # heading of the screen
+    lead: str = ""  # below the title
+    meaning: str = ""  # of the title
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,22 +79,15 @@ def columns_of(name: str) -> list[Figure[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class DemoRun:
-    """One run of a demo, with samples of its progress.
+    """One run of a demo, with samples of its progress."""
 
-    Attributes:
-        name: the setting that distinguishes this run, such as "aligned".
-        measured_from_ns, measured_to_ns: bounds of the measured part, since the start of the run.
-        segment_size_bytes: largest size of a buffer.
-        messages: some messages between the TaskManagers, in the order of time; for a page.
-    """
-
-    name: str
+    name: str  # the setting that distinguishes this run, such as "aligned"
     result: results.RunResult
     samples: tuple[results.Progress, ...]
-    measured_from_ns: int
+    measured_from_ns: int  # bounds of the measured part, since the start of the run
     measured_to_ns: int
-    segment_size_bytes: int
-    messages: tuple[MessageStep, ...] = ()
+    segment_size_bytes: int  # largest size of a buffer
+    messages: tuple[MessageStep, ...] = ()  # some between the TaskManagers, for a page
 
     def measured_span(self, name: str) -> Span:
         return Span(name, self.measured_from_ns, self.measured_to_ns)
@@ -102,40 +95,27 @@ class DemoRun:
 
 @dataclass(frozen=True, slots=True)
 class DemoShown:
-    """The output of a demo.
-
-    Attributes:
-        rows: names of rows, and what their figures are read from.
-        figures: the measured numbers, as the JSON document has them.
-        facts: figures in its texts.
-        verdict: name of the texts on the effect, the first of which is the verdict: SHOWN_EFFECT,
-            or another where the effect did not show.
-        more, notes: names of further texts on the effect, and below the table.
-        columns: of the table, where they are not those of the data.
-        charts: for a terminal and a page, the one with the slider first.
-        pictures: charts for a page alone.
-        curves: charts whose values the JSON document has.
-        codes: of the warnings that affect the comparison of the runs: a late source that is blocked
-            is part of a demo. Empty: all that make a run doubtful.
-        channels: names of producer and consumer of each channel whose messages are shown.
-    """
+    """The output of a demo. `verdict` is the name of the texts on the effect, the first of which is
+    the verdict: SHOWN_EFFECT, or another where the effect did not show. `codes` are those of the
+    warnings that affect the comparison of the runs, as a late source that is blocked is part of a
+    demo; empty: of all that make a run doubtful."""
 
     name: str
     runs: Sequence[DemoRun]
-    rows: Sequence[tuple[str, Sequence[Any]]]
-    figures: Mapping[str, Any]
-    facts: Mapping[str, Any]
+    rows: Sequence[tuple[str, Sequence[Any]]]  # names, and what their figures are read from
+    figures: Mapping[str, Any]  # the measured numbers, as the JSON document has them
+    facts: Mapping[str, Any]  # figures in its texts
     verdict: str = SHOWN_EFFECT
-    more: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    columns: Sequence[Figure[Any]] = ()
-    charts: Sequence[Part] = ()
-    pictures: Sequence[Part] = ()
-    curves: Sequence[OverTime] = ()
+    more: Sequence[str] = ()  # names of further texts on the effect
+    notes: Sequence[str] = ()  # names of texts below the table
+    columns: Sequence[Figure[Any]] = ()  # of the table, where they are not those of the data
+    charts: Sequence[Part] = ()  # for a terminal and a page, the one with the slider first
+    pictures: Sequence[Part] = ()  # charts for a page alone
+    curves: Sequence[OverTime] = ()  # charts whose values the JSON document has
     codes: Sequence[str] = (
         *(results.DISTURBED, results.CORES_SHARED, results.DISTURBED_BY_STRANGERS),
     )
-    channels: Sequence[tuple[str, str]] = (("producer", "consumer"),)
+    channels: Sequence[tuple[str, str]] = (("producer", "consumer"),)  # with shown messages
 
     def texts(self, *names: str) -> list[str]:
         """Texts of the demo."""
