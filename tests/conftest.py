@@ -52,6 +52,12 @@ providers.is_local_module_file = lambda _path: False  # type: ignore[attr-define
 _STARTED_BY = "STARTED_BY_TEST"
 
 
+@pytest.fixture(autouse=True)
+def wide_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences that commands print stand on one line."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let the last line of a run say what was left out."""
     config.pluginmanager.register(LeftOut(config))

@@ -98,12 +98,6 @@ class RecordingRun:
         )
 
 
-@pytest.fixture(autouse=True)
-def without_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sentences stand on one line, and tables are whole."""
-    monkeypatch.setenv("COLUMNS", "400")
-
-
 @pytest.fixture
 def run() -> RecordingRun:
     """What stands in for the runtime."""
