@@ -90,11 +90,9 @@ def clock_lines(recordings: Sequence[results.ReplayedRecording]) -> list[str]:
 def clock_text(clock: results.ClockRelation) -> str:
     if clock.basis == SAME_CLOCK:
         return "same clock"
-    error = "error unknown"
-    if clock.error_ns is not None:
-        error = f"error at most {human_duration(clock.error_ns)}"
+    most = "unknown" if clock.error_ns is None else f"at most {human_duration(clock.error_ns)}"
     sign = "-" if clock.offset_ns < 0 else "+"
-    return f"{sign}{human_duration(abs(clock.offset_ns))}, {error} ({_BASES[clock.basis]})"
+    return f"{sign}{human_duration(abs(clock.offset_ns))}, error {most} ({_BASES[clock.basis]})"
 
 
 def named(names: Sequence[str], separator: str = ", ") -> str:
@@ -212,24 +210,25 @@ def import_view(imported: Plain) -> View:
     every = counted(imported["tcp_connections"], "connection")
     flink = f"{imported['flink_connections']:,} of {every}"
     run, doubts = imported["run"], _warnings(imported)
-    is_two_way = any(each["missing_direction"] is None for each in connections)
-    unseen = "only one direction was captured" * (not is_two_way)
+    one_way = sum(each["missing_direction"] is not None for each in connections)
+    unseen = "only one direction was captured" * (one_way == len(connections))
     if packets["timeless_packets"]:
         unseen = "packets state no instant"
-    can_replay = not unseen
-    following = f"flinknet trace replay {quote(run)}"
-    if not can_replay:
+    verdict, following = waits(imported, unseen), f"flinknet trace replay {quote(run)}"
+    if unseen:
         following = "capture whole packets of both directions, then import again"
+    elif one_way and verdict[0].startswith("healthy"):
+        verdict[0] = f"unknown: only one direction of {counted(one_way, 'connection')} was captured"
     more = ["--details shows all doubts"] if len(doubts) > 1 else []
     missed, known = imported["missed_buffers"], imported["buffers"] + imported["events"]
-    missing = missed / (missed + known or 1) if can_replay else 1.0
+    missing = missed / (missed + known or 1) if not unseen else 1.0
     is_complete = not missed and all(x["missing_direction"] != "data" for x in connections)
     trust = graded(doubts, missing, "no buffer is missing" if is_complete else "")
     resent = sum(each["tcp"][way]["retransmitted_bytes"] for each in connections for way in _WAYS)
     windows_ns = sum(each["tcp"]["data"]["zero_window_ns"] for each in connections)
     lost = [f"{human_bytes(resent)} were sent again"] if resent else []
     lost += [f"receivers had no room for {human_duration(windows_ns)}"] if windows_ns else []
-    lost = lost or [_NOTHING_LOST] * is_two_way
+    lost = lost or [_NOTHING_LOST] * (not one_way)
     columns: Mapping[str, Column] = {
         **{"connection": "connection", "layout": "layout", "channels": "channels"},
         "buffers": lambda row: row["messages"].get("BUFFER_RESPONSE", 0),
@@ -244,7 +243,7 @@ def import_view(imported: Plain) -> View:
     return View(
         [
             Sentence("imported", [run, segments, f"Flink's are {flink}"]),
-            Sentence("verdict", [*waits(imported, unseen), *lost]),
+            Sentence("verdict", [*verdict, *lost]),
             Sentence("trust", trust, takes_rest=True),
             Sentence("next", [following, *more]),
         ],

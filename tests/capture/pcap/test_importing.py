@@ -20,6 +20,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
 from flinknet.replay.opening import named_losses, opened_part
 from flinknet.replay.read import open_runs
+from flinknet.report.recordings import import_view
 from flinknet.trace import open_run
 from flinknet.trace.recordings import Recording
 from flinknet.trace.run_directory import RunDirectory
@@ -320,8 +321,15 @@ def test_a_capture_of_one_direction_says_so_and_is_not_replayed(
     assert [each.rule for each in findings if each.file == "capture.json"] == ["capture"]
     with pytest.raises(TraceFormatError, match="one direction of its connections"):
         opened_part(Recording(str(tmp_path / "flink")))
-    assert run(write_capture(tmp_path / "both.pcap"), "--json").exit_code == 0
+    both = write_capture(tmp_path / "both.pcap", version=6)
+    assert run(both, "--json").exit_code == 0
     opened_part(Recording(str(tmp_path / "both")))
+    calm = {"blocked_ns": 0, "starved_ns": 0}
+    imported = json.loads((tmp_path / "both" / "capture.json").read_text())
+    imported["channels"] = [each | calm for each in imported["channels"]]
+    assert "healthy: the network holds nothing up" in str(import_view(imported).headline)
+    imported["connections"].append(connection)
+    assert "unknown: only one direction of 1 connection was" in str(import_view(imported).headline)
 
 
 def test_directories_are_never_overwritten(tmp_path: Path) -> None:
