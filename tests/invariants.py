@@ -11,8 +11,11 @@ from flinknet.core.consumer.buffer_manager import BufferManager
 from flinknet.core.consumer.priority_events import ReceivedBuffers, _is_before
 from flinknet.core.producer import PipelinedSubpartition, ProducerConnection
 from flinknet.core.producer.approximate_subpartition import PipelinedApproximateSubpartitionView
-from flinknet.core.producer.server_handler import UNCOUNTED, SequenceNumberingViewReader
-from flinknet.core.producer.view_reader import CreditBasedSequenceNumberingViewReader
+from flinknet.core.producer.view_reader import (
+    UNCOUNTED,
+    CreditBasedSequenceNumberingViewReader,
+    SequenceNumberingViewReader,
+)
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import decode_event
 from flinknet.core.wire.layout import next_sequence_number

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import struct
 
-from flinknet.core.producer.view_requests import STRANGE_REQUESTS_MAX
+from flinknet.core.producer.peer_trust import STRANGE_REQUESTS_MAX
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import PartitionRequest
 from tests.pair import partition_id

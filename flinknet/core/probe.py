@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, Protocol
 
-from flinknet.core.buffers import BufferSlice
+from flinknet.core.buffers import BufferSlice, LocalBufferPool
 
 
 class TracePoint(IntEnum):
@@ -90,11 +90,9 @@ def note_sent(
     at_ns: int,
     channel: int,
     piece: BufferSlice,
-    *,
     credit_before: int,
     credit_after: int,
-    pool_available_buffers: int,
-    pool_size_buffers: int,
+    pool: LocalBufferPool,
 ) -> None:
     """Record that a buffer or event left its producer.
 
@@ -105,7 +103,7 @@ def note_sent(
         at_ns, channel, _SENT, _BUFFER_RESPONSE, piece.data_type, piece.reason,
         piece.sequence_number, piece.size_bytes, piece.records, piece.first_record_ns,
         piece.last_record_ns, piece.backlog_buffers, credit_before, credit_after,
-        pool_available_buffers, pool_size_buffers, _BLANK,
+        pool.available_buffers, pool.size_buffers, _BLANK,
     )  # fmt: skip
 
 
@@ -113,21 +111,22 @@ def note_received(
     record: Callable[..., None],
     at_ns: int,
     channel: int,
-    *,
     data_type: int,
     sequence_number: int,
     payload_bytes: int,
     backlog_buffers: int,
     credit_before: int,
     credit_after: int,
-    pool_available_buffers: int,
-    pool_size_buffers: int,
+    pool: LocalBufferPool | None,
 ) -> None:
     """Record that a buffer or event reached its consumer; its records are not known yet."""
+    available_buffers, size_buffers = _BLANK, _BLANK
+    if pool is not None:
+        available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
     record(
         at_ns, channel, _RECEIVED, _BUFFER_RESPONSE, data_type, _NO_REASON, sequence_number,
         payload_bytes, _BLANK, _BLANK, _BLANK, backlog_buffers, credit_before, credit_after,
-        pool_available_buffers, pool_size_buffers, _BLANK,
+        available_buffers, size_buffers, _BLANK,
     )  # fmt: skip
 
 

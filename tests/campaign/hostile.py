@@ -9,7 +9,7 @@ from functools import cache
 from flinknet.core.buffers import DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.connection import SEND_BATCH_BYTES
-from flinknet.core.producer.view_requests import STRANGE_REQUESTS_MAX
+from flinknet.core.producer.peer_trust import STRANGE_REQUESTS_MAX
 from flinknet.core.wire import events, layout, messages
 from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
 from flinknet.core.wire.frames import FrameDecoder

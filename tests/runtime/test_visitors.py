@@ -17,7 +17,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.core.connection import RECEIVE_BYTES
-from flinknet.core.producer.view_requests import STRANGE_REQUESTS_MAX
+from flinknet.core.producer.peer_trust import STRANGE_REQUESTS_MAX
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import LocalTransportError

@@ -123,21 +123,11 @@ class CreditBasedPartitionRequestClientHandler:
         assert buffer is not None
         self.buffer = None
         _, _, _, _, _, sequence_number, backlog, data_type, _, size = header
-        manager = channel.buffers
-        pool = manager.pool
-        free = manager.available_buffers
+        record, now_ns, index = self._record, self._control.now_ns, channel.index
+        free, pool = channel.buffers.available_buffers, channel.buffers.pool
+        before = free + 1 if data_type in IS_BUFFER else free
         note_received(
-            self._record,
-            self._control.now_ns,
-            channel.index,
-            data_type=data_type,
-            sequence_number=sequence_number,
-            payload_bytes=size,
-            backlog_buffers=backlog,
-            credit_before=free + 1 if data_type in IS_BUFFER else free,
-            credit_after=free,
-            pool_available_buffers=pool.available_buffers,
-            pool_size_buffers=pool.size_buffers,
+            record, now_ns, index, data_type, sequence_number, size, backlog, before, free, pool
         )
         self._hand_over(channel, buffer, sequence_number, backlog)
 
@@ -173,20 +163,9 @@ class CreditBasedPartitionRequestClientHandler:
             free = manager.available_buffers
             buffers = manager.take_run(size, backlogs)
             count = len(buffers)
-            available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
             for backlog in backlogs[:count]:
                 note_received(
-                    record,
-                    now_ns,
-                    index,
-                    data_type=data_type,
-                    sequence_number=number,
-                    payload_bytes=size,
-                    backlog_buffers=backlog,
-                    credit_before=free,
-                    credit_after=free - 1,
-                    pool_available_buffers=available_buffers,
-                    pool_size_buffers=size_buffers,
+                    record, now_ns, index, data_type, number, size, backlog, free, free - 1, pool
                 )
                 free -= 1
                 number += 1

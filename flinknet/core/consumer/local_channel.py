@@ -174,26 +174,7 @@ class LocalInputChannel(GateChannel):
             self._view.reading.release()
 
     def _note(self, piece: BufferSlice, view: PipelinedSubpartitionView, now_ns: int) -> None:
-        note_sent(
-            self._record,
-            now_ns,
-            self.index,
-            piece,
-            credit_before=-1,
-            credit_after=-1,
-            pool_available_buffers=view.pool.available_buffers,
-            pool_size_buffers=view.pool.size_buffers,
-        )
-        note_received(
-            self._record,
-            now_ns,
-            self.index,
-            data_type=piece.data_type,
-            sequence_number=piece.sequence_number,
-            payload_bytes=piece.size_bytes,
-            backlog_buffers=piece.backlog_buffers,
-            credit_before=-1,
-            credit_after=-1,
-            pool_available_buffers=-1,
-            pool_size_buffers=-1,
-        )
+        record, index, number = self._record, self.index, piece.sequence_number
+        size, backlog = piece.size_bytes, piece.backlog_buffers
+        note_sent(record, now_ns, index, piece, -1, -1, view.pool)
+        note_received(record, now_ns, index, piece.data_type, number, size, backlog, -1, -1, None)

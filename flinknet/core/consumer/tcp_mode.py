@@ -127,19 +127,9 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         assert buffer is not None
         self.buffer = None
         _, _, _, _, _, sequence_number, backlog, data_type, _, size = header
-        pool = channel.buffers.pool
+        record, now_ns, pool = self._record, self._control.now_ns, channel.buffers.pool
         note_received(
-            self._record,
-            self._control.now_ns,
-            channel.index,
-            data_type=data_type,
-            sequence_number=sequence_number,
-            payload_bytes=size,
-            backlog_buffers=backlog,
-            credit_before=-1,
-            credit_after=-1,
-            pool_available_buffers=pool.available_buffers,
-            pool_size_buffers=pool.size_buffers,
+            record, now_ns, channel.index, data_type, sequence_number, size, backlog, -1, -1, pool
         )
         arrived = StagedBuffer(self, channel, buffer, sequence_number, self._needs_memory)
         if self._staged or not self._deliver(arrived):

@@ -21,8 +21,7 @@ Blocking partitions, which are complete before they are read:
 Connections:
 
     connection              the interface for drivers; sends
-    server_handler          handles the consumer's messages; view_requests: its requests, until
-                            they have a reader, and how far it is trusted
+    server_handler          handles the consumer's messages; peer_trust: how far it is trusted
     view_reader             the producer's end of a channel, with its credit, and the queue that
                             chooses the next reader; several subpartitions, read as one
 

@@ -24,10 +24,10 @@ from flinknet.core.wire.layout import (
     encode_buffer_response_header,
 )
 
+from .peer_trust import FIRST_FRAME_BYTES_MAX, PeerTrust
 from .result_partition import ResultPartitionManager
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
 from .view_reader import CreditBasedSequenceNumberingViewReader, PartitionRequestQueue
-from .view_requests import FIRST_FRAME_BYTES_MAX, PeerTrust
 
 
 class ProducerConnection:
@@ -40,7 +40,6 @@ class ProducerConnection:
 
     Attributes:
         queue: the readers in turn.
-        opened_readers: readers in the order of their requests; of ended ones, the latest.
         water_marks: limits on bytes waiting for the socket, by default Netty's: above the high mark
             no buffer is handed over, until they are below the low one.
         batch_bytes: bytes after which no further buffer is handed over in one call.
@@ -75,7 +74,6 @@ class ProducerConnection:
             is_credit_based=is_credit_based,
             adopt=adopt,
         )
-        self.opened_readers = self._handler.requests.opened_readers
         self.batch_bytes = SEND_BATCH_BYTES
         self.water_marks = water_marks or WriteWaterMarks()
         self.loss: errors.TransportError | None = None
@@ -112,7 +110,12 @@ class ProducerConnection:
 
     @property
     def waiting_requests(self) -> int:
-        return len(self._handler.requests.waiting)
+        return len(self._handler.waiting)
+
+    @property
+    def opened_readers(self) -> list[CreditBasedSequenceNumberingViewReader]:
+        """The latest ended readers, then those that are open."""
+        return [*self._handler.ended_readers, *self.queue.readers.values()]
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Handle messages of the consumer; ignored once the connection has failed or is closing.
@@ -186,7 +189,7 @@ class ProducerConnection:
         return out
 
     def snapshot(self, *, now_ns: int) -> tuple[ProducerChannelSnapshot, ...]:
-        """Figures of the channels, in the order of requests; of ended ones, the latest."""
+        """Figures of the channels; of ended ones, the latest."""
         readers = self.queue.readers
         return tuple(
             [
@@ -205,12 +208,12 @@ class ProducerConnection:
         """When the oldest request for an unknown partition times out; now if the peer has read its
         answers and is to be read again.
         """
-        return 0 if self._peer.may_resume_reading else self._handler.requests.next_deadline_ns()
+        return 0 if self._peer.may_resume_reading else self._handler.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
         """Refuse requests that have waited too long; read the peer again."""
         self._control.now_ns = now_ns
-        self._handler.requests.handle_deadline(now_ns=now_ns)
+        self._handler.handle_deadline(now_ns=now_ns)
         if not self._peer.unsent_errors_bytes:
             self._peer.is_read = True
 
@@ -226,7 +229,6 @@ class ProducerConnection:
         assert reader.subpartition is not None
         record, receiver_id, channel = self._record, reader.receiver_id, reader.channel
         subpartition_id, pool = reader.subpartition.index, reader.partition.pool
-        available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
         data_type = run[0].data_type
         price = reader.credit_per_buffer if data_type in IS_BUFFER else 0
         credit = reader.credits_available + price * len(run)
@@ -243,18 +245,8 @@ class ProducerConnection:
             if size:
                 append(piece.view)
                 sent_bytes += size
-            credit_before = credit
+            note_sent(record, now_ns, channel, piece, credit, credit - price, pool)
             credit -= price
-            note_sent(
-                record,
-                now_ns,
-                channel,
-                piece,
-                credit_before=credit_before,
-                credit_after=credit,
-                pool_available_buffers=available_buffers,
-                pool_size_buffers=size_buffers,
-            )
         if not credit and backlog:
             reader.note_starved(now_ns=now_ns)
         self._handed_over_bytes += sent_bytes
@@ -272,9 +264,7 @@ class ProducerConnection:
         once it is sent (Flink: PartitionRequestQueue.exceptionCaught).
         """
         is_local = isinstance(error, errors.LocalTransportError)
-        self._peer.send_error(
-            IO_EXCEPTION if is_local else ILLEGAL_STATE_EXCEPTION, str(error), None
-        )
+        self._peer.send_error(IO_EXCEPTION if is_local else ILLEGAL_STATE_EXCEPTION, str(error))
         self._lose(errors.TransportError(f"was closed {why}: {error}"))
         self._handler.release_all()
         self._handler.is_closing = True

@@ -282,25 +282,19 @@ class ResultPartitionManager:
         receiver_id: bytes,
         listener: PartitionRequestListener,
     ) -> None:
-        """Let a request of a receiver wait until its partition is registered. Raises: RuntimeError
-        if that receiver is waiting already.
-        """
-        waiting = self._waiting.setdefault(partition_id, {})
-        if receiver_id in waiting:
-            raise RuntimeError(f"receiver {receiver_id.hex()} waits for {partition_id} already")
-        waiting[receiver_id] = listener
+        """Let a request of a receiver wait until its partition is registered."""
+        self._waiting.setdefault(partition_id, {})[receiver_id] = listener
 
     def is_waited_for(self, partition_id: ResultPartitionID, receiver_id: bytes) -> bool:
         """Whether a request of this receiver waits for the partition, on any connection."""
         return receiver_id in self._waiting.get(partition_id, ())
 
-    def stop_waiting(self, partition_id: ResultPartitionID, receiver_id: bytes) -> bool:
-        """Remove a waiting request. Returns: whether it was still waiting."""
+    def stop_waiting(self, partition_id: ResultPartitionID, receiver_id: bytes) -> None:
+        """Remove a waiting request."""
         waiting = self._waiting.get(partition_id, {})
-        listener = waiting.pop(receiver_id, None)
+        waiting.pop(receiver_id, None)
         if not waiting:
             self._waiting.pop(partition_id, None)
-        return listener is not None
 
     def handle_consumed(self, partition: ResultPartition) -> None:
         """Release a partition after its last use (Flink: onConsumedPartition).

@@ -1,69 +1,48 @@
 # mypyc
-"""PartitionRequestServerHandler: handles the messages of a consumer; readers without credit, as
-before Flink 1.5.
-"""
+"""PartitionRequestServerHandler: handles the messages of a consumer."""
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from functools import partial
 
-from flinknet.core.buffers import UNLIMITED_BUFFERS, BufferSlice
 from flinknet.core.probe import ControlMessages, MessageKind, TracePoint, note
 from flinknet.core.wire import messages
-from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from flinknet.core.wire.java_errors import (
     ILLEGAL_ARGUMENT_EXCEPTION,
     ILLEGAL_STATE_EXCEPTION,
+    PARTITION_NOT_FOUND_EXCEPTION,
     PRODUCER_FAILED_EXCEPTION,
 )
 from flinknet.errors import FlinknetError
 
-from .result_partition import ResultPartitionManager
-from .view_reader import CreditBasedSequenceNumberingViewReader, PartitionRequestQueue
-from .view_requests import PeerTrust, ViewRequests
-
-UNCOUNTED = -1
-"""Credit of a reader that needs none; probes read it as "not applicable"."""
-
-
-class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
-    """Reads one subpartition for one receiver, without credit (Flink: SequenceNumberingViewReader).
-
-    Differs from Flink, where both readers implement one interface: here this reader is the other
-    one with unlimited credit, and sequence numbers are the subpartition's, as since 1.16; they are
-    equal.
-    """
-
-    credit_per_buffer: ClassVar[int] = 0
-
-    @property
-    def is_available(self) -> bool:
-        return self.subpartition is not None and self.subpartition.is_data_available
-
-    def poll(self, bytes_max: int = 1) -> list[BufferSlice]:
-        assert self.subpartition is not None
-        return self.subpartition.poll_run(UNLIMITED_BUFFERS, bytes_max)
-
-    def resume_consumption(self) -> None:
-        assert self.subpartition is not None
-        self.subpartition.resume_consumption()
-
-    def needs_backlog_announcement(self) -> int:
-        """Returns: 0, since no receiver waits for credit."""
-        return 0
-
+from .peer_trust import PeerTrust
+from .result_partition import PartitionRequestListener, ResultPartition, ResultPartitionManager
+from .view_reader import (
+    UNCOUNTED,
+    CreditBasedSequenceNumberingViewReader,
+    PartitionRequestQueue,
+    SequenceNumberingViewReader,
+)
 
 ChannelAdopter = Callable[[ResultPartitionID, int, bytes], None]
 """Called with a partition, a subpartition, and the id that its consumer chose."""
 
+ENDED_READERS_KEPT = 1024
+"""Readers of ended channels whose last figures are kept for snapshots."""
+
 _CREDIT_MAX = 0x7FFFFFFF
 _RECEIVED, _ADD_CREDIT = int(TracePoint.RECEIVED), int(MessageKind.ADD_CREDIT)
+_PARTITION_REQUEST = int(MessageKind.PARTITION_REQUEST)
 
 
 class PartitionRequestServerHandler:
     """Dispatches messages to the readers of one connection, and notifications of their
-    subpartitions to the queue.
+    subpartitions to the queue. A request for an unregistered partition waits for it (Flink:
+    NettyPartitionRequestListener), up to a timeout: Flink checks once per timeout, so requests wait
+    between one and two of them; here exactly one.
 
     Args:
         fail: closes the connection after an error of this side.
@@ -73,6 +52,8 @@ class PartitionRequestServerHandler:
 
     Attributes:
         notified: readers that have something new to send, or have failed.
+        waiting: deadline and partition of each request that waits, by receiver.
+        ended_readers: the latest readers whose channel has ended.
         is_closing: whether the peer has asked to close, or violated the protocol.
     """
 
@@ -92,17 +73,14 @@ class PartitionRequestServerHandler:
         self._queue = queue
         self._peer = peer
         self._control = control
+        self._fail = fail
+        self._timeout_ns = partition_request_timeout_ns
         self._is_credit_based = is_credit_based
         self._adopt = adopt
         self._failed: set[bytes] = set()
-        self.requests = ViewRequests(
-            partitions,
-            queue,
-            peer,
-            control,
-            self._create_reader,
-            fail,
-            timeout_ns=partition_request_timeout_ns,
+        self.waiting: OrderedDict[bytes, tuple[int, ResultPartitionID]] = OrderedDict()
+        self.ended_readers: deque[CreditBasedSequenceNumberingViewReader] = deque(
+            maxlen=ENDED_READERS_KEPT
         )
         self.notified: list[CreditBasedSequenceNumberingViewReader] = []
         self.is_closing = False
@@ -114,7 +92,7 @@ class PartitionRequestServerHandler:
             messages.CancelPartitionRequest: self._cancel,
             messages.CloseRequest: self._close,
             messages.NewBufferSize: self._set_buffer_size,
-            messages.SegmentId: self._ignore,
+            messages.SegmentId: lambda each: None,  # of hybrid shuffle only; Flink ignores it, too
             messages.TaskEventRequest: self._publish_task_event,
         }
 
@@ -126,9 +104,11 @@ class PartitionRequestServerHandler:
         """Handle an AddCredit, the most frequent message."""
         if not self._is_credit_based:
             self._peer.count_request(receiver_id)
-            text = f"an AddCredit of {credit} for {receiver_id.hex()}, but this task manager sends"
-            text += " without credit (flow control tcp)"
-            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text, None)
+            self._peer.send_error(
+                ILLEGAL_STATE_EXCEPTION,
+                f"an AddCredit of {credit} for {receiver_id.hex()}, but this task manager sends"
+                " without credit (flow control tcp)",
+            )
             return
         reader = self._reader(receiver_id)
         if reader is None:
@@ -136,7 +116,7 @@ class PartitionRequestServerHandler:
         before, now_ns = reader.credits_available, self._control.now_ns
         if before + credit > _CREDIT_MAX:
             text = f"credit {before} + {credit} is not a 32-bit number"
-            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text, None)
+            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text)
             return
         reader.add_credit(credit, now_ns=now_ns)
         available_buffers = size_buffers = -1
@@ -188,25 +168,29 @@ class PartitionRequestServerHandler:
         """Remove a reader and its queued buffers."""
         self._queue.remove(reader.receiver_id)
         reader.release()
+        self.ended_readers.append(reader)
 
     def release_all(self) -> None:
         """Remove all readers, and cancel waiting requests."""
         for reader in list(self._queue.readers.values()):
             self.release(reader)
-        for receiver_id in list(self.requests.waiting):
-            self.requests.cancel(receiver_id)
+        for receiver_id in list(self.waiting):
+            self._stop_waiting(receiver_id)
         self.notified = []
 
-    def _create_reader(
-        self, receiver_id: bytes, channel: int, initial_credit: int
-    ) -> CreditBasedSequenceNumberingViewReader:
-        if self._is_credit_based:
-            return CreditBasedSequenceNumberingViewReader(
-                receiver_id, channel, initial_credit, self._notify
-            )
-        reader = SequenceNumberingViewReader(receiver_id, channel, initial_credit, self._notify)
-        reader.credits_available = UNCOUNTED
-        return reader
+    def next_deadline_ns(self) -> int | None:
+        for due_ns, _ in self.waiting.values():  # the oldest is first
+            return due_ns
+        return None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Refuse requests that have waited too long for their partition."""
+        while self.waiting:
+            receiver_id, (due_ns, partition_id) = next(iter(self.waiting.items()))
+            if now_ns < due_ns:
+                break
+            self._partitions.stop_waiting(partition_id, receiver_id)
+            self._refuse(receiver_id)
 
     def _notify(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         self.notified.append(reader)
@@ -219,15 +203,99 @@ class PartitionRequestServerHandler:
         if reader is None and receiver_id not in self._failed:
             self._peer.count_request(receiver_id)
             text = f"No reader for receiverId = {receiver_id.hex()} exists."
-            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text, None)
+            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text)
         return reader
 
     def _open_channel(self, message: messages.PartitionRequest) -> None:
+        receiver_id, partition_id = message.receiver_id, message.partition_id
+        credit, indices, peer = message.credit, message.queue_index_set, self._peer
         if self._adopt is not None:
-            self._adopt(
-                message.partition_id, message.queue_index_set.start_index, message.receiver_id
+            self._adopt(partition_id, indices.start_index, receiver_id)
+        channel = peer.channel_of(receiver_id)
+        reader: CreditBasedSequenceNumberingViewReader
+        if self._is_credit_based:
+            reader = CreditBasedSequenceNumberingViewReader(
+                receiver_id, channel, credit, self._notify
             )
-        self.requests.open(message)
+        else:
+            reader = SequenceNumberingViewReader(receiver_id, channel, credit, self._notify)
+            reader.credits_available = UNCOUNTED
+        partition = self._partitions.find(partition_id)
+        refusal: tuple[str, str] | None = None  # exception class and text
+        if receiver_id in self._queue.readers or receiver_id in self.waiting:
+            text = f"receiver {receiver_id.hex()} has requested a subpartition already"
+            refusal = ILLEGAL_STATE_EXCEPTION, text
+        elif credit < 0:
+            refusal = ILLEGAL_ARGUMENT_EXCEPTION, f"negative credit {credit}"
+        elif self._partitions.is_waited_for(partition_id, receiver_id):
+            text = f"receiver {receiver_id.hex()} waits for it over another connection"
+            refusal = ILLEGAL_STATE_EXCEPTION, text
+        elif partition is not None:
+            refusal = self._attach(reader, indices, partition)
+        self._control.note(
+            _RECEIVED,
+            _PARTITION_REQUEST,
+            channel,
+            value=credit,
+            credit_before=0 if refusal is None else -1,
+            credit_after=credit if refusal is None else -1,
+        )
+        peer.count_request(receiver_id)
+        if refusal is not None:
+            peer.send_error(*refusal)
+            return
+        if channel >= 0:
+            peer.admit()
+        if partition is None:
+            self.waiting[receiver_id] = self._control.now_ns + self._timeout_ns, partition_id
+            listener = PartitionRequestListener(
+                partial(self._serve, reader, indices), partial(self._refuse, receiver_id)
+            )
+            self._partitions.wait_for(partition_id, receiver_id, listener)
+
+    def _attach(
+        self,
+        reader: CreditBasedSequenceNumberingViewReader,
+        indices: ResultSubpartitionIndexSet,
+        partition: ResultPartition,
+    ) -> tuple[str, str] | None:
+        """Attach a reader to its subpartitions. Returns: why not: exception class and text."""
+        try:
+            reader.attach(partition, indices.start_index, indices.end_index)
+        except (IndexError, RuntimeError) as error:
+            is_state = isinstance(error, RuntimeError)
+            return ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION, str(error)
+        self._queue.add(reader)
+        self._peer.admit()
+        return None
+
+    def _serve(
+        self,
+        reader: CreditBasedSequenceNumberingViewReader,
+        indices: ResultSubpartitionIndexSet,
+        partition: ResultPartition,
+    ) -> None:
+        """Attach the reader of a waiting request: its partition is registered."""
+        if self.waiting.pop(reader.receiver_id, None) is None:
+            return  # the connection failed while an earlier request was served
+        try:
+            refusal = self._attach(reader, indices, partition)
+        except FlinknetError as error:
+            self._fail(error)
+            return
+        if refusal is not None:
+            self._peer.send_error(*refusal)
+
+    def _refuse(self, receiver_id: bytes) -> None:
+        """Refuse a waiting request: its partition was never registered."""
+        _, partition_id = self.waiting.pop(receiver_id)
+        self._peer.send_error(
+            PARTITION_NOT_FOUND_EXCEPTION, f"Partition {partition_id} not found.", receiver_id
+        )
+
+    def _stop_waiting(self, receiver_id: bytes) -> None:
+        _, partition_id = self.waiting.pop(receiver_id)
+        self._partitions.stop_waiting(partition_id, receiver_id)
 
     def _resume_consumption(self, message: messages.ResumeConsumption) -> None:
         reader = self._reader(message.receiver_id)
@@ -237,7 +305,7 @@ class PartitionRequestServerHandler:
         try:
             reader.resume_consumption()
         except RuntimeError as error:
-            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, str(error), None)
+            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, str(error))
             return
         self.notified.append(reader)
 
@@ -254,13 +322,14 @@ class PartitionRequestServerHandler:
         """
         receiver_id = message.receiver_id
         channel = self._peer.channel_of(receiver_id)
-        if (reader := self._queue.remove(receiver_id)) is not None:
-            reader.release()
+        if (reader := self._queue.readers.get(receiver_id)) is not None:
+            self.release(reader)
         else:
             self._peer.count_request(receiver_id)
-            if receiver_id not in self._failed and receiver_id not in self.requests.waiting:
+            if receiver_id in self.waiting:
+                self._stop_waiting(receiver_id)
+            elif receiver_id not in self._failed:
                 channel = -1
-            self.requests.cancel(receiver_id)
         self._note(MessageKind.CANCEL_PARTITION_REQUEST, channel)
         self._failed.discard(receiver_id)
 
@@ -274,9 +343,6 @@ class PartitionRequestServerHandler:
         if reader is not None and reader.subpartition is not None:
             self._note(MessageKind.NEW_BUFFER_SIZE, reader.channel, message.buffer_size)
             reader.subpartition.notify_new_buffer_size(message.buffer_size)
-
-    def _ignore(self, _message: messages.SegmentId) -> None:
-        """Do nothing: used by hybrid shuffle only; all other partitions ignore it, as in Flink."""
 
     def _publish_task_event(self, message: messages.TaskEventRequest) -> None:
         """Pass an event to the task that writes the sender's partition.

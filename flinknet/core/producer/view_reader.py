@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from flinknet.core.buffers import BufferSlice, DataType
+from flinknet.core.buffers import UNLIMITED_BUFFERS, BufferSlice, DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
 from flinknet.core.channel_types import ResultSubpartitionView
 from flinknet.core.wire.layout import next_sequence_number
@@ -251,6 +251,37 @@ class CreditBasedSequenceNumberingViewReader:
         if self.subpartition is not None:
             self.subpartition.release()
             self.subpartition = self.partition = None
+
+
+UNCOUNTED = -1
+"""Credit of a reader that needs none; probes read it as "not applicable"."""
+
+
+class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
+    """Reads one subpartition for one receiver, without credit (Flink: SequenceNumberingViewReader).
+
+    Differs from Flink, where both readers implement one interface: here this reader is the other
+    one with unlimited credit, and sequence numbers are the subpartition's, as since 1.16; they are
+    equal.
+    """
+
+    credit_per_buffer: ClassVar[int] = 0
+
+    @property
+    def is_available(self) -> bool:
+        return self.subpartition is not None and self.subpartition.is_data_available
+
+    def poll(self, bytes_max: int = 1) -> list[BufferSlice]:
+        assert self.subpartition is not None
+        return self.subpartition.poll_run(UNLIMITED_BUFFERS, bytes_max)
+
+    def resume_consumption(self) -> None:
+        assert self.subpartition is not None
+        self.subpartition.resume_consumption()
+
+    def needs_backlog_announcement(self) -> int:
+        """Returns: 0, since no receiver waits for credit."""
+        return 0
 
 
 class PartitionRequestQueue:

@@ -423,16 +423,6 @@ def test_every_request_that_waits_is_served_once_at_registration() -> None:
     assert (early.refusals, other.refusals, elsewhere.refusals) == (0, 0, 0)
 
 
-def test_a_receiver_waits_once() -> None:
-    manager = producer.ResultPartitionManager()
-    manager.wait_for(pair.partition_id(), pair.RECEIVER, Request().listener)
-    with pytest.raises(RuntimeError, match=r"waits for .* already"):
-        manager.wait_for(pair.partition_id(), pair.RECEIVER, Request().listener)
-    assert manager.stop_waiting(pair.partition_id(), pair.RECEIVER)
-    assert not manager.stop_waiting(pair.partition_id(), pair.RECEIVER)
-    manager.wait_for(pair.partition_id(), pair.RECEIVER, Request().listener)
-
-
 def test_shutting_down_releases_everything_and_refuses_who_waits() -> None:
     manager = producer.ResultPartitionManager()
     partition, memory = pair.partition_of()
