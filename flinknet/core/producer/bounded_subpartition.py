@@ -79,7 +79,12 @@ class BlockingSubpartitionReader:
 
 
 class BlockingSubpartition:
-    """The data of one consumer channel: data buffers written so far, and its readers."""
+    """The data of one consumer channel: data buffers written so far, and its readers.
+
+    Attributes:
+        data_bytes: payload of all data buffers before compression.
+        stored_data_bytes: the same payload as stored and sent.
+    """
 
     is_acknowledged = True
     """A blocking producer does not wait for its consumers."""
@@ -91,7 +96,7 @@ class BlockingSubpartition:
         self.buffer_size_bytes = UNLIMITED_BYTES
         self.is_finished = False
         self.is_released = False
-        self.data_buffers = 0
+        self.data_buffers = self.data_bytes = self.stored_data_bytes = 0
         self._readers: list[BlockingSubpartitionReader] = []
         self._was_read = False
 
@@ -146,10 +151,6 @@ class BlockingSubpartition:
 class BoundedBlockingSubpartition(BlockingSubpartition):
     """Writes each buffer when the next one arrives, and admits readers once all are written (Flink:
     BoundedBlockingSubpartition).
-
-    Attributes:
-        data_bytes: payload of all data buffers before compression.
-        stored_data_bytes: the same payload as stored.
     """
 
     takes_prefilled = False
@@ -157,8 +158,6 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
 
     def __init__(self, index: int, data: BoundedData, codec: CompressionCodec) -> None:
         super().__init__(index)
-        self.data_bytes = 0
-        self.stored_data_bytes = 0
         self.stored: list[StoredBuffer] = []
         self._data = data
         self._codec = codec

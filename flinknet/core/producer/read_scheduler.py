@@ -15,13 +15,8 @@ from flinknet.core.buffers import BufferSlice, DataType, MemorySegment
 from flinknet.core.buffers.buffer import Recycler
 from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.channel_types import BufferAvailabilityListener
-from flinknet.core.wire.buffer_response import (
-    INDEX_ENTRY_BYTES,
-    STORED_HEADER_BYTES,
-    decode_index_entry,
-    encode_index_entry,
-)
-from flinknet.errors import FrameCorruptedError, LocalTransportError
+from flinknet.core.wire.buffer_response import INDEX_ENTRY, STORED_HEADER
+from flinknet.errors import LocalTransportError
 
 from .bounded_subpartition import BlockingSubpartition, BlockingSubpartitionReader
 from .stored_buffer import BoundedData, StoredBuffer, read_stored
@@ -35,7 +30,7 @@ class PartitionedFile:
 
     def __init__(self, subpartitions: int, data: BoundedData, index: BoundedData) -> None:
         self.regions = 0
-        self._data = data
+        self.data = data
         self._index = index
         self._written_bytes = 0
         self._offsets = [0] * subpartitions
@@ -61,17 +56,16 @@ class PartitionedFile:
                 self._offsets[subpartition] = self._written_bytes
                 self._current = subpartition
             region[subpartition].append(each)
-            size_bytes = STORED_HEADER_BYTES + each.size_bytes
+            size_bytes = STORED_HEADER.size + each.size_bytes
             self._sizes[subpartition] += size_bytes
             self._written_bytes += size_bytes
-            pieces.append(each.header())
-            pieces.append(payload)
-        self._data.write(pieces)
+            pieces += (each.header(), payload)
+        self.data.write(pieces)
 
     def finish(self) -> None:
         """End the file. Raises: LocalTransportError."""
         self._end_region()
-        self._data.finish()
+        self.data.finish()
         self._index.finish()
 
     def region_of(self, region: int, subpartition: int) -> tuple[int, int, Sequence[StoredBuffer]]:
@@ -79,31 +73,22 @@ class PartitionedFile:
 
         Raises: LocalTransportError if the index file does not contain them.
         """
-        entry = memoryview(bytearray(INDEX_ENTRY_BYTES))
-        place = (region * len(self._sizes) + subpartition) * INDEX_ENTRY_BYTES
-        read_bytes = self._index.read(place, (entry,))
-        try:
-            offset, size_bytes = decode_index_entry(entry[:read_bytes])
-        except FrameCorruptedError as error:  # not data from a peer
-            raise LocalTransportError(f"{error} at {place} of an index file") from error
-        buffers = self._stored[region].get(_BROADCAST if self._is_shared[region] else subpartition)
-        found: Sequence[StoredBuffer] = () if buffers is None else buffers
-        written_bytes = sum([STORED_HEADER_BYTES + each.size_bytes for each in found])
-        if size_bytes != written_bytes:
+        entry = bytearray(INDEX_ENTRY.size)
+        place = (region * len(self._sizes) + subpartition) * INDEX_ENTRY.size
+        self._index.read(place, (memoryview(entry),))
+        offset, size_bytes = INDEX_ENTRY.unpack(entry)
+        owner = _BROADCAST if self._is_shared[region] else subpartition
+        found: Sequence[StoredBuffer] = self._stored[region].get(owner, ())
+        written_bytes = sum([STORED_HEADER.size + each.size_bytes for each in found])
+        if size_bytes != written_bytes or offset < 0:
             raise LocalTransportError(
                 f"{size_bytes} bytes by an index file, at {place}, where {written_bytes} were"
                 " written; was it changed?"
             )
         return offset, size_bytes, found
 
-    def read(self, offset: int, buffers: Sequence[StoredBuffer], into: Sequence[memoryview]) -> int:
-        """Read buffers of one part of a region, each into its own memory. Returns: the offset of
-        the next buffer. Raises: LocalTransportError if the data file does not contain them.
-        """
-        return read_stored(self._data, offset, buffers, into)
-
     def release(self) -> None:
-        self._data.release()
+        self.data.release()
         self._index.release()
 
     def _end_region(self) -> None:
@@ -112,7 +97,7 @@ class PartitionedFile:
         count = len(self._sizes)
         places = [_BROADCAST] * count if self._is_shared[-1] else list(range(count))
         self._index.write(
-            [encode_index_entry(self._offsets[each], self._sizes[each]) for each in places]
+            [INDEX_ENTRY.pack(self._offsets[each], self._sizes[each]) for each in places]
         )
         self.regions += 1
         self._stored.append({})
@@ -204,7 +189,8 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         start = self._position
         run = self._region[start : start + len(segments)]
         taken = segments[: -len(run) - 1 : -1]
-        end = self._file.read(self.next_offset, run, [each.view for each in taken])
+        into = [each.view for each in taken]
+        end = read_stored(self._file.data, self.next_offset, run, into)
         del segments[-len(run) :]
         was_empty = not self._queue
         for each, segment in zip(run, taken, strict=True):

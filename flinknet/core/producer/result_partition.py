@@ -155,13 +155,19 @@ class ResultPartition:
 
     @property
     def data_bytes(self) -> int:
-        """Of a blocking partition: payload of all data buffers before compression, in bytes."""
-        return 0
+        """Of a blocking partition: payload of all data buffers before compression, in bytes;
+        broadcast data of one that sorts counts once.
+        """
+        return sum([each.data_bytes for each in self._blocking])
 
     @property
     def stored_data_bytes(self) -> int:
         """Of a blocking partition: payload of all data buffers as stored and sent, in bytes."""
-        return 0
+        return sum([each.stored_data_bytes for each in self._blocking])
+
+    @property
+    def _blocking(self) -> list[BlockingSubpartition]:
+        return [each for each in self.subpartitions if isinstance(each, BlockingSubpartition)]
 
     @property
     def is_all_acknowledged(self) -> bool:

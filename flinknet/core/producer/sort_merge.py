@@ -96,8 +96,6 @@ class SortMergeResultPartition(ResultPartition):
         self._data_buffer: HashBasedDataBuffer | SortBasedDataBuffer | None = None
         self._is_broadcast = False
         self._batch_buffers = WRITE_BATCH_BUFFERS
-        self._data_bytes = 0
-        self._stored_data_bytes = 0
 
     def setup(self) -> None:
         super().setup()
@@ -111,15 +109,6 @@ class SortMergeResultPartition(ResultPartition):
     @property
     def holds_data(self) -> bool:
         return self._data_buffer is not None
-
-    @property
-    def data_bytes(self) -> int:
-        """See ResultPartition; broadcast data counts once."""
-        return self._data_bytes
-
-    @property
-    def stored_data_bytes(self) -> int:
-        return self._stored_data_bytes
 
     def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
         """Collect records, and write them whenever memory is full.
@@ -250,9 +239,10 @@ class SortMergeResultPartition(ResultPartition):
     ) -> tuple[int, StoredBuffer, bytes | memoryview]:
         found, payload = stored(self._codec, piece, _FULL, is_event=piece.is_event)
         if not piece.is_event:
-            self._data_bytes += piece.size_bytes
-            self._stored_data_bytes += found.size_bytes
-            for each in self._own if self._is_broadcast else (self._own[subpartition],):
+            own = self._own[subpartition]
+            own.data_bytes += piece.size_bytes
+            own.stored_data_bytes += found.size_bytes
+            for each in self._own if self._is_broadcast else (own,):
                 each.data_buffers += 1
         return subpartition, found, payload
 
@@ -278,15 +268,6 @@ class BoundedBlockingResultPartition(BufferWritingResultPartition):
     ) -> None:
         bounded = [BoundedBlockingSubpartition(i, each, codec) for i, each in enumerate(data)]
         super().__init__(partition_id, ResultPartitionType.BLOCKING, bounded, pool_supplier)
-        self._bounded = bounded
-
-    @property
-    def data_bytes(self) -> int:
-        return sum(each.data_bytes for each in self._bounded)
-
-    @property
-    def stored_data_bytes(self) -> int:
-        return sum(each.stored_data_bytes for each in self._bounded)
 
     def flush(self, channel: int) -> None:
         self._finish_broadcast(_FULL)

@@ -11,13 +11,9 @@ from typing import Protocol
 from flinknet.core.buffers import BufferSlice, DataType, MemorySegment, NetworkBuffer
 from flinknet.core.buffers.buffer import Recycler
 from flinknet.core.probe import FlushReason
-from flinknet.core.wire.buffer_response import (
-    STORED_HEADER_BYTES,
-    decode_stored_header,
-    encode_stored_header,
-)
+from flinknet.core.wire.buffer_response import STORED_HEADER
 from flinknet.core.wire.compression import CompressionCodec, compress
-from flinknet.errors import FrameCorruptedError, LocalTransportError
+from flinknet.errors import LocalTransportError
 
 from .data_buffer import Piece
 
@@ -60,10 +56,8 @@ class StoredBuffer:
 
     def __init__(
         self,
+        piece: BufferSlice | Piece,
         size_bytes: int,
-        records: int,
-        first_record_ns: int,
-        last_record_ns: int,
         reason: int,
         *,
         is_event: bool,
@@ -72,9 +66,9 @@ class StoredBuffer:
         self.size_bytes = size_bytes
         self.data_type = _EVENT if is_event else _DATA
         self.is_compressed = is_compressed
-        self.records = records
-        self.first_record_ns = first_record_ns
-        self.last_record_ns = last_record_ns
+        self.records = piece.records
+        self.first_record_ns = piece.first_record_ns
+        self.last_record_ns = piece.last_record_ns
         self.reason = _OF_EVENT if is_event else reason or _FULL
 
     @property
@@ -84,11 +78,7 @@ class StoredBuffer:
 
     def header(self) -> bytes:
         """The header before its bytes in the file."""
-        return encode_stored_header(
-            is_event=not self.is_buffer,
-            is_compressed=self.is_compressed,
-            size_bytes=self.size_bytes,
-        )
+        return STORED_HEADER.pack(not self.is_buffer, self.is_compressed, self.size_bytes)
 
     def slice_of(self, segment: MemorySegment, recycler: Recycler) -> BufferSlice:
         """The buffer to pass on to a consumer, with its bytes in `segment`."""
@@ -112,18 +102,9 @@ def stored(
     payload = piece.payload
     compressed = None if is_event else compress(codec, payload)
     data: bytes | memoryview = payload if compressed is None else compressed
-    return (
-        StoredBuffer(
-            len(data),
-            piece.records,
-            piece.first_record_ns,
-            piece.last_record_ns,
-            reason,
-            is_event=is_event,
-            is_compressed=compressed is not None,
-        ),
-        data,
-    )
+    is_compressed = compressed is not None
+    found = StoredBuffer(piece, len(data), reason, is_event=is_event, is_compressed=is_compressed)
+    return found, data
 
 
 def read_stored(
@@ -132,32 +113,22 @@ def read_stored(
     """Read adjacent buffers, each into its own memory. Returns: the offset of the next buffer.
     Raises: LocalTransportError if the file does not contain them.
     """
-    headers = memoryview(bytearray(STORED_HEADER_BYTES * len(run)))
+    headers = [bytearray(STORED_HEADER.size) for _ in run]
     pieces: list[memoryview] = []
     end = offset
-    for number, each in enumerate(run):
-        start = STORED_HEADER_BYTES * number
-        pieces.append(headers[start : start + STORED_HEADER_BYTES])
-        pieces.append(into[number][: each.size_bytes])
-        end += STORED_HEADER_BYTES + each.size_bytes
+    for header, each, memory in zip(headers, run, into, strict=True):
+        pieces += (memoryview(header), memory[: each.size_bytes])
+        end += STORED_HEADER.size + each.size_bytes
     read_bytes = data.read(offset, pieces)
     if read_bytes != end - offset:
         raise LocalTransportError(
             f"{read_bytes} bytes at {offset} of a spill file where {end - offset} were written; was"
             " it changed?"
         )
-    for number, each in enumerate(run):
-        try:
-            is_event, is_compressed, size_bytes = decode_stored_header(pieces[2 * number])
-        except FrameCorruptedError as error:  # not data from a peer
-            raise LocalTransportError(f"{error} in a spill file, after {offset}") from error
-        if (is_event, is_compressed, size_bytes) != (
-            not each.is_buffer,
-            each.is_compressed,
-            each.size_bytes,
-        ):
+    for header, each in zip(headers, run, strict=True):
+        if header != each.header():
             raise LocalTransportError(
-                f"a stored buffer of {size_bytes} bytes in a spill file, after {offset}, where"
-                f" {each.size_bytes} were written; was it changed?"
+                f"the header {header.hex()} in a spill file, after {offset}, where"
+                f" {each.header().hex()} was written; was it changed?"
             )
     return end

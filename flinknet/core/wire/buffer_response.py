@@ -135,38 +135,8 @@ def body_bytes(body: Bytes, layout: Layout) -> int | None:
     return length
 
 
-_HEADER = struct.Struct("=hhi")
-STORED_HEADER_BYTES: Final = _HEADER.size
+STORED_HEADER: Final = struct.Struct("=hhi")
+"""Header of a buffer in a file: whether it is an event, whether it is compressed, its bytes."""
 
-_INDEX_ENTRY = struct.Struct("=qq")
-INDEX_ENTRY_BYTES: Final = _INDEX_ENTRY.size
-
-
-def encode_stored_header(*, is_event: bool, is_compressed: bool, size_bytes: int) -> bytes:
-    return _HEADER.pack(is_event, is_compressed, size_bytes)
-
-
-def decode_stored_header(header: bytes | memoryview) -> tuple[bool, bool, int]:
-    """Whether it is an event, and compressed, and its bytes. Raises: FrameCorruptedError."""
-    if len(header) != STORED_HEADER_BYTES:
-        raise FrameCorruptedError(f"a stored buffer's header of {len(header)} bytes")
-    is_event, is_compressed, size_bytes = _HEADER.unpack(header)
-    if is_event not in (0, 1) or is_compressed not in (0, 1) or size_bytes < 0:
-        raise FrameCorruptedError(
-            f"no stored buffer: event {is_event}, compressed {is_compressed}, {size_bytes} bytes"
-        )
-    return bool(is_event), bool(is_compressed), size_bytes
-
-
-def encode_index_entry(offset: int, size_bytes: int) -> bytes:
-    return _INDEX_ENTRY.pack(offset, size_bytes)
-
-
-def decode_index_entry(entry: bytes | memoryview) -> tuple[int, int]:
-    """Offset and bytes of a subpartition's part of a region. Raises: FrameCorruptedError."""
-    if len(entry) != INDEX_ENTRY_BYTES:
-        raise FrameCorruptedError(f"an index entry of {len(entry)} bytes")
-    offset, size_bytes = _INDEX_ENTRY.unpack(entry)
-    if offset < 0 or size_bytes < 0:
-        raise FrameCorruptedError(f"no index entry: offset {offset}, {size_bytes} bytes")
-    return offset, size_bytes
+INDEX_ENTRY: Final = struct.Struct("=qq")
+"""Offset and bytes of a subpartition's part of a region in a file."""

@@ -25,9 +25,8 @@ from flinknet.core.producer import (
 )
 from flinknet.core.producer.channel_selector import GlobalSelector
 from flinknet.core.wire.buffer_response import (
-    STORED_HEADER_BYTES,
-    decode_index_entry,
-    decode_stored_header,
+    INDEX_ENTRY,
+    STORED_HEADER,
 )
 from flinknet.core.wire.compression import CompressionCodec, decompress
 from flinknet.core.wire.events import EndOfData, EndOfPartitionEvent, encode_pipelined
@@ -56,7 +55,7 @@ from tests.probes import polled_by_hand
 SEGMENT_BYTES = 100
 END_OF_DATA = encode_pipelined(EndOfData())
 END_OF_PARTITION = encode_pipelined(EndOfPartitionEvent())
-ENDS_BYTES = 2 * STORED_HEADER_BYTES + len(END_OF_DATA) + len(END_OF_PARTITION)
+ENDS_BYTES = 2 * STORED_HEADER.size + len(END_OF_DATA) + len(END_OF_PARTITION)
 
 
 @dataclass
@@ -153,13 +152,13 @@ class SortMerge:
         """Of each region and subpartition: the offset, and lengths of the stored buffers."""
         data, index = self.files["data"].content, self.files["index"].content
         count = len(self.partition.subpartitions)
-        entries = [decode_index_entry(index[at : at + 16]) for at in range(0, len(index), 16)]
+        entries = list(INDEX_ENTRY.iter_unpack(index))
         found = []
         for offset, size in entries:
             lengths, at = [], offset
             while at < offset + size:
-                lengths.append(decode_stored_header(data[at : at + STORED_HEADER_BYTES])[2])
-                at += STORED_HEADER_BYTES + lengths[-1]
+                lengths.append(STORED_HEADER.unpack_from(data, at)[2])
+                at += STORED_HEADER.size + lengths[-1]
             assert at == offset + size
             found.append((offset, lengths))
         return [found[at : at + count] for at in range(0, len(found), count)]
@@ -198,11 +197,11 @@ def test_a_region_lies_in_the_file_subpartition_by_subpartition() -> None:
     partition.emit(0, records_of([200]))  # 170 bytes are left
     partition.emit(1, records_of([10]))
     made.finish()
-    first = 3 * STORED_HEADER_BYTES + 170
-    second = first + 3 * STORED_HEADER_BYTES + 210
+    first = 3 * STORED_HEADER.size + 170
+    second = first + 3 * STORED_HEADER.size + 210
     assert made.regions() == [
-        [(0, [30]), (STORED_HEADER_BYTES + 30, [100, 40])],
-        [(first, [100, 100]), (first + 2 * STORED_HEADER_BYTES + 200, [10])],
+        [(0, [30]), (STORED_HEADER.size + 30, [100, 40])],
+        [(first, [100, 100]), (first + 2 * STORED_HEADER.size + 200, [10])],
         [(second, [5, 4]), (second, [5, 4])],
     ]
     assert len(made.files["data"].content) == second + ENDS_BYTES
@@ -227,7 +226,7 @@ def test_what_is_broadcast_lies_in_the_file_once() -> None:
     made.partition.emit(1, records_of([20]))
     made.partition.emit(BROADCAST, records_of([40]))
     made.finish()
-    header = STORED_HEADER_BYTES
+    header = STORED_HEADER.size
     last = 4 * header + 230
     assert made.regions() == [
         [(0, [100, 100, 10])] * 3,
@@ -332,7 +331,7 @@ def test_readers_are_served_in_the_order_of_the_file() -> None:
     made.finish()
     offsets = made.files["data"].offsets
     second, first = view_of(made.partition, 1), view_of(made.partition, 0)
-    size = STORED_HEADER_BYTES + 100
+    size = STORED_HEADER.size + 100
     # the one that came first had the file for itself, up to the end of the pool
     assert offsets == [2 * size, 6 * size]
     assert [each.queued_elements for each in (first, second)] == [0, 4]
@@ -478,7 +477,7 @@ def test_a_disk_that_cannot_be_read_fails_the_channel_it_was_read_for_and_no_oth
     made.partition.emit(0, records_of([100] * 2))
     made.partition.emit(1, records_of([100] * 2))
     made.finish()
-    made.files["data"].broken_from = 2 * (STORED_HEADER_BYTES + 100)
+    made.files["data"].broken_from = 2 * (STORED_HEADER.size + 100)
     connection, _ = producer_of(made.partition)
     decoder = FrameDecoder(Direction.PRODUCER_TO_CONSUMER)
     for index, receiver in enumerate((RECEIVER, OTHER_RECEIVER)):
