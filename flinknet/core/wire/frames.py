@@ -19,6 +19,7 @@ from flinknet.errors import FrameCorruptedError, LocalProtocolError, UnknownMess
 from .buffer_response import BufferResponse, body_bytes
 from .ids import Bytes
 from .layout import (
+    BUFFER_RESPONSE_HEADER_BYTES,
     BUFFER_RESPONSE_ID,
     BUFFER_RESPONSE_START,
     FRAME_HEADER,
@@ -28,10 +29,11 @@ from .layout import (
     MAGIC,
     PLAUSIBLE_BYTES_MAX,
     Direction,
+    Layout,
     detect_layout,
 )
 from .messages import MESSAGE_CLASSES, Message
-from .response_decoder import LARGEST_FRAME_BYTES, ResponseDecoder, ResponseSink
+from .response_decoder import LARGEST_FRAME_BYTES, ResponseDecoder, ResponseSink, does_not_fit
 
 FRAME_BYTES_MAX: Final = 64 << 20
 """Far above any segment size in use; events and exceptions are smaller."""
@@ -45,16 +47,27 @@ class FrameDecoder:
     there the sizes inside.
 
     Invariant: holds less than one frame, and never more than frame_bytes_max.
+
+    Args:
+        layout: its name; None: that of the first BufferResponse, whose length must be right.
+
+    Attributes:
+        rest: bytes after the message that `messages` yielded last.
     """
 
     def __init__(
-        self, direction: Direction, layout: str = "2.x", *, frame_bytes_max: int = FRAME_BYTES_MAX
+        self,
+        direction: Direction,
+        layout: str | None = "2.x",
+        *,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
-        if layout not in LAYOUTS:
+        if layout is not None and layout not in LAYOUTS:
             raise LocalProtocolError(f"layout {layout!r} is not one of {', '.join(LAYOUTS)}")
         self.direction = direction
-        self.layout = LAYOUTS[layout]
+        self.layout: Layout | None = None if layout is None else LAYOUTS[layout]
         self.frame_bytes_max = frame_bytes_max
+        self.rest = memoryview(b"")
         self._frame = bytearray()
         self._wanted_bytes = FRAME_HEADER_BYTES
 
@@ -90,6 +103,7 @@ class FrameDecoder:
                 message = self._decode()
                 self._frame = bytearray()
                 self._wanted_bytes = FRAME_HEADER_BYTES
+                self.rest = view
                 yield message
 
     def _next_wanted_bytes(self) -> int:
@@ -101,7 +115,7 @@ class FrameDecoder:
         message_class = MESSAGE_CLASSES.get(message_id)
         if message_class is None or message_class.DIRECTION is not self.direction:
             raise UnknownMessageError(message_id, self.direction.value)
-        if message_id == BUFFER_RESPONSE_ID:
+        if message_id == BUFFER_RESPONSE_ID and self.layout is not None:
             if length < 0:
                 raise FrameCorruptedError(f"frame length {length} is negative")
             body = memoryview(self._frame)[FRAME_HEADER_BYTES:]
@@ -116,22 +130,33 @@ class FrameDecoder:
         message_class = MESSAGE_CLASSES[self._frame[FRAME_HEADER_BYTES - 1]]
         body = memoryview(self._frame)[FRAME_HEADER_BYTES:]
         if message_class is BufferResponse:
+            if self.layout is None:
+                self.layout = detect_layout(self._frame)
+            if self.layout is None:
+                known, header = ", ".join(LAYOUTS), self._frame[: LAYOUT_2_X.header_bytes].hex()
+                raise FrameCorruptedError(
+                    f"a BufferResponse of no layout that flinknet knows ({known}): {header}"
+                )
             return BufferResponse.decode(body, self.layout.name)
         return message_class.decode(body)
 
 
 class LayoutDetectingDecoder:
-    """Decodes like ResponseDecoder; the layout is None until a BufferResponse shows it."""
+    """Decodes like ResponseDecoder, which takes over where the layout is "2.x"; the layout is None
+    until a BufferResponse shows it.
+    """
 
     def __init__(self, sink: ResponseSink) -> None:
         self._sink = sink
-        self._rest = bytearray()
         self._frames = FrameDecoder(
-            Direction.PRODUCER_TO_CONSUMER, frame_bytes_max=LARGEST_FRAME_BYTES
+            Direction.PRODUCER_TO_CONSUMER, None, frame_bytes_max=LARGEST_FRAME_BYTES
         )
         self._hot: ResponseDecoder | None = None
-        self.layout: str | None = None
-        self._has_layout = False
+
+    @property
+    def layout(self) -> str | None:
+        layout = self._frames.layout
+        return None if layout is None else layout.name
 
     def memory_to_fill(self) -> Sequence[memoryview]:
         """See ResponseDecoder; empty unless the layout is known to be "2.x"."""
@@ -142,70 +167,39 @@ class LayoutDetectingDecoder:
         self._hot.memory_filled(count)
 
     def receive(self, data: memoryview) -> None:
-        if self._has_layout:  # where mypy knows that `layout` is None, mypyc reads nothing else
-            self._decode(data)
-            return
-        self._rest += data
-        while not self._has_layout and (frame := self._take_frame()) is not None:
-            if frame[FRAME_HEADER_BYTES - 1] == BUFFER_RESPONSE_ID:
-                layout = detect_layout(frame)
-                if layout is None:
-                    known, header = ", ".join(LAYOUTS), frame[: LAYOUT_2_X.header_bytes].hex()
-                    raise FrameCorruptedError(
-                        f"a BufferResponse of no layout that flinknet knows ({known}): {header}"
-                    )
-                self.layout, self._has_layout, self._frames.layout = layout.name, True, layout
-                if layout is LAYOUT_2_X:
-                    self._hot = ResponseDecoder(self._sink)
-            self._decode(memoryview(frame))
-        if self._has_layout and self._rest:
-            rest, self._rest = self._rest, bytearray()
-            self._decode(memoryview(rest))
-
-    def _take_frame(self) -> bytearray | None:
-        """The next complete frame; None if it is incomplete."""
-        rest = self._rest
-        if len(rest) < FRAME_HEADER_BYTES:
-            return None
-        frame_bytes, magic, _ = FRAME_HEADER.unpack_from(rest)
-        if magic != MAGIC:
-            raise FrameCorruptedError(f"magic number {magic.hex()}: stream corrupted")
-        if not FRAME_HEADER_BYTES <= frame_bytes <= LARGEST_FRAME_BYTES:
-            raise FrameCorruptedError(f"a frame of {frame_bytes} bytes")
-        if len(rest) < frame_bytes:
-            return None
-        frame, self._rest = rest[:frame_bytes], rest[frame_bytes:]
-        return frame
-
-    def _decode(self, data: memoryview) -> None:
         if self._hot is not None:
             self._hot.receive(data)
             return
         for message in self._frames.messages(data):
-            if not isinstance(message, BufferResponse) or message.partial_buffer_sizes:
+            if isinstance(message, BufferResponse) and not message.partial_buffer_sizes:
+                self._receive_buffer(message)
+            else:
                 self._sink.receive_message(message)
-                continue
-            size = message.buffer_size
-            header = (
-                self._frames.layout.header_bytes + size,
-                BUFFER_RESPONSE_START,
-                message.receiver_id,
-                message.subpartition_id,
-                0,
-                message.sequence_number,
-                message.backlog,
-                int(message.data_type),
-                int(message.is_compressed),
-                size,
-            )
-            target = self._sink.take_buffer(header)
-            if target is not None:
-                if len(target) < size:
-                    raise FrameCorruptedError(
-                        f"a payload of {size} bytes does not fit a buffer of {len(target)} bytes"
-                    )
-                target[:size] = message.buffer
-            self._sink.receive_payload(header)
+            if self._frames.layout is LAYOUT_2_X:
+                self._hot = ResponseDecoder(self._sink)
+                self._hot.receive(self._frames.rest)
+                return
+
+    def _receive_buffer(self, message: BufferResponse) -> None:
+        size = message.buffer_size
+        header = (
+            BUFFER_RESPONSE_HEADER_BYTES + size,
+            BUFFER_RESPONSE_START,
+            message.receiver_id,
+            message.subpartition_id,
+            0,
+            message.sequence_number,
+            message.backlog,
+            int(message.data_type),
+            int(message.is_compressed),
+            size,
+        )
+        target = self._sink.take_buffer(header)
+        if target is not None:
+            if len(target) < size:
+                raise does_not_fit(header, target)
+            target[:size] = message.buffer
+        self._sink.receive_payload(header)
 
 
 MAGIC_OFFSET: Final = 4

@@ -201,7 +201,7 @@ class ResponseDecoder:
                     try:
                         target[: header[SIZE]] = data[start:stop]
                     except ValueError:  # if it is too large
-                        raise _does_not_fit(header, target) from None
+                        raise does_not_fit(header, target) from None
                 receive_payload(header)
                 position = stop
         self._run = None
@@ -219,7 +219,7 @@ class ResponseDecoder:
         """Take a header whose payload is still missing."""
         self._target = self._sink.take_buffer(header)
         if self._target is not None and len(self._target) < header[SIZE]:
-            raise _does_not_fit(header, self._target)
+            raise does_not_fit(header, self._target)
         self._header = header
         self._filled = 0
         self._missing = header[SIZE]
@@ -296,7 +296,7 @@ def _later(header: Header, buffers: int, backlog: int) -> Header:
     )
 
 
-def _does_not_fit(header: Header, target: memoryview) -> FrameCorruptedError:
+def does_not_fit(header: Header, target: memoryview) -> FrameCorruptedError:
     return FrameCorruptedError(
         f"a payload of {header[SIZE]} bytes does not fit a buffer of {len(target)} bytes"
     )
