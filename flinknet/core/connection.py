@@ -46,7 +46,6 @@ class WriteWaterMarks:
         self.low_bytes, self.high_bytes = low_bytes, high_bytes
 
     def set_pending(self, pending_bytes: int) -> None:
-        """Update the number of bytes waiting for the socket."""
         if pending_bytes > self.high_bytes:
             self.is_writable = False
         elif pending_bytes < self.low_bytes:

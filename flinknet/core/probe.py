@@ -142,7 +142,6 @@ def note_consumed(
     first_record_ns: int,
     last_record_ns: int,
 ) -> None:
-    """Record that a task is done with a data buffer."""
     record(
         at_ns, channel, _CONSUMED, _BUFFER_RESPONSE, data_type, _NO_REASON, sequence_number,
         payload_bytes, records, first_record_ns, last_record_ns, _BLANK, _BLANK, _BLANK, _BLANK,
@@ -199,10 +198,8 @@ class ControlMessages:
         return bool(self._waiting)
 
     def move_to(self, out: list[bytes | memoryview]) -> None:
-        """Move all messages to the output."""
         out.extend(self._waiting)
         self._waiting.clear()
 
     def clear(self) -> None:
-        """Drop all messages: nobody will read them."""
         self._waiting.clear()

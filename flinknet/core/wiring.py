@@ -124,7 +124,6 @@ class Traffic:
 
 
 def traffic_of(wiring: Wiring, sources: Sequence[int], targets: Sequence[int]) -> Traffic:
-    """The traffic of an edge whose subtasks are on these TaskManagers."""
     producers, consumers = Counter(sources), Counter(targets)
     if wiring.is_all_to_all:
         return Traffic(producers, consumers)

@@ -142,7 +142,6 @@ class Channels:
         }
 
     def create_partitions(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
-        """Create and register the partitions of subtasks, with their pools."""
         for each in subtasks:
             place = each.task_manager
             partitions = create_partitions(
@@ -160,7 +159,6 @@ class Channels:
         self._wake()
 
     def create_gates(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
-        """Create the gates of subtasks, with channels that are not yet requested."""
         for each in subtasks:
             place = each.task_manager
             gates = create_gates(
@@ -179,7 +177,6 @@ class Channels:
         self._wake()
 
     def request(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
-        """Let the gates of subtasks request their partitions."""
         for each in subtasks:
             task_manager = self._task_managers[each.task_manager]
             for described in each.inputs:

@@ -295,7 +295,6 @@ class Cluster:
             gate.close()
 
     def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
-        """Set the time that a consumer of the load generator takes for each record."""
         sinks = [x for x in self.job.subtasks if x.key in self.tasks and x.inputs and not x.outputs]
         run_input_of(self.tasks[sinks[consumer].key]).set_delay(delay_ns_per_record)
         self.task_managers[sinks[consumer].task_manager].wake(self.now_ns)
@@ -364,7 +363,6 @@ class Cluster:
             task_manager.tasks = [e for e in task_manager.tasks if not e.is_cancelled] + own
 
     def _start_debloating(self, task_manager: SimulatedTaskManager) -> None:
-        """Evaluate the gates of a TaskManager's tasks until the job is over."""
         network, now_ns = self.network, task_manager.now_ns
         own = [each.task for each in self._stepped if each in task_manager.tasks]
         gates = debloated_gates(own, network, now_ns=now_ns)

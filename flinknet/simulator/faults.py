@@ -9,7 +9,6 @@ class LinkFaults:
     """The faults of one direction of a link."""
 
     def cut(self, data: bytes) -> list[bytes]:
-        """The pieces in which bytes arrive."""
         return [data]
 
     def arrival_ns(self, at_ns: int) -> int:

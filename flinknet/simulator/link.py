@@ -76,7 +76,6 @@ class Direction:
         return self.in_flight_bytes >= self.settings.capacity_bytes
 
     def send(self, data: bytes, now_ns: int) -> None:
-        """Put bytes on the wire."""
         settings = self.settings
         self.sent_bytes += len(data)
         self.in_flight_bytes += len(data)
@@ -109,7 +108,6 @@ class Direction:
         return data
 
     def clear(self) -> None:
-        """Discard all pieces under way, as the connection broke."""
         self.pieces.clear()
 
 
@@ -185,7 +183,6 @@ class LinkEnd:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the connection has something to send and no bytes wait for the socket."""
         return not self.is_closed and self.connection.is_ready and not self.unsent_bytes
 
     @property
@@ -305,6 +302,5 @@ class SimulatedLink:
         return self.producer_end, self.consumer_end
 
     def reset(self, *, now_ns: int) -> None:
-        """Break the connection for both sides at once."""
         self.producer_end.close(now_ns=now_ns)
         self.consumer_end.close(now_ns=now_ns)

@@ -40,7 +40,6 @@ class Scheduler:
 
     @property
     def next_ns(self) -> int | None:
-        """Instant of the next action; None if there is none."""
         if self._cancelled:
             self._drop_cancelled()
         return self._heap[0][0] if self._heap else None
@@ -93,7 +92,6 @@ class SteppedTask:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a writer waits for buffers."""
         return self.task.is_blocked
 
     def step(self, now_ns: int) -> tuple[int, int]:

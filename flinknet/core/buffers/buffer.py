@@ -21,7 +21,6 @@ class MemorySegment:
 
     @property
     def size_bytes(self) -> int:
-        """Capacity of this segment, in bytes."""
         return len(self.view)
 
     def with_neighbours(self, count: int) -> memoryview:
@@ -56,7 +55,6 @@ class NetworkBuffer:
         self.references = 1
 
     def retain(self) -> NetworkBuffer:
-        """Add a reference."""
         if self.references <= 0:
             raise RuntimeError("a recycled buffer cannot be retained")
         self.references += 1

@@ -155,7 +155,6 @@ class BufferConsumer:
 
     @property
     def is_data_available(self) -> bool:
-        """Whether `build` would return any bytes."""
         return self.unread_bytes > 0
 
     def close(self) -> None:
@@ -232,7 +231,6 @@ class BufferSlice:
         return self.size_bytes > 0
 
     def copy(self) -> BufferSlice:
-        """A second slice of the same bytes (broadcast)."""
         return BufferSlice(
             self.buffer.retain(),
             self.view,
@@ -245,12 +243,10 @@ class BufferSlice:
         )
 
     def close(self) -> None:
-        """Drop the queue's reference."""
         self.buffer.recycle()
 
     @property
     def payload(self) -> memoryview:
-        """The bytes, under NetworkBuffer's name."""
         return self.view
 
     def recycle(self) -> None:

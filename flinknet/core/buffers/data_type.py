@@ -35,7 +35,6 @@ class DataType(IntEnum):
 
     @property
     def has_priority(self) -> bool:
-        """Whether the event overtakes queued data."""
         return self is DataType.PRIORITIZED_EVENT_BUFFER
 
 

@@ -38,11 +38,9 @@ class SegmentSource:
         self.segment_size_bytes = segment_size_bytes
 
     def try_request_segment(self) -> MemorySegment | None:
-        """A segment for a local pool; None if there is none."""
         raise NotImplementedError
 
     def recycle_segment(self, segment: MemorySegment) -> None:
-        """Return a segment from a local pool."""
         raise NotImplementedError
 
     def wait_for_segment(self, pool: LocalBufferPool) -> None:
@@ -50,7 +48,6 @@ class SegmentSource:
         raise NotImplementedError
 
     def destroy_buffer_pool(self, pool: LocalBufferPool) -> None:
-        """Remove a pool; its outstanding segments return as they are recycled."""
         raise NotImplementedError
 
 

@@ -260,7 +260,6 @@ class BatchShuffleReadBufferPool:
         return self._memory.request_exclusive_segments(self.buffers_per_request)
 
     def recycle(self, segments: Sequence[MemorySegment]) -> None:
-        """Return buffers."""
         assert self._memory is not None
         self._memory.recycle_exclusive_segments(segments)
         while self._waiting and self.available_buffers >= self.buffers_per_request:

@@ -158,7 +158,6 @@ class TaskBuffers:
 
     @property
     def demand(self) -> tuple[int, int, int, int]:
-        """Exclusive, required, optional and overdraft buffers."""
         required, optional = self.required_buffers, self.optional_buffers
         return self.exclusive_buffers, required, optional, self.overdraft_buffers
 

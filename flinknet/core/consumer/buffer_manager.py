@@ -53,7 +53,6 @@ class BufferManager:
 
     @property
     def available_buffers(self) -> int:
-        """Number of buffers ready for data."""
         return len(self._free)
 
     def line_up(self, after: int) -> list[MemorySegment]:

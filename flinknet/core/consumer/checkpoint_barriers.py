@@ -161,7 +161,6 @@ class SingleCheckpointBarrierHandler:
             self._abort(checkpoint_id, AbortReason.CANCELLED, now_ns)
 
     def receive_end_of_partition(self, channel: int, *, now_ns: int) -> None:
-        """Remove a channel that has ended."""
         self._open_channels -= 1
         if channel in self._blocked:
             self._blocked.remove(channel)
@@ -211,7 +210,6 @@ class SingleCheckpointBarrierHandler:
             self._start_delay_ns = max(0, now_ns - self._instant_ns(barrier))
 
     def _follow_barrier(self, barrier: CheckpointBarrier, channel: int, now_ns: int) -> None:
-        """Apply a barrier of the pending checkpoint to its channel."""
         self._announced.pop(channel, None)
         if not barrier.is_unaligned:
             self._blocked.append(channel)
@@ -366,7 +364,6 @@ class CheckpointBarrierTracker:
         self._complete(count, now_ns)
 
     def receive_end_of_partition(self, channel: int, *, now_ns: int) -> None:
-        """Remove a channel that has ended and sends no more barriers."""
         self._open_channels -= 1
         for count in list(self._pending):
             if self._counts_ended_channels:
@@ -377,7 +374,6 @@ class CheckpointBarrierTracker:
                 self._pending.remove(count)
 
     def next_deadline_ns(self) -> int | None:
-        """None: nothing times out."""
         return None
 
     def handle_deadline(self, *, now_ns: int) -> None:

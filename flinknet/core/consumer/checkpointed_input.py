@@ -123,7 +123,6 @@ class CheckpointedInput(CheckpointableTask):
         return self._handler.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Handle a deadline; early calls are harmless."""
         self._handler.handle_deadline(now_ns=now_ns)
 
     # CheckpointableTask: called by the barrier handler

@@ -115,7 +115,6 @@ class CreditBasedPartitionRequestClientHandler:
         return buffer.view
 
     def receive_payload(self, header: Header) -> None:
-        """Pass a complete buffer to its channel."""
         channel = self._channel
         if channel is None:
             return
@@ -173,7 +172,6 @@ class CreditBasedPartitionRequestClientHandler:
             backlogs = backlogs[count:]
 
     def receive_message(self, message: messages.Message) -> None:
-        """Handle a message other than a plain buffer."""
         if isinstance(message, messages.BacklogAnnouncement):
             channel = self._channels.get(message.receiver_id)
             if channel is None:

@@ -133,7 +133,6 @@ class ConsumerConnection:
         self._fail_all(described)
 
     def _described(self, error: errors.TransportError) -> errors.TransportError:
-        """Add the peer and the failed channels to an error."""
         channels = sorted(channel.index for channel in self._channels.values())
         text = f"the connection to {self.peer} {error}"
         if isinstance(error, errors.RemoteTransportError):
@@ -177,12 +176,10 @@ class ConsumerConnection:
         return out
 
     def next_deadline_ns(self) -> int | None:
-        """When to repeat a request, or to continue with a staged message."""
         due_ns = self._handler.next_deadline_ns()
         return self.requests.next_deadline_ns() if due_ns is None else due_ns
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Repeat due requests; continue with staged messages."""
         self._control.now_ns = now_ns
         for receiver_id in self.requests.take_due(now_ns=now_ns):
             channel = self._channels.get(receiver_id)

@@ -270,7 +270,6 @@ class RemoteInputChannel(GateChannel):
         return run
 
     def receive_empty_buffer(self, sequence_number: int, backlog_buffers: int) -> None:
-        """Take the backlog of a data buffer without bytes."""
         self._check_sequence_number(sequence_number, None)
         if backlog_buffers >= 0:
             self.receive_backlog(backlog_buffers)
@@ -334,7 +333,6 @@ class RemoteInputChannel(GateChannel):
             self.connection.close_channel(self)
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
-        """Let an announced barrier overtake the data before it, as an unaligned one."""
         if make_unaligned(self.received, sequence_number, self.index):
             self._queue(self, True)
 

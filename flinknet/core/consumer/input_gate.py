@@ -170,7 +170,6 @@ class SingleInputGate(ReadyQueue[InputChannel]):
             self.queue_channel(channel)
 
     def end_recovered_state(self, channel: InputChannel) -> None:
-        """Mark a channel's recovered state as read."""
         self._recovering.discard(channel.index_in_gate)
         if not self._recovering:
             self.is_state_consumed = True
@@ -214,7 +213,6 @@ class SingleInputGate(ReadyQueue[InputChannel]):
                 self.listener(self, False)
 
     def _queue_priority_channel(self, channel: InputChannel) -> None:
-        """Move a channel forward even if it is queued already."""
         index = channel.index_in_gate
         if index in self._ended or (self._is_queued[index] and not self._withdraw(channel)):
             return
@@ -386,7 +384,6 @@ class UnionInputGate(ReadyQueue[SingleInputGate]):
                 self.queue_gate(gate, gate.has_priority_events)
 
     def queue_gate(self, gate: SingleInputGate, has_priority: bool) -> None:
-        """Enqueue a gate with something to read; with a priority event before those without."""
         if gate not in self._ready or (has_priority and self._withdraw(gate)):
             self._enqueue(gate, has_priority)
 

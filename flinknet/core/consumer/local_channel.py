@@ -102,7 +102,6 @@ class LocalInputChannel(GateChannel):
                 self.fail(error)
 
     def notify_data_available(self) -> None:
-        """Enqueue the channel at the gate: the subpartition has something to read."""
         view = self._view
         self._queue(self, view is not None and view.reading.has_priority_events)
 
@@ -149,7 +148,6 @@ class LocalInputChannel(GateChannel):
             self._queue(self, False)
 
     def acknowledge_all_records_processed(self) -> None:
-        """Answer EndOfData."""
         assert self._view is not None
         self._view.reading.acknowledge_all_data_processed()
 
@@ -164,7 +162,6 @@ class LocalInputChannel(GateChannel):
             self._view.reading.notify_new_buffer_size(size_bytes)
 
     def release(self) -> None:
-        """Release the view, and stop requesting."""
         if self.is_released:
             return
         self.is_released = True

@@ -69,7 +69,6 @@ class PartitionRequests:
         self._repetitions: dict[bytes, int] = {}
 
     def add(self, channel: RemoteInputChannel) -> None:
-        """Add a request, which goes out with the next bytes."""
         self._unsent.append(channel)
         self._are_handed_over = False
 
@@ -92,7 +91,6 @@ class PartitionRequests:
         return min(self._repetitions.values()) if self._repetitions else None
 
     def take_due(self, *, now_ns: int) -> list[bytes]:
-        """Receivers whose request is to be repeated now."""
         due = [each for each, due_ns in self._repetitions.items() if now_ns >= due_ns]
         for receiver_id in due:
             del self._repetitions[receiver_id]
@@ -110,6 +108,5 @@ class PartitionRequests:
         return delay_ns
 
     def forget(self, receiver_id: bytes) -> None:
-        """Remove a closed channel."""
         self._backoffs.pop(receiver_id, None)
         self._repetitions.pop(receiver_id, None)

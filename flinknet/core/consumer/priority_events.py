@@ -21,7 +21,6 @@ ReceivedBuffers = deque[tuple[NetworkBuffer, int]]
 
 
 def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
-    """A buffer or event created by the consumer, in memory of no pool."""
     return NetworkBuffer(MemorySegment(memoryview(data)), free_memory, data_type, len(data))
 
 

@@ -120,7 +120,6 @@ class RecordReader:
             )
 
     def release(self) -> None:
-        """Drop a partial record: nothing more will be read."""
         self._rest = bytearray()
         if self._file is not None:
             self._file.delete()
@@ -139,7 +138,6 @@ class RecordReader:
         return int((found == np.frombuffer(self._prefixes, _PREFIX, count)).argmin())
 
     def _read_length(self, prefix: memoryview | bytearray) -> int:
-        """The size of a record with this prefix, prefix included."""
         length = int.from_bytes(prefix, "big", signed=True)
         if not 0 < length <= LARGEST_RECORD_BYTES:
             raise FrameCorruptedError(f"a record of {length} bytes: the record stream is broken")

@@ -120,7 +120,6 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         return ()
 
     def receive_payload(self, header: Header) -> None:
-        """Pass a complete message to its channel, or stage it."""
         channel, buffer = self._channel, self.buffer
         if channel is None:
             return
@@ -154,7 +153,6 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         self._staged.append(arrived)
 
     def _resume_reading(self) -> None:
-        """Resume reading: nothing is staged any more."""
         if not self.wants_data:
             self.wants_data = True
             self._unread_ns += self._control.now_ns - self._unread_since_ns
@@ -230,7 +228,6 @@ class StagedBuffer:
         return True
 
     def drop(self) -> None:
-        """Recycle the buffers: the channel is closed."""
         self._is_listening = False
         self.buffer.recycle()
         if self._memory is not None:
@@ -247,6 +244,5 @@ class StagedBuffer:
         return True
 
     def handle_pool_destroyed(self) -> None:
-        """Handle that the pool of the gate is destroyed: the message is dropped."""
         self._is_listening = False
         self._handler.handle_buffer_available()

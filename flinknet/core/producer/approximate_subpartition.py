@@ -53,7 +53,6 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
         self._begins_in_a_record = True
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer, slice or event; for a new reader, starting with a whole record."""
         if self._begins_in_a_record:
             self._skip_partial_record()
         piece = super().poll()
@@ -62,7 +61,6 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
         return piece
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next buffers; for a new reader, starting with a whole record."""
         if self._begins_in_a_record:
             self._skip_partial_record()
         return super().poll_run(buffers_max, bytes_max)

@@ -110,7 +110,6 @@ class RebalanceSelector(ChannelSelector):
     last_channel: int
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """Every n-th record to each channel, starting after the last one used."""
         channels, first = self.channels, self.last_channel + 1
         self.last_channel = (self.last_channel + records) % channels
         return [

@@ -189,7 +189,6 @@ class ProducerConnection:
         return out
 
     def snapshot(self, *, now_ns: int) -> tuple[ProducerChannelSnapshot, ...]:
-        """Figures of the channels; of ended ones, the latest."""
         readers = self.queue.readers
         return tuple(
             [

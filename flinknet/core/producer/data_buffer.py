@@ -134,7 +134,6 @@ class Piece:
         return self.view[: self.size_bytes]
 
     def add_records(self, records: int, first_ns: int, last_ns: int) -> None:
-        """Count more records that end in it."""
         if not self.records:
             self.first_record_ns = first_ns
         self.records += records
@@ -190,12 +189,10 @@ class HashBasedDataBuffer:
         return position
 
     def append_event(self, subpartition: int, event: bytes) -> None:
-        """Add an event, in its own memory."""
         self._pieces[subpartition].append(Piece(memoryview(event), len(event), is_event=True))
         self.is_empty = False
 
     def pieces(self, order: Sequence[int]) -> Iterator[tuple[int, Piece]]:
-        """All pieces, subpartition by subpartition in this order."""
         for subpartition in order:
             for piece in self._pieces[subpartition]:
                 yield subpartition, piece

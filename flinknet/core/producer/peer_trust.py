@@ -50,7 +50,6 @@ class PeerTrust:
         return -1 if receiver_id is None else self._channel_of.get(receiver_id, -1)
 
     def admit(self) -> None:
-        """Trust the peer: it has requested something of the run."""
         self.is_of_run = True
         self._decoder.frame_bytes_max = FRAME_BYTES_MAX
 

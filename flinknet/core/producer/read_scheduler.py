@@ -161,7 +161,6 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         self._subpartition.release_reader(self, is_at_end=is_at_end)
 
     def fail(self, cause: str) -> None:
-        """Fail the reader: drop what was read, and notify its owner."""
         self.failure_cause = cause
         self.release()
         self._listener()
@@ -271,7 +270,6 @@ class SortMergeResultPartitionReadScheduler:
                 pool.recycle(segments)
 
     def recycle(self, segment: MemorySegment) -> None:
-        """Return a buffer that a consumer has recycled."""
         self.requested_buffers -= 1
         self._pool.recycle((segment,))
         self.read_if_possible()

@@ -41,7 +41,6 @@ class RecordWriter:
 
     @property
     def waiting_batches(self) -> int:
-        """Number of batches waiting for buffers, including other stream elements."""
         return len(self._waiting)
 
     @property

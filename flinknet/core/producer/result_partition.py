@@ -46,7 +46,6 @@ class TaskEventHandler:
         self._listeners: dict[str, list[TaskEventListener]] = {}
 
     def subscribe(self, class_name: str, listener: TaskEventListener) -> None:
-        """Call a listener for each event of a class."""
         self._listeners.setdefault(class_name, []).append(listener)
 
     def register(self) -> None:
@@ -171,7 +170,6 @@ class ResultPartition:
 
     @property
     def is_all_acknowledged(self) -> bool:
-        """Whether every consumer has acknowledged the end of data."""
         return all(subpartition.is_acknowledged for subpartition in self.subpartitions)
 
     @property
@@ -296,7 +294,6 @@ class ResultPartitionManager:
         return receiver_id in self._waiting.get(partition_id, ())
 
     def stop_waiting(self, partition_id: ResultPartitionID, receiver_id: bytes) -> None:
-        """Remove a waiting request."""
         waiting = self._waiting.get(partition_id, {})
         waiting.pop(receiver_id, None)
         if not waiting:

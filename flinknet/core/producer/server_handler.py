@@ -101,7 +101,6 @@ class PartitionRequestServerHandler:
         self._handlers[type(message)](message)
 
     def add_credit(self, credit: int, receiver_id: bytes) -> None:
-        """Handle an AddCredit, the most frequent message."""
         if not self._is_credit_based:
             self._peer.count_request(receiver_id)
             self._peer.send_error(
@@ -165,13 +164,11 @@ class PartitionRequestServerHandler:
                     reader.note_starved(now_ns=now_ns)
 
     def release(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
-        """Remove a reader and its queued buffers."""
         self._queue.remove(reader.receiver_id)
         reader.release()
         self.ended_readers.append(reader)
 
     def release_all(self) -> None:
-        """Remove all readers, and cancel waiting requests."""
         for reader in list(self._queue.readers.values()):
             self.release(reader)
         for receiver_id in list(self.waiting):
@@ -184,7 +181,6 @@ class PartitionRequestServerHandler:
         return None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Refuse requests that have waited too long for their partition."""
         while self.waiting:
             receiver_id, (due_ns, partition_id) = next(iter(self.waiting.items()))
             if now_ns < due_ns:

@@ -200,7 +200,6 @@ class SortMergeResultPartition(ResultPartition):
             )
 
     def _write_region(self) -> None:
-        """Write the collected data, and release the buffers."""
         data_buffer = self._data_buffer
         assert data_buffer is not None
         self._file.start_region(is_broadcast=self._is_broadcast)

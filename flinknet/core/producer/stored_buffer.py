@@ -73,11 +73,9 @@ class StoredBuffer:
 
     @property
     def is_buffer(self) -> bool:
-        """Whether it is data."""
         return self.data_type == _DATA
 
     def header(self) -> bytes:
-        """The header before its bytes in the file."""
         return STORED_HEADER.pack(not self.is_buffer, self.is_compressed, self.size_bytes)
 
     def slice_of(self, segment: MemorySegment, recycler: Recycler) -> BufferSlice:

@@ -342,7 +342,6 @@ class PipelinedSubpartition:
         self.on_consumed(self.index)
 
     def notify_released(self) -> None:
-        """Notify the reader, if there is one, that the subpartition is released."""
         if self._listener is not None:
             self._listener()
 

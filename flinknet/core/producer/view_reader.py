@@ -65,7 +65,6 @@ class UnionResultSubpartitionView:
         return None
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next buffers of one subpartition, or one event."""
         view = self._next(has_credit=buffers_max > 0)
         run = [] if view is None else view.poll_run(buffers_max, bytes_max)
         if not run:
@@ -116,7 +115,6 @@ class UnionResultSubpartitionView:
             view.release()
 
     def _next(self, *, has_credit: bool) -> ResultSubpartitionView | None:
-        """The view whose turn it is, among those that can be polled."""
         if self._in_record is not None:
             return self._in_record if _may_poll(self._in_record, has_credit) else None
         for view in self._views:
@@ -280,7 +278,6 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
         self.subpartition.resume_consumption()
 
     def needs_backlog_announcement(self) -> int:
-        """Returns: 0, since no receiver waits for credit."""
         return 0
 
 
@@ -328,7 +325,6 @@ class PartitionRequestQueue:
         return None
 
     def remove(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:
-        """Remove a reader. Returns: the reader; None if the id is unknown."""
         reader = self.readers.pop(receiver_id, None)
         if reader is not None and reader.is_enqueued:
             self.available.remove(reader)

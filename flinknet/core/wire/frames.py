@@ -73,7 +73,6 @@ class FrameDecoder:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of an incomplete frame."""
         return len(self._frame)
 
     def feed(self, data: bytes | memoryview) -> list[Message]:

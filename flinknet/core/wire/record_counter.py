@@ -171,7 +171,6 @@ class RecordCounter:
         return bool(self._left or self._prefix)
 
     def restart(self) -> None:
-        """Start again at a length prefix."""
         self.is_lost, self._search = False, None
         self._prefix, self._left = b"", 0
 
@@ -329,7 +328,6 @@ class RecordCounter:
 
 
 def _start_of(payload: memoryview, start: int, end: int) -> bytes:
-    """The bytes in [start, end) that may be those of a time."""
     return bytes(payload[start : min(end, start + TIME_BYTES)])
 
 

@@ -216,7 +216,6 @@ class ResponseDecoder:
             self._common = alike(header)
 
     def _begin(self, header: Header) -> None:
-        """Take a header whose payload is still missing."""
         self._target = self._sink.take_buffer(header)
         if self._target is not None and len(self._target) < header[SIZE]:
             raise does_not_fit(header, self._target)
@@ -288,7 +287,6 @@ class ResponseDecoder:
 
 
 def _later(header: Header, buffers: int, backlog: int) -> Header:
-    """The header of a later buffer of a run."""
     frame_bytes, start, receiver_id, subpartition_id, partial_buffers, number, *_ = header
     return (
         *(frame_bytes, start, receiver_id, subpartition_id, partial_buffers, number + buffers),

@@ -292,7 +292,7 @@ def test_a_file_that_was_changed_is_told() -> None:
     whole = Blocking()
     whole.partition.emit(0, pair.records_of([100]))
     whole.partition.finish()
-    with pytest.raises(LocalTransportError, match="the header .* was it changed"):
+    with pytest.raises(LocalTransportError, match="was it changed"):
         whole.partition.subpartitions[0].read(1, 0)
 
 
