@@ -236,7 +236,7 @@ PROTOCOLS = {
     "core.connection.Connection": "two drivers, and TLS in between",
     "core.connection.ScatteringConnection": "drivers may save a copy with some connections",
     "core.channel_types.ResultSubpartitionView": "consumers read what producers make",
-    "core.buffers.local_buffer_pool.BufferListener": "channels of both kinds wait for a pool",
+    "core.buffers.buffer_pools.BufferListener": "channels of both kinds wait for a pool",
     "core.producer.stored_buffer.BoundedData": "core knows no files",
     "core.consumer.record_reader.SpillFile": "core knows no files",
     "core.consumer.input_channel.PartitionRequestClient": "a channel imports no connection",

@@ -10,8 +10,8 @@ from functools import partial
 
 from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers import ExclusiveReservation, LocalBufferPool, NetworkBufferPool
-from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.connection import WriteWaterMarks
 from flinknet.core.consumer import (
     ConsumerConnection,

@@ -19,8 +19,8 @@ import pytest
 
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.core.buffers import DataType, NetworkBufferPool
-from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import (

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from flinknet.config import Scenario, SlowConsumer
-from flinknet.core.buffers.network_buffer_pool import NetworkBufferPool
+from flinknet.core.buffers import NetworkBufferPool
 from flinknet.errors import RemoteTransportError
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.stream_task import TaskState

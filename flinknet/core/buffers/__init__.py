@@ -2,8 +2,8 @@
 
     buffer                  a segment with a reference count and a recycler
     builder                 writes a segment while a consumer reads it
-    network_buffer_pool     the memory of a TaskManager, and that for reading blocking partitions
-    local_buffer_pool       the share of a partition or gate
+    buffer_pools            the memory of a TaskManager, and the share of a partition or gate in it
+    read_buffer_pool        memory for reading blocking partitions
     pool_sizes              sizes of local pools, and the network memory that tasks need
     data_type               the content of a buffer
 
@@ -12,7 +12,12 @@ reference; the last owner recycles.
 """
 
 from .buffer import MemorySegment, NetworkBuffer, free_memory
+from .buffer_pools import (
+    UNLIMITED_BUFFERS,
+    BufferListener,
+    ExclusiveReservation,
+    LocalBufferPool,
+    NetworkBufferPool,
+)
 from .builder import BufferBuilder, BufferConsumer, BufferSlice, PrefilledSegment
 from .data_type import DataType
-from .local_buffer_pool import UNLIMITED_BUFFERS, BufferListener, LocalBufferPool
-from .network_buffer_pool import ExclusiveReservation, NetworkBufferPool

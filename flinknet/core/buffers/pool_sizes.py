@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from flinknet.errors import ConfigError
 from flinknet.units import format_size_bytes
 
-from .local_buffer_pool import UNLIMITED_BUFFERS
+from .buffer_pools import UNLIMITED_BUFFERS
 
 REQUIRED_PER_GATE_MAX_UNPIPELINED = 1000
 """Default limit of a gate's required buffers if its partition need not be read while it is produced

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from flinknet.core.buffers import BufferSlice, DataType, MemorySegment
 from flinknet.core.buffers.buffer import Recycler
-from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.wire.buffer_response import INDEX_ENTRY, STORED_HEADER
 from flinknet.errors import LocalTransportError

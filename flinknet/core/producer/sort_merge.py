@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flinknet.core.buffers import LocalBufferPool, NetworkBuffer
-from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.compression import CompressionCodec

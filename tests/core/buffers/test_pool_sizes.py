@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
-from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import (
     GateBuffers,
     PoolSize,
@@ -15,6 +14,7 @@ from flinknet.core.buffers.pool_sizes import (
     output_pool_size,
     partition_pool_size,
 )
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.errors import ConfigError
 
 E, F = 2, 8

@@ -6,8 +6,8 @@ import pytest
 
 from flinknet.config import PARTITION_TYPES
 from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
-from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.producer import (
     BlockingStorage,
     PipelinedSubpartition,

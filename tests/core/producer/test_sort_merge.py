@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.producer import (
     BROADCAST,
     BlockingStorage,

@@ -1,8 +1,9 @@
 # mypyc
-"""LocalBufferPool: the share of one partition or gate in a TaskManager's network memory.
+"""NetworkBufferPool: the network memory of a TaskManager. LocalBufferPool: the share of one
+partition or gate in it.
 
-Invariant: it holds at most `size_buffers + max_overdraft_buffers` segments, once segments above its
-    size have been recycled.
+Where Flink waits on futures, these pools return None or False: nothing in the core blocks, and the
+event loop asks again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from flinknet.errors import BufferPoolDestroyedError
+from flinknet.errors import BufferPoolDestroyedError, BufferPoolError, InsufficientBuffersError
 
 from .buffer import MemorySegment, NetworkBuffer
 from .builder import BufferSlice
@@ -31,32 +32,16 @@ class BufferListener(Protocol):
         """Handle that the pool is destroyed; no more buffers will come."""
 
 
-class SegmentSource:
-    """The global memory, as local pools use it: NetworkBufferPool."""
-
-    def __init__(self, segment_size_bytes: int) -> None:
-        self.segment_size_bytes = segment_size_bytes
-
-    def try_request_segment(self) -> MemorySegment | None:
-        raise NotImplementedError
-
-    def recycle_segment(self, segment: MemorySegment) -> None:
-        raise NotImplementedError
-
-    def wait_for_segment(self, pool: LocalBufferPool) -> None:
-        """Notify a pool when there is a segment; each pool waits at most once."""
-        raise NotImplementedError
-
-    def destroy_buffer_pool(self, pool: LocalBufferPool) -> None:
-        raise NotImplementedError
-
-
 class LocalBufferPool:
-    """The buffers of one result partition or one input gate (Flink: LocalBufferPool)."""
+    """The buffers of one result partition or one input gate (Flink: LocalBufferPool).
+
+    Invariant: it holds at most `size_buffers + max_overdraft_buffers` segments, once segments above
+        its size have been recycled.
+    """
 
     def __init__(
         self,
-        global_pool: SegmentSource,
+        global_pool: NetworkBufferPool,
         required_buffers: int,
         max_buffers: int,
         *,
@@ -267,3 +252,183 @@ class LocalBufferPool:
             self.recycle(segment)
         else:
             self._free.append(segment)
+
+
+class NetworkBufferPool:
+    """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool). Each
+    segment of it becomes an object when it is first requested.
+
+    Invariants: every segment is free here, or owned by exactly one local pool or exclusive holder;
+        the required buffers of all local pools plus the exclusive ones never exceed the total.
+
+    Raises: BufferPoolError if the system does not have enough memory.
+    """
+
+    def __init__(self, total_buffers: int, segment_size_bytes: int) -> None:
+        self.segment_size_bytes = segment_size_bytes
+        self.total_buffers = total_buffers
+        required_bytes = total_buffers * segment_size_bytes
+        try:  # one block for all segments: either the whole block or none
+            if total_buffers > UNLIMITED_BUFFERS:
+                raise OverflowError
+            self._memory = memoryview(bytearray(required_bytes))
+        except (MemoryError, OverflowError):
+            raise BufferPoolError(
+                f"network memory cannot be allocated: required {required_bytes >> 20} MB"
+                f" ({total_buffers} buffers of {segment_size_bytes} bytes), allocated 0 MB, missing"
+                f" {required_bytes >> 20} MB; lower taskmanager.memory.network.min, or"
+                " taskmanager.memory.network.max where a fraction of a total size is taken"
+            ) from None
+        self._requested_buffers = 0  # at least once
+        self._free: deque[MemorySegment] = deque()
+        self._pools: list[LocalBufferPool] = []
+        self._waiting_pools: deque[LocalBufferPool] = deque()
+        self._required_buffers = 0
+
+    @property
+    def available_buffers(self) -> int:
+        return self.total_buffers - self._requested_buffers + len(self._free)
+
+    @property
+    def pools(self) -> Sequence[LocalBufferPool]:
+        return tuple(self._pools)
+
+    def create_buffer_pool(
+        self,
+        required_buffers: int,
+        max_buffers: int,
+        *,
+        channels: int = 0,
+        max_buffers_per_channel: int = UNLIMITED_BUFFERS,
+        max_overdraft_buffers: int = 0,
+    ) -> LocalBufferPool:
+        """Create a local pool with `required_buffers` guaranteed, which may grow to `max_buffers`.
+
+        Raises: InsufficientBuffersError with the numbers and the keys that help.
+        """
+        self._reserve(required_buffers)
+        pool = LocalBufferPool(
+            self,
+            required_buffers,
+            max(max_buffers, required_buffers),
+            channels=channels,
+            max_buffers_per_channel=max_buffers_per_channel,
+            max_overdraft_buffers=max_overdraft_buffers,
+        )
+        self._pools.append(pool)
+        self._redistribute()
+        return pool
+
+    def destroy_buffer_pool(self, pool: LocalBufferPool) -> None:
+        if pool in self._pools:
+            self._pools.remove(pool)
+            self._required_buffers -= pool.required_buffers
+            self._redistribute()
+
+    def request_exclusive_segments(self, count: int) -> list[MemorySegment]:
+        """Segments outside all local pools, for the exclusive buffers of a channel; they must be
+        free now. Raises: InsufficientBuffersError with the numbers and the keys that help.
+        """
+        promised = self.reserve_exclusive_segments(count)
+        if not promised.collect():
+            promised.cancel()
+            raise InsufficientBuffersError(
+                count, self.available_buffers, self.total_buffers, self.segment_size_bytes
+            )
+        return promised.segments
+
+    def reserve_exclusive_segments(self, count: int) -> ExclusiveReservation:
+        """Count exclusive segments as required from now on, so that local pools return what they
+        hold above their share. The segments are collected as they become free (Flink:
+        requestUnpooledMemorySegments, whose thread sleeps meanwhile).
+
+        Raises: InsufficientBuffersError if they are reserved by others.
+        """
+        self._reserve(count)
+        self._redistribute()
+        return ExclusiveReservation(self, count)
+
+    def recycle_exclusive_segments(
+        self, segments: Sequence[MemorySegment], uncollected: int = 0
+    ) -> None:
+        """Return exclusive segments, and cancel the reservation of some that were not collected."""
+        self._free.extend(segments)
+        self._required_buffers -= len(segments) + uncollected
+        self._redistribute()
+
+    def try_request_segment(self) -> MemorySegment | None:
+        index, size_bytes = self._requested_buffers, self.segment_size_bytes
+        if index < self.total_buffers:
+            self._requested_buffers = index + 1
+            return MemorySegment(self._memory[index * size_bytes : (index + 1) * size_bytes], index)
+        return self._free.popleft() if self._free else None
+
+    def recycle_segment(self, segment: MemorySegment) -> None:
+        self._free.append(segment)
+        if self._waiting_pools:
+            self._serve_waiting_pools()
+
+    def wait_for_segment(self, pool: LocalBufferPool) -> None:
+        if pool not in self._waiting_pools:
+            self._waiting_pools.append(pool)
+
+    def _serve_waiting_pools(self) -> None:
+        while self._waiting_pools and self.available_buffers:
+            self._waiting_pools.popleft().handle_segment_available()
+
+    def _reserve(self, count: int) -> None:
+        available = self.total_buffers - self._required_buffers
+        if count > available:
+            raise InsufficientBuffersError(
+                count, available, self.total_buffers, self.segment_size_bytes
+            )
+        self._required_buffers += count
+
+    def _redistribute(self) -> None:
+        """Distribute the buffers that nobody requires among the pools that may grow, in proportion,
+        without rounding loss.
+
+        The order decides who gets the remainders; in Flink it is that of a hash set, here the pool
+        that may grow most is first.
+        """
+        available = self.total_buffers - self._required_buffers
+        resizable = sorted(
+            (pool for pool in self._pools if pool.max_buffers > pool.required_buffers),
+            key=lambda pool: pool.required_buffers - pool.max_buffers,
+        )
+        excesses = [min(available, pool.max_buffers - pool.required_buffers) for pool in resizable]
+        capacity = sum(excesses)
+        to_distribute = min(available, capacity)
+        used = given = 0
+        for pool, excess in zip(resizable, excesses, strict=True):
+            used += excess
+            share = to_distribute * used // capacity - given if capacity else 0
+            given += share
+            pool.resize(pool.required_buffers + share)
+            if pool.waits_for_segment:
+                self.wait_for_segment(pool)
+        self._serve_waiting_pools()
+
+
+class ExclusiveReservation:
+    """Exclusive segments reserved for one channel, and those collected so far."""
+
+    def __init__(self, pool: NetworkBufferPool, count: int) -> None:
+        self._pool = pool
+        self._count = count
+        self.segments: list[MemorySegment] = []
+
+    def collect(self) -> bool:
+        """Take free segments. Returns: whether all are collected."""
+        while len(self.segments) < self._count:
+            segment = self._pool.try_request_segment()
+            if segment is None:
+                return False
+            self.segments.append(segment)
+        return True
+
+    def cancel(self) -> None:
+        """Return all segments and cancel the reservation."""
+        collected, self.segments = self.segments, []
+        self._pool.recycle_exclusive_segments(collected, self._count - len(collected))
+        self._count = 0
