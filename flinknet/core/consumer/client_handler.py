@@ -7,27 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from flinknet import errors
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import ConsumerSnapshot
 from flinknet.core.probe import ControlMessages, MessageKind, TracePoint, note, note_received
-from flinknet.core.wire import messages
+from flinknet.core.wire import layout, messages
 from flinknet.core.wire.ids import InputChannelID
-from flinknet.core.wire.layout import (
-    DATA_TYPE,
-    IS_COMPRESSED,
-    RECEIVER,
-    SIZE,
-    Header,
-    next_sequence_number,
-)
+from flinknet.core.wire.layout import Header
 from flinknet.core.wire.response_decoder import LARGEST_FRAME_BYTES
-from flinknet.errors import (
-    BufferReorderingError,
-    CreditExceededError,
-    FlinknetError,
-    FrameCorruptedError,
-)
 
 from .input_channel import RemoteInputChannel
 
@@ -89,7 +77,7 @@ class CreditBasedPartitionRequestClientHandler:
         """Memory for a payload: a credited buffer for data, plain memory for events. None for
         unknown receivers, and for data without credit, which fails its channel.
         """
-        receiver_id, size, data_type = header[RECEIVER], header[SIZE], header[DATA_TYPE]
+        _, _, receiver_id, _, _, _, _, data_type, is_compressed, size = header
         channel = self._channels.get(receiver_id)
         if channel is None or channel.error is not None:
             self._channel = None
@@ -98,19 +86,18 @@ class CreditBasedPartitionRequestClientHandler:
             return None
         self._channel = channel
         if data_type in IS_BUFFER:
-            manager = channel.buffers
-            buffer = manager.take()
+            buffer = channel.buffers.take()
             if buffer is None:
-                self._fail_channel(channel, CreditExceededError(receiver_id.hex(), 0))
+                self._fail_channel(channel, errors.CreditExceededError(receiver_id.hex(), 0))
                 return None
             buffer.data_type = data_type
         else:
             if size > LARGEST_FRAME_BYTES:
-                raise FrameCorruptedError(f"an event of {size} bytes")
+                raise errors.FrameCorruptedError(f"an event of {size} bytes")
             segment = MemorySegment(memoryview(bytearray(size)))
             buffer = NetworkBuffer(segment, free_memory, data_type)
         buffer.size_bytes = size
-        buffer.is_compressed = header[IS_COMPRESSED]
+        buffer.is_compressed = is_compressed
         self.buffer = buffer
         return buffer.view
 
@@ -132,11 +119,11 @@ class CreditBasedPartitionRequestClientHandler:
 
     def free_memory(self, header: Header) -> Sequence[memoryview]:
         """Free memory of an open channel, if the payload fills whole segments."""
-        channel = self._channels.get(header[RECEIVER])
+        channel = self._channels.get(header[layout.RECEIVER])
         if channel is None or channel.error is not None:
             return ()
         manager = channel.buffers
-        if header[SIZE] != manager.pool.segment_size_bytes:
+        if header[layout.SIZE] != manager.pool.segment_size_bytes:
             return ()
         after = self.buffer.segment.index if self.buffer is not None else -1
         return [segment.view for segment in manager.line_up(after)]
@@ -201,7 +188,9 @@ class CreditBasedPartitionRequestClientHandler:
         if message.data_type in IS_BUFFER:
             credited = channel.buffers.take()
             if credited is None:
-                self._fail_channel(channel, CreditExceededError(message.receiver_id.hex(), 0))
+                self._fail_channel(
+                    channel, errors.CreditExceededError(message.receiver_id.hex(), 0)
+                )
                 return
             credited.recycle()
         sequence_number = message.sequence_number
@@ -224,10 +213,10 @@ class CreditBasedPartitionRequestClientHandler:
             buffer.is_compressed = int(message.is_compressed)
             try:
                 channel.receive_buffer(buffer, sequence_number, backlog)
-            except (BufferReorderingError, FrameCorruptedError) as error:
+            except (errors.BufferReorderingError, errors.FrameCorruptedError) as error:
                 self._fail_channel(channel, error)
                 return
-            sequence_number = next_sequence_number(sequence_number)
+            sequence_number = layout.next_sequence_number(sequence_number)
 
     def _hand_over(
         self, channel: RemoteInputChannel, buffer: NetworkBuffer, sequence_number: int, backlog: int
@@ -238,10 +227,10 @@ class CreditBasedPartitionRequestClientHandler:
             else:
                 buffer.recycle()
                 channel.receive_empty_buffer(sequence_number, backlog)
-        except (BufferReorderingError, FrameCorruptedError) as error:
+        except (errors.BufferReorderingError, errors.FrameCorruptedError) as error:
             self._fail_channel(channel, error)
 
-    def _fail_channel(self, channel: RemoteInputChannel, error: FlinknetError) -> None:
+    def _fail_channel(self, channel: RemoteInputChannel, error: errors.FlinknetError) -> None:
         self._channel = None
         channel.fail(error)
 

@@ -17,15 +17,8 @@ from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.layout import next_sequence_number
 
+from . import priority_events
 from .buffer_manager import BufferManager
-from .priority_events import (
-    PRIORITIZED_EVENT,
-    TIMEOUTABLE_BARRIER,
-    ReceivedBuffers,
-    add_priority_event,
-    announce_barrier,
-    make_unaligned,
-)
 
 RUN_BYTES = 192 * 1024
 """Most data that a task reads at once: six segments, which are still in the cache."""
@@ -84,7 +77,7 @@ class GateChannel:
         self._queue = queue
         self.index_in_gate = index_in_gate
         self.index_in_input = index_in_gate
-        self.received: ReceivedBuffers = deque()
+        self.received: priority_events.ReceivedBuffers = deque()
         self.is_released = False
         self.error: errors.FlinknetError | None = None
 
@@ -333,7 +326,7 @@ class RemoteInputChannel(GateChannel):
             self.connection.close_channel(self)
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
-        if make_unaligned(self.received, sequence_number, self.index):
+        if priority_events.make_unaligned(self.received, sequence_number, self.index):
             self._queue(self, True)
 
     def _receive_event(
@@ -343,8 +336,8 @@ class RemoteInputChannel(GateChannel):
         with an announcement before all data.
         """
         data_type = buffer.data_type
-        if data_type == PRIORITIZED_EVENT:
-            if add_priority_event(self.received, buffer, sequence_number):
+        if data_type == priority_events.PRIORITIZED_EVENT:
+            if priority_events.add_priority_event(self.received, buffer, sequence_number):
                 self._queue(self, True)
             return
         if data_type in IS_BLOCKING_UPSTREAM:
@@ -358,7 +351,7 @@ class RemoteInputChannel(GateChannel):
         self.received.append((buffer, sequence_number))
         if len(self.received) == 1:
             self._queue(self, False)
-        if data_type == TIMEOUTABLE_BARRIER and announce_barrier(
+        if data_type == priority_events.TIMEOUTABLE_BARRIER and priority_events.announce_barrier(
             self.received, buffer, sequence_number
         ):
             self._queue(self, True)

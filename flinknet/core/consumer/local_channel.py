@@ -12,18 +12,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Literal
 
+from flinknet import errors
 from flinknet.core.buffers import BufferSlice
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.channel_types import PipelinedSubpartitionView, ResultPartitionProvider
 from flinknet.core.probe import Probe, note_received, note_sent
 from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
-from flinknet.errors import (
-    FlinknetError,
-    PartitionError,
-    PartitionNotFoundError,
-    ProducerFailedError,
-)
 
 from .input_channel import GateChannel
 from .partition_requests import RequestBackoff, RequestBackoffPolicy
@@ -81,14 +76,14 @@ class LocalInputChannel(GateChannel):
                 self.partition_id, self.subpartition, self.notify_data_available
             )
         except RuntimeError as error:
-            raise PartitionError(str(error)) from error
+            raise errors.PartitionError(str(error)) from error
         if view is not None:
             self._view = view
             self._queue(self, False)
             return
         delay_ns = self._backoff.next_delay_ns()
         if delay_ns is None:
-            raise PartitionNotFoundError(f"Partition {self.partition_id} not found.")
+            raise errors.PartitionNotFoundError(f"Partition {self.partition_id} not found.")
         self._retry_at_ns = now_ns + delay_ns
 
     def next_deadline_ns(self) -> int | None:
@@ -98,7 +93,7 @@ class LocalInputChannel(GateChannel):
         if self._retry_at_ns is not None and now_ns >= self._retry_at_ns:
             try:
                 self.request_subpartition(now_ns=now_ns)
-            except FlinknetError as error:
+            except errors.FlinknetError as error:
                 self.fail(error)
 
     def notify_data_available(self) -> None:
@@ -117,11 +112,13 @@ class LocalInputChannel(GateChannel):
             piece.recycle()  # an empty buffer carries only a backlog, which is not used here
         if piece is None:
             if view.failure_cause is not None:
-                raise ProducerFailedError(
+                raise errors.ProducerFailedError(
                     f"the producer of {self.partition_id} failed: {view.failure_cause}"
                 )
             if view.reading.is_released:
-                raise PartitionError(f"Consumed partition {self.partition_id} has been released.")
+                raise errors.PartitionError(
+                    f"Consumed partition {self.partition_id} has been released."
+                )
             return None
         self.buffers_handed_out += piece.data_type in IS_BUFFER
         self._note(piece, view, now_ns)

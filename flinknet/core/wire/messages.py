@@ -28,17 +28,12 @@ from typing import Any, ClassVar, Final, Self, get_args
 
 from flinknet.errors import FrameCorruptedError
 
+from . import layout
 from .buffer_response import BufferResponse as BufferResponse
 from .events import Event, decode_event
 from .ids import Bytes, InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from .java_errors import JavaThrowable, encode_throwable, parse_throwable
-from .layout import (
-    ADD_CREDIT_ID,
-    FRAME_HEADER,
-    FRAME_HEADER_BYTES,
-    MAGIC,
-    Direction,
-)
+from .layout import Direction
 
 _SIZE = struct.Struct(">i")
 _RECEIVER = struct.Struct(">16s")
@@ -195,7 +190,7 @@ class AddCredit(_PackedMessage):
     credit: int
     receiver_id: InputChannelID
 
-    ID: ClassVar[int] = ADD_CREDIT_ID
+    ID: ClassVar[int] = layout.ADD_CREDIT_ID
     POSITIVE: ClassVar[str] = "credit"
 
 
@@ -269,8 +264,8 @@ MESSAGE_CLASSES: Final[dict[int, type[Message]]] = {cls.ID: cls for cls in get_a
 
 
 def _frame(message_id: int, *body: bytes) -> bytes:
-    length = FRAME_HEADER_BYTES + sum(map(len, body))
-    return b"".join((FRAME_HEADER.pack(length, MAGIC, message_id), *body))
+    length = layout.FRAME_HEADER_BYTES + sum(map(len, body))
+    return b"".join((layout.FRAME_HEADER.pack(length, layout.MAGIC, message_id), *body))
 
 
 def _unpack(layout: struct.Struct, body: Bytes) -> tuple[Any, ...]:

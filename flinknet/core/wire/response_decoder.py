@@ -21,24 +21,8 @@ from typing import Final, Protocol
 from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError, UnknownMessageError
 
-from .layout import (
-    BACKLOG,
-    BUFFER_RESPONSE_HEADER_BYTES,
-    DATA_TYPE,
-    FRAME_HEADER,
-    FRAME_HEADER_BYTES,
-    IS_COMPRESSED,
-    MAGIC,
-    PARTIAL_BUFFERS,
-    PARTIAL_SIZE_BYTES,
-    SEQUENCE_NUMBER,
-    SIZE,
-    Direction,
-    Header,
-    alike,
-    decode_backlogs,
-    decode_buffer_response_header,
-)
+from . import layout
+from .layout import Direction, Header
 from .messages import MESSAGE_CLASSES, Message
 
 _DATA_BUFFER = int(DataType.DATA_BUFFER)
@@ -92,10 +76,10 @@ class ResponseDecoder:
         self._missing = 0
         self._run: Header | None = None
         self._common = (b"", b"")
-        self._headers = memoryview(bytearray(RUN_BUFFERS * BUFFER_RESPONSE_HEADER_BYTES))
+        self._headers = memoryview(bytearray(RUN_BUFFERS * layout.BUFFER_RESPONSE_HEADER_BYTES))
         self._header_views = tuple(
-            self._headers[start : start + BUFFER_RESPONSE_HEADER_BYTES]
-            for start in range(0, len(self._headers), BUFFER_RESPONSE_HEADER_BYTES)
+            self._headers[start : start + layout.BUFFER_RESPONSE_HEADER_BYTES]
+            for start in range(0, len(self._headers), layout.BUFFER_RESPONSE_HEADER_BYTES)
         )
         self._payloads: Sequence[memoryview] = ()
 
@@ -136,13 +120,13 @@ class ResponseDecoder:
             self._sink.receive_payload(self._header)
         count += len(self._rest)
         self._rest.clear()
-        payload_bytes = run[SIZE]
-        frame_bytes = BUFFER_RESPONSE_HEADER_BYTES + payload_bytes
+        payload_bytes = run[layout.SIZE]
+        frame_bytes = layout.BUFFER_RESPONSE_HEADER_BYTES + payload_bytes
         headers = (count + payload_bytes) // frame_bytes
-        backlogs = decode_backlogs(
-            self._headers[: headers * BUFFER_RESPONSE_HEADER_BYTES],
+        backlogs = layout.decode_backlogs(
+            self._headers[: headers * layout.BUFFER_RESPONSE_HEADER_BYTES],
             self._common,
-            run[SEQUENCE_NUMBER] + 1,
+            run[layout.SEQUENCE_NUMBER] + 1,
         )
         whole = min(count // frame_bytes, len(backlogs))
         if whole:
@@ -159,7 +143,7 @@ class ResponseDecoder:
             self._run = run = _later(run, headers, backlogs[-1])
         if headers > whole:
             self._begin(run)
-            self._filled = count - BUFFER_RESPONSE_HEADER_BYTES
+            self._filled = count - layout.BUFFER_RESPONSE_HEADER_BYTES
             self._missing -= self._filled
         else:
             self._rest += begun
@@ -184,13 +168,13 @@ class ResponseDecoder:
             if self._missing:
                 position = self._fill(data, position, end)
                 continue
-            start = position + BUFFER_RESPONSE_HEADER_BYTES
+            start = position + layout.BUFFER_RESPONSE_HEADER_BYTES
             if self._rest or start > end or data[position + 8]:
                 position = self._gather(data, position, end)
                 continue
-            before, header = header, decode_buffer_response_header(data, position)
-            stop = start + header[SIZE]
-            if header[PARTIAL_BUFFERS]:
+            before, header = header, layout.decode_buffer_response_header(data, position)
+            stop = start + header[layout.SIZE]
+            if header[layout.PARTIAL_BUFFERS]:
                 position = self._gather(data, position, end)
             elif stop > end:
                 self._begin(header)
@@ -199,7 +183,7 @@ class ResponseDecoder:
                 target = take_buffer(header)
                 if target is not None:
                     try:
-                        target[: header[SIZE]] = data[start:stop]
+                        target[: header[layout.SIZE]] = data[start:stop]
                     except ValueError:  # if it is too large
                         raise does_not_fit(header, target) from None
                 receive_payload(header)
@@ -208,20 +192,20 @@ class ResponseDecoder:
         if (  # two plain buffers are consecutive
             before is not None
             and header is not None
-            and header == _later(before, 1, header[BACKLOG])
-            and before[DATA_TYPE] == _DATA_BUFFER
-            and not before[IS_COMPRESSED]
+            and header == _later(before, 1, header[layout.BACKLOG])
+            and before[layout.DATA_TYPE] == _DATA_BUFFER
+            and not before[layout.IS_COMPRESSED]
         ):
             self._run = header
-            self._common = alike(header)
+            self._common = layout.alike(header)
 
     def _begin(self, header: Header) -> None:
         self._target = self._sink.take_buffer(header)
-        if self._target is not None and len(self._target) < header[SIZE]:
+        if self._target is not None and len(self._target) < header[layout.SIZE]:
             raise does_not_fit(header, self._target)
         self._header = header
         self._filled = 0
-        self._missing = header[SIZE]
+        self._missing = header[layout.SIZE]
         if not self._missing:
             self._sink.receive_payload(header)
 
@@ -241,29 +225,29 @@ class ResponseDecoder:
     def _gather(self, data: memoryview, position: int, end: int) -> int:
         """Collect a split header, or a frame that must be read whole. Returns: the new position."""
         rest = self._rest
-        wanted = self._whole_frame_bytes or (
-            FRAME_HEADER_BYTES if len(rest) < FRAME_HEADER_BYTES else BUFFER_RESPONSE_HEADER_BYTES
-        )
+        wanted = self._whole_frame_bytes or layout.FRAME_HEADER_BYTES
+        if not self._whole_frame_bytes and len(rest) >= wanted:
+            wanted = layout.BUFFER_RESPONSE_HEADER_BYTES
         count = min(wanted - len(rest), end - position)
         rest += data[position : position + count]
         position += count
         if len(rest) < wanted:
             return position
         if not self._whole_frame_bytes:
-            frame_bytes, magic, message_id = FRAME_HEADER.unpack_from(rest)
-            if magic != MAGIC:
+            frame_bytes, magic, message_id = layout.FRAME_HEADER.unpack_from(rest)
+            if magic != layout.MAGIC:
                 raise FrameCorruptedError(f"magic number {magic.hex()}: stream corrupted")
             if message_id:
                 self._want_whole(frame_bytes)
-            elif len(rest) < BUFFER_RESPONSE_HEADER_BYTES:
+            elif len(rest) < layout.BUFFER_RESPONSE_HEADER_BYTES:
                 return position
             else:
-                header = decode_buffer_response_header(rest, 0)
-                if header[PARTIAL_BUFFERS]:
+                header = layout.decode_buffer_response_header(rest, 0)
+                if header[layout.PARTIAL_BUFFERS]:
                     self._want_whole(
-                        BUFFER_RESPONSE_HEADER_BYTES
-                        + PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
-                        + header[SIZE]
+                        layout.BUFFER_RESPONSE_HEADER_BYTES
+                        + layout.PARTIAL_SIZE_BYTES * header[layout.PARTIAL_BUFFERS]
+                        + header[layout.SIZE]
                     )
                 else:
                     rest.clear()
@@ -277,11 +261,11 @@ class ResponseDecoder:
         kind = MESSAGE_CLASSES.get(message_id)
         if kind is None or kind.DIRECTION is not Direction.PRODUCER_TO_CONSUMER:
             raise UnknownMessageError(message_id, Direction.PRODUCER_TO_CONSUMER.value)
-        self._sink.receive_message(kind.decode(memoryview(frame)[FRAME_HEADER_BYTES:]))
+        self._sink.receive_message(kind.decode(memoryview(frame)[layout.FRAME_HEADER_BYTES :]))
         return position
 
     def _want_whole(self, frame_bytes: int) -> None:
-        if not FRAME_HEADER_BYTES <= frame_bytes <= LARGEST_FRAME_BYTES:
+        if not layout.FRAME_HEADER_BYTES <= frame_bytes <= LARGEST_FRAME_BYTES:
             raise FrameCorruptedError(f"a frame of {frame_bytes} bytes")
         self._whole_frame_bytes = frame_bytes
 
@@ -290,11 +274,11 @@ def _later(header: Header, buffers: int, backlog: int) -> Header:
     frame_bytes, start, receiver_id, subpartition_id, partial_buffers, number, *_ = header
     return (
         *(frame_bytes, start, receiver_id, subpartition_id, partial_buffers, number + buffers),
-        *(backlog, header[DATA_TYPE], header[IS_COMPRESSED], header[SIZE]),
+        *(backlog, header[layout.DATA_TYPE], header[layout.IS_COMPRESSED], header[layout.SIZE]),
     )
 
 
 def does_not_fit(header: Header, target: memoryview) -> FrameCorruptedError:
     return FrameCorruptedError(
-        f"a payload of {header[SIZE]} bytes does not fit a buffer of {len(target)} bytes"
+        f"a payload of {header[layout.SIZE]} bytes does not fit a buffer of {len(target)} bytes"
     )
