@@ -17,7 +17,7 @@ from flinknet.config import SlowConsumer
 from flinknet.errors import FlinknetError, RemoteTransportError, RunFailedError
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.simulator.cluster import Cluster
-from flinknet.simulator.faults import Faults, HostClock, LinkFaults, LostTriggers, LostWakeups
+from flinknet.simulator.faults import Faults, HostClock, LinkFaults
 from flinknet.simulator.link import SimulatedLink
 
 LOST_WAKEUPS = 1 / 4
@@ -122,11 +122,11 @@ class FaultPlan(Faults):
         found = [each for each in self.clocks if each.task_manager == task_manager]
         return found[-1] if found else None
 
-    def wakeups_of(self, task_manager: int) -> LostWakeups | None:
+    def wakeups_of(self, task_manager: int) -> DrawnLostWakeups | None:
         """Draws the wake-ups of a TaskManager that are lost; None: none is lost."""
         return DrawnLostWakeups(self, task_manager) if self.tick_ns else None
 
-    def triggers(self) -> LostTriggers:
+    def triggers(self) -> DrawnLostTriggers:
         """Draws the checkpoint triggers that are lost."""
         return DrawnLostTriggers(self)
 
@@ -175,30 +175,29 @@ class DrawnLinkFaults(LinkFaults):
         return at_ns
 
 
-class DrawnLostTriggers(LostTriggers):
+class DrawnLostTriggers:
     """Draws the checkpoint triggers that do not reach their source."""
 
     def __init__(self, plan: FaultPlan) -> None:
-        super().__init__()
+        self.lost = 0
         self._share = plan.lost_triggers
         self._random = random.Random(f"triggers {plan.seed}")
 
-    def is_next_lost(self) -> bool:
-        """Whether the next trigger is lost."""
+    def __call__(self) -> bool:
         is_lost = self._random.random() < self._share
         self.lost += is_lost
         return is_lost
 
 
-class DrawnLostWakeups(LostWakeups):
+class DrawnLostWakeups:
     """Draws the wake-ups of a TaskManager that are lost."""
 
     def __init__(self, plan: FaultPlan, task_manager: int) -> None:
-        super().__init__()
+        self.lost = 0
         self._tick_ns = plan.tick_ns
         self._random = random.Random(f"wake-ups {plan.seed} {task_manager}")
 
-    def woken_ns(self, at_ns: int) -> int:
+    def __call__(self, at_ns: int) -> int:
         """The instant at which a TaskManager wakes up that should do so at `at_ns`."""
         if self._random.random() < LOST_WAKEUPS:
             self.lost += 1

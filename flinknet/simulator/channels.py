@@ -85,7 +85,7 @@ class SimulatedHosts:
         memory = NetworkBufferPool(self._segments[index], self._segment_size_bytes)
         started = SimulatedTaskManager(f"tm-{index}", self.scheduler, memory)
         started.clock = self._faults.clock_of(index)
-        started.lost_wakeups = self._faults.wakeups_of(index)
+        started.woken_ns = self._faults.wakeups_of(index)
         return started
 
 

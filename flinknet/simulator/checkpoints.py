@@ -35,7 +35,7 @@ class SimulatedCheckpoints:
         faults: Faults,
         interval_ns: int,
     ) -> None:
-        self.lost_triggers = faults.triggers()
+        self.is_next_lost = faults.triggers()
         self._seed = job.seed
         self._acknowledged: set[str] = set()
         self._scheduler = scheduler
@@ -85,7 +85,7 @@ class SimulatedCheckpoints:
             if is_trigger:
                 self._acknowledged.clear()
             for key, task in self._tasks.items():
-                if is_trigger and task.is_source and self.lost_triggers.is_next_lost():
+                if is_trigger and task.is_source and self.is_next_lost and self.is_next_lost():
                     continue
                 task.execute(command, now_ns=self._task_managers[self._place_of[key]].now_ns)
             for task_manager in self._task_managers:

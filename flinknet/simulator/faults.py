@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -34,27 +35,6 @@ class HostClock:
         return shown_ns
 
 
-class LostWakeups:
-    """Chooses the wake-ups of a TaskManager that are lost; `lost` counts them."""
-
-    def __init__(self) -> None:
-        self.lost = 0
-
-    def woken_ns(self, at_ns: int) -> int:
-        """The instant at which a TaskManager wakes up that should do so at `at_ns`."""
-        return at_ns
-
-
-class LostTriggers:
-    """Chooses the checkpoint triggers that do not reach their source; `lost` counts them."""
-
-    def __init__(self) -> None:
-        self.lost = 0
-
-    def is_next_lost(self) -> bool:
-        return False
-
-
 class Faults:
     """All faults of one run; here: none.
 
@@ -80,12 +60,13 @@ class Faults:
         """The clock of a TaskManager; None if it shows virtual time."""
         return None
 
-    def wakeups_of(self, task_manager: int) -> LostWakeups | None:
-        """Chooses the wake-ups of a TaskManager that are lost; None: none is lost."""
+    def wakeups_of(self, task_manager: int) -> Callable[[int], int] | None:
+        """When a TaskManager wakes up that should do so at an instant; None: no wake-up is lost."""
         return None
 
-    def triggers(self) -> LostTriggers:
-        return LostTriggers()
+    def triggers(self) -> Callable[[], bool] | None:
+        """Whether the next checkpoint trigger does not reach its source; None: none is lost."""
+        return None
 
     def begin(self, cluster: Any) -> None:
         """Schedule what happens to a Cluster at an instant; called when its tasks start."""

@@ -226,12 +226,9 @@ class LinkEnd:
             self._check_unsent()
         while not self.is_closed:
             room_bytes = capacity_bytes - outgoing.in_flight_bytes
-            if room_bytes >= 0:
-                pieces = connection.data_to_send(now_ns=now_ns, room_bytes=room_bytes)
-            else:
-                pieces = connection.data_to_send(
-                    now_ns=now_ns, unsent_bytes=-room_bytes, room_bytes=0
-                )
+            pieces = connection.data_to_send(
+                now_ns=now_ns, unsent_bytes=max(0, -room_bytes), room_bytes=max(0, room_bytes)
+            )
             if not pieces:
                 break
             messages = (len(pieces) + 1) // BUFFER_RESPONSE_PIECES

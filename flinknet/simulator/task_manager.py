@@ -20,7 +20,7 @@ from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.stream_task import StreamTask, TaskState
 
 from .cost_model import SPIN_NS, Preemptions
-from .faults import HostClock, LostWakeups
+from .faults import HostClock
 from .link import LinkEnd
 
 Action = Callable[[], None]
@@ -107,6 +107,7 @@ class SimulatedTaskManager:
         tasks: tasks in the order of their steps in a turn: writers before their local readers.
         idle_ns: total idle time until the last turn began.
         clock: clock of its host, for connections and tasks; None for virtual time.
+        woken_ns: see Faults.wakeups_of.
         wake_ns: see CostModel.
     """
 
@@ -122,7 +123,7 @@ class SimulatedTaskManager:
         self.idle_ns = 0
         self._preemptions: list[tuple[int, int]] = []
         self.clock: HostClock | None = None
-        self.lost_wakeups: LostWakeups | None = None
+        self.woken_ns: Callable[[int], int] | None = None
         self.wake_ns = self._sleeps = 0
 
     @property
@@ -137,8 +138,8 @@ class SimulatedTaskManager:
     def wake(self, at_ns: int) -> None:
         """Take a turn at an instant of virtual time, or after the turn in progress then."""
         at_ns = max(at_ns, self._free_since_ns, self._scheduler.now_ns)
-        if at_ns < self._wake_ns and self.lost_wakeups is not None:
-            at_ns = self.lost_wakeups.woken_ns(at_ns)
+        if at_ns < self._wake_ns and self.woken_ns is not None:
+            at_ns = self.woken_ns(at_ns)
         if at_ns < self._wake_ns:
             self._wake_ns = at_ns
             self._scheduler.at(at_ns, self._turn)

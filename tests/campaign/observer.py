@@ -10,7 +10,7 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, Probe, TracePoint
 from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.simulator.cluster import START_NS, Cluster
-from tests.faults import FaultPlan
+from tests.faults import DrawnLostTriggers, DrawnLostWakeups, FaultPlan
 
 from .trial import Marks
 
@@ -138,8 +138,8 @@ class Observer:
             marks["a clock jumped"] += max(leaps, default=0) > 0
             marks["a clock stood"] += min(leaps, default=0) < 0
         for task_manager in first.task_managers:
-            if task_manager.lost_wakeups is not None:
-                marks["a wake-up was lost"] += task_manager.lost_wakeups.lost
+            if isinstance(task_manager.woken_ns, DrawnLostWakeups):
+                marks["a wake-up was lost"] += task_manager.woken_ns.lost
         self._note_job(first)
 
     def _note_job(self, cluster: Cluster) -> None:
@@ -152,9 +152,9 @@ class Observer:
             if 0 < partition.stored_data_bytes < partition.data_bytes:
                 marks["a compressed partition was written"] += 1
         if cluster.checkpoints is not None:
-            marks["a source heard nothing of a checkpoint"] += (
-                cluster.checkpoints.lost_triggers.lost
-            )
+            drawn = cluster.checkpoints.is_next_lost
+            assert isinstance(drawn, DrawnLostTriggers)
+            marks["a source heard nothing of a checkpoint"] += drawn.lost
             summary = cluster.checkpoints.coordinator.summary()
             marks["a checkpoint was completed"] += summary.completed
             marks["an unaligned checkpoint was completed"] += summary.unaligned

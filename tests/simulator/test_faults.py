@@ -17,7 +17,7 @@ from flinknet.errors import InvariantViolatedError, RemoteTransportError
 from flinknet.simulator.cluster import START_NS, Cluster
 from tests.campaign.trial import failure_of
 from tests.checkers import run_checked
-from tests.faults import FaultPlan, Interval
+from tests.faults import DrawnLostTriggers, FaultPlan, Interval
 from tests.protocol_checker import ProtocolChecker
 from tests.simulated_scenario import cluster_of
 from tests.simulation import MS, NEVER, Rows, disturbed_scenario, run_disturbed, scenario
@@ -353,7 +353,9 @@ def test_a_source_that_hears_nothing_of_a_checkpoint_holds_up_that_one_only() ->
     cluster = checked(FaultPlan(lost_triggers=0.3), replace(each, network=network))
     assert cluster.checkpoints is not None
     summary = cluster.checkpoints.coordinator.summary()
-    assert cluster.checkpoints.lost_triggers.lost > 0
+    drawn = cluster.checkpoints.is_next_lost
+    assert isinstance(drawn, DrawnLostTriggers)
+    assert drawn.lost > 0
     assert summary.aborted
     assert summary.completed > 0
 
