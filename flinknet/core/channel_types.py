@@ -1,8 +1,6 @@
 # mypyc
-"""Types shared by the two ends of a channel: views of a subpartition.
-
-Producers implement the views and consumers in the same TaskManager read them; neither imports the
-other.
+"""Views of a subpartition: producers implement them and consumers in the same TaskManager read
+them; neither imports the other.
 """
 
 from __future__ import annotations
@@ -83,9 +81,8 @@ class ResultSubpartitionView(Protocol):
 
 
 class PipelinedSubpartitionView:
-    """One subpartition, for a reader in the same TaskManager (Flink: PipelinedSubpartitionView). No
-    credit and no connection: the reader polls, and recycling returns the segment to the producer's
-    pool.
+    """One subpartition, for a reader in the same TaskManager (Flink: PipelinedSubpartitionView),
+    which polls without credit; recycling returns a segment to the producer's pool.
 
     Args:
         producer_failure: returns why the producer failed; None if it did not.

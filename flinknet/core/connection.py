@@ -35,10 +35,7 @@ class WriteWaterMarks:
         return cls(segment_size_bytes + 1, 2 * segment_size_bytes)
 
     def set(self, low_bytes: int, high_bytes: int) -> None:
-        """Set both at once (Netty sets one after the other, in the order that keeps low <= high).
-
-        Raises: ValueError if low is above high or not positive; then nothing is changed.
-        """
+        """Set both at once. Raises: ValueError if low is above high or not positive."""
         if not 0 < low_bytes <= high_bytes:
             raise ValueError(
                 f"water marks must be 0 < low <= high, not {low_bytes} and {high_bytes}"
@@ -106,9 +103,8 @@ class Connection(Protocol):
         """Whether it has something to send, or is due, since it was asked last.
 
         The driver must look when all its connections have sent, and take another turn at once if
-        the socket of one that is ready takes more: what one connection sent may have been waited
-        for by another that was asked before it, as memory of the same pool. Flink's threads notify
-        the event loop then.
+        the socket of one that is ready takes more: another one may have freed what it waited for,
+        such as memory of the same pool. Flink's threads notify the event loop then.
         """
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
@@ -117,19 +113,15 @@ class Connection(Protocol):
         """
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
-        """The peer closed or the connection broke: fail or release every channel on it.
-
-        Args:
-            error: what happened to the connection, for "the connection to … {error}"; None: the
-                peer closed it.
+        """The peer closed or the connection broke: fail or release every channel on it. `error` is
+        for "the connection to … {error}"; None: the peer closed it.
         """
 
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
     ) -> Sequence[bytes | memoryview]:
         """Pieces to send after those of earlier calls, in order; empty if there are none, or if
-        enough is waiting for the socket (Netty's writability, which keeps the backlog on the wire
-        true).
+        enough is waiting for the socket (Netty's writability).
 
         Args:
             unsent_bytes: bytes of earlier pieces that the socket has not taken yet. They must not
@@ -138,17 +130,12 @@ class Connection(Protocol):
         """
 
     def next_deadline_ns(self) -> int | None:
-        """When to call `handle_deadline`, None for never.
-
-        The driver must ask in every turn, after its tasks: a buffer recycled by a task may make
-        something due at once.
+        """When to call `handle_deadline`, None for never. The driver must ask in every turn, after
+        its tasks: a buffer that they recycled may make something due at once.
         """
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Handle a deadline; late and early calls are harmless.
-
-        Tasks must have a turn afterwards, since they may have something to read now.
-        """
+        """Handle a deadline; early calls are harmless. Tasks must have a turn afterwards."""
 
 
 @runtime_checkable
@@ -161,7 +148,4 @@ class ScatteringConnection(Connection, Protocol):
         """
 
     def memory_filled(self, count: int, *, now_ns: int) -> None:
-        """Take `count` bytes that were read into that memory; replaces `receive_data`.
-
-        Raises: see `receive_data`.
-        """
+        """Take `count` bytes that were read into that memory; see `receive_data`."""

@@ -1,9 +1,8 @@
 # mypyc
 """The only interface between the network stack and its trace.
 
-The core calls its probe with the instant of the current call; it never reads a clock. A probe must
-be fast (one call per message, on the hot path) and must not raise. `-1` means "not applicable" in
-every integer column.
+The core calls its probe with the instant of the current call. A probe must be fast (one call per
+message) and must not raise. `-1` means "not applicable" in every integer column.
 """
 
 from __future__ import annotations

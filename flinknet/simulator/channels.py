@@ -43,15 +43,11 @@ def no_wrap(connection: Connection, _is_server: bool) -> Connection:
 
 
 class SimulatedHosts:
-    """TaskManagers with their memory and partitions, and their common virtual time.
-
-    Attributes:
-        task_managers, partitions, storages: one of each for each TaskManager.
+    """TaskManagers with their memory, partitions and storages, and their common virtual time.
 
     Args:
         segments: number of segments of each TaskManager's network memory.
         faults: clocks and lost wake-ups.
-        create_data: makes the storage of blocking partitions.
         wrap: puts a layer, such as TLS, around a connection; the flag is set for servers.
     """
 
@@ -94,14 +90,12 @@ class Channels:
     between its TaskManagers, each opened when its first channel needs it.
 
     Attributes:
-        partition_of: partitions by edge and writing subtask.
-        gate_of: gates by edge and reading subtask.
+        partition_of, gate_of: partitions and gates by edge and subtask.
         links: links by TaskManager of the producer, TaskManager of the consumer, and number of the
             connection between the two.
         settings: properties of all links towards consumers.
 
     Args:
-        probes: one for each TaskManager.
         link: bandwidth and capacity; the latency follows from the costs of the job.
         fail: called with an error of a connection.
     """

@@ -43,7 +43,6 @@ class Cluster:
 
     Attributes:
         error: why the job was cancelled.
-        partition_of, gate_of, links: see Channels.
         tasks: started tasks, in the order of the job's subtasks.
         stages: deploys vertices when their inputs can be read; None if the job has no scheduling.
 

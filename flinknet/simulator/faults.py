@@ -40,8 +40,8 @@ class Faults:
 
     Attributes:
         first_sequence_number: first sequence number of all pipelined channels.
-        late_partitions_ns: delay of the registration of partitions, so that requests arrive
-            earlier; None: requests arrive afterwards.
+        late_partitions_ns: delay of the registration of partitions; None: requests arrive
+            afterwards.
         closes_gates_first: a job that ends early closes its gates while its tasks still read, as
             Flink's canceler does.
         checkpoints_end_ns: instant from which no checkpoint begins; None for no end.

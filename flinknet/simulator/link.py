@@ -44,15 +44,8 @@ class LinkSettings:
 
 class Direction:
     """One direction of a link: the bytes that are sent but not read, with their arrivals.
-
-    Args:
-        wake_sender: called with the instant at which a full socket takes bytes again.
-
-    Attributes:
-        wake_receiver: called with the instant at which there is something to read.
-        pieces: pieces under way, each with its arrival.
-        sent_bytes: bytes sent so far.
-        in_flight_bytes: bytes sent but not read.
+    `wake_sender` is called with the instant at which a full socket takes bytes again,
+    `wake_receiver` with that at which there is something to read.
     """
 
     def __init__(
@@ -120,10 +113,8 @@ class SendCosts:
 
 
 class LinkEnd:
-    """One socket of a link, with its connection.
-
-    Args:
-        wake: called with an instant at which this end's TaskManager has something to do.
+    """One socket of a link, with its connection. `wake` is called with an instant at which this
+    end's TaskManager has something to do.
 
     Attributes:
         clock: clock of its TaskManager, whose times `receive` and `pump` take; None: virtual time.
@@ -195,10 +186,7 @@ class LinkEnd:
         return arrival_ns if self.clock is None else self.clock.next_host_ns(arrival_ns)
 
     def receive(self, *, now_ns: int) -> int:
-        """Read arrived pieces, up to about RECEIVE_BYTES, while the connection wants data.
-
-        Returns: the instant at which the receiver is done.
-        """
+        """Read arrived pieces, some RECEIVE_BYTES. Returns: the instant at which it is done."""
         incoming, connection = self._incoming, self.connection
         was_full = incoming.is_full
         left_bytes = RECEIVE_BYTES
@@ -217,8 +205,7 @@ class LinkEnd:
 
     def pump(self, *, now_ns: int) -> int:
         """Send the connection's data until it has none, or enough bytes wait for the socket.
-
-        Returns: the instant at which the sender is done.
+        Returns: the instant at which it is done.
         """
         connection, costs, outgoing = self.connection, self._costs, self._outgoing
         capacity_bytes = self._settings.capacity_bytes
@@ -251,10 +238,7 @@ class LinkEnd:
                 self._unsent.append((end_bytes, piece, bytes(piece)))
 
     def _check_unsent(self) -> None:
-        """Check that pieces waiting for the socket are unchanged; forget those taken since.
-
-        Raises: InvariantViolatedError.
-        """
+        """Check that pieces waiting for the socket are unchanged."""
         for _, piece, sent in self._unsent:
             if piece != sent:
                 raise InvariantViolatedError("what waits for a socket was changed", self.seed)

@@ -40,10 +40,7 @@ class SimulatedJob:
     Attributes:
         subtasks: in the order in which their channels are opened; on each TaskManager, subtasks
             that write an edge come before those that read it.
-        network, flow_control: settings of all channels.
-        costs: time that steps and links take.
-        start_ns: start of the tasks.
-        opening_ns: time from the requests of channels to the start.
+        opening_ns: time from the requests of channels to the start of the tasks.
         segments: numbers of segments of the TaskManagers' network memory, if the job has new hosts.
         scheduling: condition on which a vertex requests its channels; None for none.
     """

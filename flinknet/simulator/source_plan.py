@@ -2,9 +2,8 @@
 
 A record written into an open buffer has no effect until the flusher's next beat, until the segment
 is full, or until anything else happens in its TaskManager. The records that open a segment follow
-from the length of records alone. So the instants at which the source must be stepped are known in
-advance. At each step it emits all records due until then, and the messages are equal to those of a
-step for each record.
+from the length of records alone. So the source is stepped at known instants, and the messages are
+equal to those of a step for each record.
 """
 
 from __future__ import annotations

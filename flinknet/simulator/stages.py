@@ -18,8 +18,7 @@ _PartitionKey = tuple[int, int]
 
 class Stages:
     """Deploys a vertex when its input can be read. A deployed vertex requests each channel when its
-    partition can be consumed (Flink: until then, the channel is an unknown channel). Partitions and
-    gates are filled in later.
+    partition can be consumed. Partitions and gates are filled in later.
 
     Attributes:
         deployed_ns: instant of deployment of each vertex; the start for vertices without inputs.

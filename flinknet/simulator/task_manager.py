@@ -145,10 +145,8 @@ class SimulatedTaskManager:
             self._scheduler.at(at_ns, self._turn)
 
     def set_preemptions(self, preemptions: Preemptions, *, start_ns: int) -> None:
-        """Set preemptions of this process; to be called before it has ends and tasks.
-
-        A preemption delays the turn after the one in which it begins, and turns that would begin
-        within it.
+        """Set preemptions of this process, before it has ends and tasks. A preemption delays the
+        turn after the one in which it begins, and turns that would begin within it.
         """
         pairs = zip(preemptions.starts_ns.tolist(), preemptions.lengths_ns.tolist(), strict=True)
         self._preemptions = [(start_ns + at_ns, length_ns) for at_ns, length_ns in pairs][::-1]

@@ -7,8 +7,7 @@
     pool_sizes              sizes of local pools, and the network memory that tasks need
     data_type               the content of a buffer
 
-Independent of the wire format, of channels and of time. Buffers are passed on by passing a
-reference; the last owner recycles.
+Buffers are passed on by passing a reference; the last owner recycles.
 """
 
 from .buffer import MemorySegment, NetworkBuffer, free_memory

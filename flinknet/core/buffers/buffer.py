@@ -38,9 +38,8 @@ class NetworkBuffer:
     """A reference-counted segment of one data type (Flink: NetworkBuffer). Starts with one
     reference.
 
-    `data_type` is the ordinal of a DataType, by default data (plain ints: enum members cost a
-    look-up each on the hot path). `size_bytes` is the number of valid bytes, for buffers filled
-    from the network; at the producer BufferBuilder and BufferConsumer keep that number.
+    `data_type` is the ordinal of a DataType (enum members cost a look-up each on the hot path).
+    `size_bytes` is the number of valid bytes, for buffers filled from the network.
     """
 
     def __init__(

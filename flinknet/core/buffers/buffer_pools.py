@@ -67,10 +67,8 @@ class LocalBufferPool:
 
     @property
     def is_available(self) -> bool:
-        """Whether a new record may be begun: a segment is free and no channel is at its quota.
-
-        The quota is soft: a channel at its quota still gets segments, but the pool is unavailable
-        until it is below again.
+        """Whether a new record may be begun: a segment is free and no channel is at its quota,
+        which is soft: such a channel still gets segments.
         """
         if self._channels_at_quota:
             return False
@@ -187,8 +185,7 @@ class LocalBufferPool:
     def handle_segment_available(self) -> None:
         """Take a segment that the global pool has again, for the first listener that accepts it.
 
-        Differs from LocalBufferPool.onGlobalPoolAvailable, which only prefetches: Flink's gates
-        hold one segment from the start, and their listeners wait for that one.
+        Differs from LocalBufferPool.onGlobalPoolAvailable, which only prefetches.
         """
         if not self._listeners or not self._prefetch():
             return
@@ -302,10 +299,7 @@ class NetworkBufferPool:
         max_buffers_per_channel: int = UNLIMITED_BUFFERS,
         max_overdraft_buffers: int = 0,
     ) -> LocalBufferPool:
-        """Create a local pool with `required_buffers` guaranteed, which may grow to `max_buffers`.
-
-        Raises: InsufficientBuffersError with the numbers and the keys that help.
-        """
+        """Create a pool with `required_buffers` guaranteed. Raises: InsufficientBuffersError."""
         self._reserve(required_buffers)
         pool = LocalBufferPool(
             self,
@@ -326,8 +320,8 @@ class NetworkBufferPool:
             self._redistribute()
 
     def request_exclusive_segments(self, count: int) -> list[MemorySegment]:
-        """Segments outside all local pools, for the exclusive buffers of a channel; they must be
-        free now. Raises: InsufficientBuffersError with the numbers and the keys that help.
+        """Segments outside all local pools, which must be free now. Raises:
+        InsufficientBuffersError.
         """
         promised = self.reserve_exclusive_segments(count)
         if not promised.collect():
@@ -338,9 +332,8 @@ class NetworkBufferPool:
         return promised.segments
 
     def reserve_exclusive_segments(self, count: int) -> ExclusiveReservation:
-        """Count exclusive segments as required from now on, so that local pools return what they
-        hold above their share. The segments are collected as they become free (Flink:
-        requestUnpooledMemorySegments, whose thread sleeps meanwhile).
+        """Count exclusive segments as required from now on; they are collected as they become free
+        (Flink: requestUnpooledMemorySegments, whose thread sleeps meanwhile).
 
         Raises: InsufficientBuffersError if they are reserved by others.
         """
@@ -385,11 +378,8 @@ class NetworkBufferPool:
         self._required_buffers += count
 
     def _redistribute(self) -> None:
-        """Distribute the buffers that nobody requires among the pools that may grow, in proportion,
-        without rounding loss.
-
-        The order decides who gets the remainders; in Flink it is that of a hash set, here the pool
-        that may grow most is first.
+        """Distribute the buffers that nobody requires among the pools that may grow, in proportion.
+        The pool that may grow most is the first to get remainders; in Flink a hash set decides.
         """
         available = self.total_buffers - self._required_buffers
         resizable = sorted(

@@ -163,15 +163,13 @@ class BufferConsumer:
 
 class BufferSlice:
     """Output of a subpartition: bytes of a buffer, their metadata, and the state of the queue after
-    them.
+    them (Flink: ResultSubpartition.BufferAndBacklog with the read-only slice).
 
-    Holds one reference of `buffer`. Mirrors ResultSubpartition.BufferAndBacklog with the read-only
-    slice. `records`, `first_record_ns` and `last_record_ns` describe the records that end in these
-    bytes (-1: none).
-
-    A slice of a buffer filled by one batch is itself queued in place of a BufferConsumer, and
-    behaves like one: not finished until it is built, and without bytes until then unless they
-    continue a record. (0.2 µs to create, against 1.3 µs for builder, consumer and slice.)
+    Holds one reference of `buffer`. `records`, `first_record_ns` and `last_record_ns` describe the
+    records that end in these bytes (-1: none). A slice of a buffer filled by one batch is itself
+    queued in place of a BufferConsumer, and behaves like one: not finished until it is built, and
+    without bytes until then unless they continue a record. (0.2 µs to create, against 1.3 µs for
+    builder, consumer and slice.)
 
     Attributes:
         prefilled: tracks that not all bytes are published; None if all are.
@@ -255,16 +253,12 @@ class BufferSlice:
 
 class PrefilledSegment:
     """A complete segment of which only the first record may be read yet. Its writer has only to
-    publish the rest, and holds a reference until then.
-
-    If that cannot wait, because the first record is read or other bytes are written, a builder and
-    a consumer replace it (PipelinedSubpartition.reopen).
+    publish the rest, and holds a reference until then. If that cannot wait, a builder and a
+    consumer replace it (PipelinedSubpartition.reopen).
 
     Attributes:
-        piece: the queued slice.
         published_bytes: bytes up to the end of the first record.
         batch, position: where the writer continues.
-        builder: the builder that has replaced it, if any.
     """
 
     def __init__(

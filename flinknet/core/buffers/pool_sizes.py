@@ -53,8 +53,6 @@ def gate_buffers(
 
     Args:
         channels: number of channels, including local ones.
-        exclusive_buffers: wanted per channel.
-        floating_buffers: wanted for the gate.
         required_max: most buffers that the gate may require; None: no limit, or the default for
             partitions that need not be pipelined.
         must_be_pipelined: whether the partition can be read only while it is produced.
@@ -75,9 +73,8 @@ def gate_buffers(
 def creditless_gate_buffers(
     channels: int, exclusive_buffers: int, floating_buffers: int, *, is_bounded: bool = True
 ) -> GateBuffers:
-    """Buffers of a gate without credit, as in Flink 1.5 to 1.8 (Flink:
-    NetworkEnvironment.setupInputGate): all are in the pool, shared by the channels; one per channel
-    is required.
+    """Buffers of a gate without credit, as in Flink 1.5 to 1.8 (NetworkEnvironment.setupInputGate):
+    all are in the pool, one per channel is required.
     """
     most = channels * exclusive_buffers + floating_buffers if is_bounded else UNLIMITED_BUFFERS
     return GateBuffers(0, PoolSize(channels, max(channels, most)))
@@ -94,22 +91,16 @@ def output_pool_size(
 
 @dataclass(frozen=True, slots=True)
 class SortShuffle:
-    """Settings of sort shuffle, in which a blocking partition sorts its records by subpartition.
-
-    Attributes:
-        min_buffers: `taskmanager.network.sort-shuffle.min-buffers`.
-        min_parallelism: `taskmanager.network.sort-shuffle.min-parallelism`: partitions with fewer
-            subpartitions keep them separate. Flink 2.x has no such partitions.
+    """Settings of sort shuffle, in which a blocking partition sorts its records by subpartition:
+    `taskmanager.network.sort-shuffle.min-buffers` and `.min-parallelism`, below which it keeps its
+    subpartitions separate. Flink 2.x has no such partitions.
     """
 
     min_buffers: int = 512
     min_parallelism: int = 1
 
     def pool_size(self, subpartitions: int) -> PoolSize:
-        """Pool size of a sorting partition (Flink: SortMergeResultPartition).
-
-        Raises: ConfigError for fewer than 2 buffers.
-        """
+        """Pool size of a sorting partition. Raises: ConfigError for fewer than 2 buffers."""
         if self.min_buffers < 2:
             raise ConfigError(
                 f"taskmanager.network.sort-shuffle.min-buffers: {self.min_buffers} is too little"

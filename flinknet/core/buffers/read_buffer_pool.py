@@ -19,14 +19,11 @@ buffers have been recycled."""
 
 
 class BatchShuffleReadBufferPool:
-    """A pool outside network memory (Flink: BatchShuffleReadBufferPool), allocated at the first
-    request.
+    """A pool outside network memory of at least one buffer (Flink: BatchShuffleReadBufferPool),
+    allocated at the first request.
 
-    Differs from Flink, where an unsuccessful request waits, and fails after 5 minutes without
-    recycled buffers: here its requester is called when enough buffers are free.
-
-    Args:
-        total_bytes: at least one buffer.
+    Differs from Flink, where an unsuccessful request waits and may time out: here its requester is
+    called when enough buffers are free.
     """
 
     def __init__(

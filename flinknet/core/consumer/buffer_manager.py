@@ -2,12 +2,11 @@
 """BufferManager: the free buffers of one remote channel; each is one credit of its producer.
 
 Exclusive buffers belong to the channel for life. Floating ones are borrowed from the gate's pool,
-as many as the producer's backlog needs, and returned when no longer needed. Only the number of each
-kind matters, not which memory is which; so free memory may be rearranged to make consecutive
-buffers adjacent.
+as many as the producer's backlog needs. Only the number of each kind matters, so free memory may be
+rearranged to make consecutive buffers adjacent.
 
 Invariant (no resume pending): producer's credit + AddCredit in flight + unannounced credit + data
-in flight = available.
+    in flight = available.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ _INDEX = attrgetter("index")
 
 
 class BufferManager:
-    """Exclusive and floating buffers of one channel (Flink: BufferManager with
-    AvailableBufferQueue).
+    """Exclusive and floating buffers of one channel (Flink: BufferManager, AvailableBufferQueue).
 
     Args:
         notify_credit: announces credit gained outside of the channel's own calls.
@@ -126,8 +124,8 @@ class BufferManager:
             self._notify_credit(credit)
 
     def request_for_backlog(self, backlog_buffers: int) -> int:
-        """Request buffers of the pool for the announced backlog (Flink:
-        RemoteInputChannel.onSenderBacklog). Returns: credit gained.
+        """Request buffers for the announced backlog (Flink: onSenderBacklog). Returns: credit
+        gained.
         """
         self.required_buffers = required = backlog_buffers + self.initial_credit
         if self._is_waiting or len(self._free) >= required:

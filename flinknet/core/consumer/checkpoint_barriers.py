@@ -36,11 +36,11 @@ class Alignment:
     """Times of a checkpoint's barriers, in ns of the run's clock.
 
     Attributes:
-        start_delay_ns: from the barrier's timestamp to the first barrier (Flink:
-            checkpointStartDelayNanos). Timestamps are whole milliseconds.
-        started_ns: arrival of the first barrier.
-        ended_ns: arrival of the last barrier; the difference is Flink's checkpointAlignmentTime.
-        is_unaligned: whether the checkpoint was taken before that.
+        start_delay_ns: from the barrier's timestamp, in whole milliseconds, to the first barrier
+            (Flink: checkpointStartDelayNanos).
+        started_ns, ended_ns: arrival of the first and last barrier (Flink:
+            checkpointAlignmentTime).
+        is_unaligned: whether the checkpoint was taken before the last one.
     """
 
     checkpoint_id: int
@@ -152,7 +152,7 @@ class SingleCheckpointBarrierHandler:
         """Handle a CancelCheckpointMarker.
 
         Differs from Flink in that the pending checkpoint is also aborted when a later one is
-        canceled, so that its end is reported.
+        canceled.
         """
         is_begun = checkpoint_id == self._current_id and bool(self._aligned)
         if checkpoint_id > self._current_id or is_begun:

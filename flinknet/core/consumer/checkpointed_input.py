@@ -41,18 +41,15 @@ class CheckpointedInput(CheckpointableTask):
     """Handles the events of one gate. The subclass, the task's, implements the checkpoint.
 
     All data of a channel from the start of an unaligned checkpoint to the channel's barrier belongs
-    to it: what is queued, and what the task reads until the barrier arrives (Flink:
-    ChannelStatePersister). Differs from Flink in that a buffer counts as read when the task takes
-    it, not after its last record, so its rest is not counted.
+    to it: what is queued, and what the task reads until then (Flink: ChannelStatePersister).
+    Differs from Flink in that a buffer counts as read when the task takes it, not after its last
+    record.
 
     Attributes:
         read_bytes: bytes of data read so far, by `index_in_input`; kept up to date by the task.
         ended_data_channels: number of channels whose records have all been read.
         is_recovered: whether the end of recovery has arrived on every channel.
         overtaken_bytes: bytes that the last unaligned checkpoint would store.
-
-    Args:
-        create_handler: creates the barrier handler, which calls this input.
     """
 
     def __init__(
@@ -81,10 +78,8 @@ class CheckpointedInput(CheckpointableTask):
         *,
         now_ns: int,
     ) -> None:
-        """Handle an event read from a channel.
-
-        Raises: FrameCorruptedError for a channel that ends its data twice, or never. Where it is
-            never, Flink's task ends without finishing its operators.
+        """Handle an event read from a channel. Raises: FrameCorruptedError for a channel that ends
+        its data twice, or never.
         """
         handler = self._handler
         place = channel.index_in_input
@@ -131,11 +126,7 @@ class CheckpointedInput(CheckpointableTask):
         self._gate.channels[channel].resume_consumption()
 
     def convert_to_priority_event(self, channel: int, sequence_number: int) -> None:
-        """Let an announced barrier overtake the data before it.
-
-        Only remote channels announce barriers; those of local channels wait at the producer, which
-        has its own timeout.
-        """
+        """Let an announced barrier overtake data; only remote channels announce any."""
         remote = self._gate.channels[channel]
         assert isinstance(remote, RemoteInputChannel)
         remote.convert_to_priority_event(sequence_number)

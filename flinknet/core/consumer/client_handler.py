@@ -31,7 +31,6 @@ class CreditBasedPartitionRequestClientHandler:
 
     Args:
         channels: the connection's open channels, by receiver id.
-        control: sends the cancellation of channels that are no longer open.
 
     Attributes:
         buffer: the buffer whose payload is missing or incomplete.
@@ -176,10 +175,8 @@ class CreditBasedPartitionRequestClientHandler:
 
     def _receive_partial_buffers(self, message: messages.BufferResponse) -> None:
         """Handle several buffers in one message (sort-merge partitions): they share one credit, but
-        each has a sequence number.
-
-        Each becomes a buffer of plain memory; the credited buffer stays free and is announced
-        again.
+        each has a sequence number. Each becomes a buffer of plain memory; the credited one stays
+        free.
         """
         channel = self._channels.get(message.receiver_id)
         if channel is None:

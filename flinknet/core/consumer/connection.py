@@ -1,7 +1,6 @@
 # mypyc
-"""ConsumerConnection: the consumer's end of one TCP connection.
-
-Flink: NettyPartitionRequestClient. `client_handler` and `tcp_mode` handle the producer's messages.
+"""ConsumerConnection: the consumer's end of one TCP connection (Flink:
+NettyPartitionRequestClient).
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ class ConsumerConnection:
         is_credit_based: False for a connection as before Flink 1.5, without credit.
 
     Attributes:
-        references: number of channels that use this connection and are not closed yet (Flink:
-            NettyPartitionRequestClient's reference counter).
+        references: number of channels that use this connection and are not closed yet.
         is_reusable: whether it stays open after the last of them.
         error: what ended it; every channel failed with it, and new ones are refused.
     """
@@ -106,9 +104,7 @@ class ConsumerConnection:
             raise
 
     def receive_eof(self, *, now_ns: int, error: errors.TransportError | None = None) -> None:
-        """The producer is gone: fail all open channels, and remove those whose request was not
-        sent.
-        """
+        """Fail all open channels, and remove those whose request was not sent."""
         self._control.now_ns = now_ns
         self._handler.drop()
         loss = error or errors.RemoteTransportError("was closed by it")

@@ -1,7 +1,5 @@
 # mypyc
-"""RemoteInputChannel: the consumer's end of one channel; checks sequence numbers, queues buffers,
-earns credit.
-"""
+"""RemoteInputChannel: the consumer's end of one channel; checks sequence numbers, earns credit."""
 
 from __future__ import annotations
 
@@ -99,9 +97,9 @@ class RemoteInputChannel(GateChannel):
             a channel whose connection requests its subpartition.
 
     Attributes:
-        check_producer: called with the instant when the producer does not have the partition: its
-            state decides about the request (SingleInputGate.triggerPartitionStateCheck). None: the
-            state is unknown, and the request is repeated.
+        check_producer: called with the instant when the producer does not have the partition, to
+            decide about the request (SingleInputGate.triggerPartitionStateCheck). None: it is
+            repeated.
         refusal: the producer's last answer that it does not have the partition.
     """
 
@@ -158,9 +156,8 @@ class RemoteInputChannel(GateChannel):
         return max(0, self.expected_sequence_number - len(self.received))
 
     def request_subpartition(self, *, now_ns: int) -> None:
-        """Send the request over the connection, which is opened if necessary; once.
-
-        Raises: PartitionConnectionError, naming the partition, if it cannot be opened.
+        """Send the request, once, over the connection, which is opened if necessary. Raises:
+        PartitionConnectionError, naming the partition.
         """
         if self.connection is not None:
             return
@@ -202,10 +199,9 @@ class RemoteInputChannel(GateChannel):
     def receive_buffer(
         self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
     ) -> None:
-        """Take ownership of a complete buffer or event.
-
-        Raises: BufferReorderingError; FrameCorruptedError for a blocking event with a backlog, or
-            for what is called a barrier that may time out and is none.
+        """Take ownership of a complete buffer or event. Raises: BufferReorderingError;
+        FrameCorruptedError for a blocking event with a backlog, or a barrier that may time out and
+        is none.
         """
         self._check_sequence_number(sequence_number, buffer)
         if self.is_released:  # while this buffer arrived
@@ -235,7 +231,7 @@ class RemoteInputChannel(GateChannel):
 
     def take_run(self, buffer: NetworkBuffer, sequence_number: int) -> list[NetworkBuffer]:
         """Take the queued data with the next numbers that is adjacent in memory to this buffer,
-        which was just taken. Returns: all these buffers, up to RUN_BYTES; empty if nothing is
+        which was just taken. Returns: all these buffers, up to RUN_BYTES; none if nothing is
         adjacent.
         """
         segment, size, received = buffer.segment, buffer.size_bytes, self.received

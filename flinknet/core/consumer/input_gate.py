@@ -91,16 +91,15 @@ class SingleInputGate(ReadyQueue[InputChannel]):
     as "more available" and "more priority events"; they also replace its two availability futures.
 
     Args:
-        index: index of the gate in its task.
         channels: expected number of channels; None for any.
         pool: pool of the floating buffers, destroyed when the gate is closed.
 
     Attributes:
         listener: called when the gate becomes readable, or (True) gets its first priority event.
-        is_state_consumed: whether the recovered state of its channels has been read, or there was
-            none; until then no partition is requested.
+        is_state_consumed: whether there is no unread recovered state; until then no partition is
+            requested.
         state_listener: called when that becomes true, in the turn of the reading task (Flink:
-            getStateConsumedFuture, with its action in the mailbox).
+            getStateConsumedFuture).
     """
 
     def __init__(
@@ -129,13 +128,12 @@ class SingleInputGate(ReadyQueue[InputChannel]):
         self._is_queued = [False] * len(self.channels)
 
     def request_partitions(self, *, now_ns: int) -> None:
-        """Request the subpartitions of all channels; only the first call has an effect.
-
-        The first channel that fails keeps its error until it is polled, and the ones after it
-        request nothing.
+        """Request the subpartitions of all channels; only the first call has an effect. The first
+        channel that fails keeps its error until it is polled, and the ones after it request
+        nothing.
 
         Raises: RuntimeError if the gate is closed, has a wrong number of channels, or has unread
-            recovered state.
+        recovered state.
         """
         if self.is_requested:
             return
@@ -159,8 +157,8 @@ class SingleInputGate(ReadyQueue[InputChannel]):
     def finish_read_recovered_state(self) -> None:
         """Append the end of the recovered state to the queue of every channel.
 
-        Differs from Flink, where recovered state is in channels of another class, which the real
-        ones then replace; and in that only the end is ever there, since checkpoints store nothing.
+        Differs from Flink, where recovered state is in channels of another class; here only its end
+        is ever there, since checkpoints store nothing.
         """
         end = EndOfInputChannelStateEvent().encode()
         self.is_state_consumed = False
@@ -227,12 +225,11 @@ class SingleInputGate(ReadyQueue[InputChannel]):
 
     def poll(self, now_ns: int = 0) -> Polled | None:
         """The next buffer or event with its channel and sequence number; the caller recycles it.
+        Never waits (Flink: pollNext): a task that got None is stepped again once the gate is
+        available.
 
-        Never waits (Flink: pollNext). Waiting (Flink: getNext) is up to the event loop: a task that
-        got None is stepped again once the gate is available.
-
-        Differs from Flink in that a failed channel is first read to the end of what had arrived.
-        Its task fails a little later, but the hot path does not check for an error at every buffer.
+        Differs from Flink in that a failed channel is first read to the end of what had arrived, so
+        that the hot path does not check for an error at every buffer.
 
         Args:
             now_ns: instant at which a local channel's buffer counts as sent and received.
@@ -271,9 +268,8 @@ class SingleInputGate(ReadyQueue[InputChannel]):
     def poll_run(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int
     ) -> list[NetworkBuffer]:
-        """The run that begins with the buffer just polled: it and the next buffers, as far as they
-        are data and adjacent in memory. Empty if none is adjacent, or if other channels wait for
-        their turn.
+        """The run that begins with the buffer just polled: it and the next data buffers adjacent in
+        memory. Empty if none is adjacent, or if other channels wait for their turn.
         """
         received = channel.received
         if not received or len(self._ready) != 1 or channel.is_local:
@@ -357,10 +353,8 @@ class DecompressingInputGate(SingleInputGate):
 
 
 class UnionInputGate(ReadyQueue[SingleInputGate]):
-    """Two or more gates, for a task that reads a union of streams.
-
-    `channels` are the channels of all gates, in order; `index_in_input` is a channel's position
-    among them. The gates are set up, requested and closed one by one, not from here.
+    """Two or more gates, for a task that reads a union of streams; they are set up, requested and
+    closed one by one. `channels` are those of all gates, in order of `index_in_input`.
 
     Raises: ValueError for fewer than two gates, or for duplicate indexes.
     """

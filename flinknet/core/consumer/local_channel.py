@@ -1,9 +1,8 @@
 # mypyc
 """LocalInputChannel: a channel whose producer runs in the same TaskManager.
 
-It reads the subpartition's view directly: no socket, no copy, no buffers of its own, no credit. The
-task gets the producer's segment, and recycling returns it to the producer's pool. So a slow
-consumer exhausts that pool and nothing else.
+It reads the subpartition's view directly: no socket, no copy, no buffers of its own, no credit. So
+a slow consumer exhausts the producer's pool and nothing else.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ class LocalInputChannel(GateChannel):
 
     A request for an unregistered partition is refused at once and repeated after 100, 200, 400 … ms
     up to a maximum; then the channel fails. Sequence numbers are those of the subpartition and are
-    not checked.
-
-    Differs from Flink in that the repetition is due at an instant (`next_deadline_ns`), where Flink
-    has a timer thread. A buffer counts as sent and received at the instant it is read.
+    not checked. A buffer counts as sent and received at the instant it is read.
 
     Attributes:
         buffers_handed_out: number of data buffers that the gate has taken.

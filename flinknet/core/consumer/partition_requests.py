@@ -32,13 +32,11 @@ class RequestBackoffPolicy:
 class RequestBackoff:
     """Backoff of one channel (Flink: InputChannel and RemoteInputChannel.increaseBackoff).
 
-    If producers let requests wait, a refusal is late already, so the request is repeated at once,
-    as long as the waits add up to less than twice the maximum; by default that is once. If they
-    refuse at once, as before Flink 1.19, it is repeated after the initial delay, then after twice
-    that and so on up to the maximum, and then no more.
-
-    Differs from Flink 2.x, where a timeout of 0 lets requests wait forever: here 0 selects the
-    older behaviour.
+    If producers let requests wait, a refused request is repeated at once, as long as the waits add
+    up to less than twice the maximum; by default that is once. If they refuse at once, as before
+    Flink 1.19, it is repeated after the initial delay, then after twice that, and so on up to the
+    maximum. Differs from Flink 2.x, where a timeout of 0 lets requests wait forever: here it
+    selects the older behaviour.
     """
 
     def __init__(self, policy: RequestBackoffPolicy) -> None:
@@ -97,9 +95,8 @@ class PartitionRequests:
         return due
 
     def not_found(self, receiver_id: bytes, *, now_ns: int) -> int | None:
-        """Schedule a repetition: the producer does not have the partition.
-
-        Returns: delay until `take_due` returns the request; 0 to repeat at once, None to give up.
+        """Schedule a repetition. Returns: delay until `take_due` returns the request; 0 to repeat
+        at once, None to give up.
         """
         backoff = self._backoffs.setdefault(receiver_id, RequestBackoff(self.policy))
         delay_ns = backoff.next_delay_ns()

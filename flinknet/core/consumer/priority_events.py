@@ -54,9 +54,8 @@ def make_unaligned(received: ReceivedBuffers, sequence_number: int, channel: int
     """Replace the announced barrier with this number by an unaligned one, which overtakes the data
     before it. Returns: whether there was no priority event before.
 
-    Differs from Flink in that a barrier of the next checkpoint may have arrived, since a blocked
-    producer sends that one to a channel without credit; Flink's task fails then
-    (RemoteInputChannel.convertToPriorityEvent: lastBarrierSequenceNumber).
+    Differs from Flink in that a barrier of the next checkpoint may have arrived; Flink's task fails
+    then (RemoteInputChannel.convertToPriorityEvent: lastBarrierSequenceNumber).
 
     Raises: RuntimeError if there is no such barrier.
     """

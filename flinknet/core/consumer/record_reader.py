@@ -1,10 +1,10 @@
 # mypyc
-"""RecordReader: turns the buffers of one channel into runs of records.
+"""RecordReader: turns the buffers of one channel into runs of records of equal length (Flink:
+SpillingAdaptiveSpanningRecordDeserializer).
 
-Adjacent records of equal length within a buffer form one run, found with one comparison of all
-length prefixes. A record split across buffers is assembled separately (Flink:
-SpillingAdaptiveSpanningRecordDeserializer). A partial record above 5 MiB goes to a file, so that a
-few large records do not fill the memory of a task with many channels.
+A run is found with one comparison of all length prefixes. A record split across buffers is
+assembled separately; above 5 MiB in a file, so that a few large records do not fill the memory of a
+task with many channels.
 """
 
 from __future__ import annotations
@@ -71,9 +71,8 @@ class RecordReader:
 
     def read(self, payload: memoryview) -> list[RecordRun]:
         """The records that end in these bytes, in order; the bytes are one buffer, or several
-        consecutive ones that are adjacent in memory.
-
-        Raises: FrameCorruptedError for an invalid length prefix.
+        consecutive ones that are adjacent in memory. Raises: FrameCorruptedError for an invalid
+        length prefix.
         """
         runs: list[RecordRun] = []
         end = len(payload)

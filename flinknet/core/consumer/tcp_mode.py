@@ -1,9 +1,9 @@
 # mypyc
-"""The consumer's end of a connection before Flink 1.5: without credit. Without a free buffer, the
-socket is not read.
+"""The consumer's end of a connection before Flink 1.5: without a free buffer, the socket is not
+read.
 
-This is why credit exists: one channel without buffers stops reading from the connection, and so
-blocks every other channel, barriers included.
+This is why credit exists: one channel without buffers blocks every other channel of its connection,
+barriers included.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
 
     The buffers of a gate are in its pool, shared by all channels; a message takes one when it
     arrives. If there is none, the message is *staged*, `wants_data` becomes False, and the rest of
-    the bytes read is staged after it: every message of every channel, events included. A recycled
-    buffer takes the staged message, the others follow in order, and after the last one reading
-    resumes.
+    the bytes read is staged after it, events included. A recycled buffer takes the staged message,
+    the others follow in order, and after the last one reading resumes.
 
-    Differs from Flink, where the two handlers have nothing in common: here events, unknown
-    receivers and errors are handled in the same way.
+    Differs from Flink in that events, unknown receivers and errors are handled as with credit.
 
     Invariants: `wants_data` is True exactly when nothing is staged; the first staged message is a
         data buffer whose pool will offer it a recycled buffer, or `handle_deadline` is due.

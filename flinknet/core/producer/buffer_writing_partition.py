@@ -4,8 +4,7 @@ subpartition.
 
 Records come in batches, but the buffers are the same as if they were written one by one:
 - a record spans as many buffers as it needs; records share a buffer if they fit;
-- a new record is begun only while the pool is available; a record in progress may use overdraft
-buffers to its end;
+- a new record is begun only while the pool is available; overdraft is for its end;
 - for a new record the consumer is queued before the bytes, for a continuation after them.
 """
 
@@ -134,11 +133,10 @@ class BufferWritingResultPartition(ResultPartition):
         return position
 
     def _emit_complete(self, channel: int, batch: SerializedRecords, position: int) -> int:
-        """Fill whole segments, while new records may be begun and segments need no trimming.
-
-        The segment that makes the pool unavailable takes one record to its end, and further ones
-        when there is room again. If all records are equal and shorter than the segment, it is
-        prefilled with them.
+        """Fill whole segments, while new records may be begun and segments need no trimming. The
+        segment that makes the pool unavailable takes one record to its end, and further ones when
+        there is room again; if all records are equal and shorter than the segment, it is prefilled
+        with them.
 
         Returns: the position reached.
         """
@@ -182,10 +180,9 @@ class BufferWritingResultPartition(ResultPartition):
     def _leave_prefilled(
         self, channel: int, batch: SerializedRecords | None, position: int
     ) -> tuple[int, BufferBuilder | None]:
-        """Publish the rest of the prefilled segment, if `batch` continues there.
-
-        Returns: the position reached; the builder of the segment if other bytes come next, or if
-            its beginning has been read.
+        """Publish the rest of the prefilled segment, if `batch` continues there. Returns: the
+        position reached; the builder of the segment if other bytes come next, or if its beginning
+        has been read.
         """
         prefilled = self._prefilled.pop(channel)
         if prefilled.builder is not None:
@@ -237,10 +234,8 @@ class BufferWritingResultPartition(ResultPartition):
         super().close()
 
     def fail(self, cause: str) -> None:
-        """Drop all data and notify every reader (ProducerFailedException).
-
-        Differs from Flink, which notifies only readers currently in the queue of their connection;
-        the JobManager cancels the others.
+        """Drop all data and notify every reader (ProducerFailedException). Differs from Flink,
+        which notifies only readers currently in the queue of their connection.
         """
         if not self.is_released:
             super().fail(cause)

@@ -1,8 +1,5 @@
-"""Channel selectors: choose the consumer of a record (Flink: StreamPartitioner and
-ChannelSelector).
-
-They work on batches: `split` returns the records of each channel. Randomness and user functions are
-arguments.
+"""Channel selectors: choose the consumers of a batch of records (Flink: StreamPartitioner and
+ChannelSelector). Randomness and user functions are arguments.
 """
 
 from __future__ import annotations
@@ -74,9 +71,8 @@ class ChannelSelector:
     needs_keys: ClassVar[bool] = False
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """The records of each channel that gets any of the next `records` records, in order.
-
-        `keys` are 32-bit hashes, like Java's hashCode.
+        """The records of each channel that gets any of the next `records` ones; `keys` are 32-bit
+        hashes.
         """
         raise NotImplementedError
 
@@ -142,10 +138,7 @@ class KeyGroupSelector(ChannelSelector):
 
 @dataclass(slots=True)
 class ShuffleSelector(ChannelSelector):
-    """Sends each record to a random channel (Flink: ShufflePartitioner).
-
-    `draw` returns this many channels, uniform in [0, channels).
-    """
+    """Sends each record to a random channel (Flink: ShufflePartitioner), as `draw` returns them."""
 
     channels: int
     draw: Callable[[int], NDArray[np.int64]]

@@ -1,8 +1,6 @@
 # mypyc
-"""ProducerConnection: the producer's end of one TCP connection.
-
-Flink: the writing part of PartitionRequestQueue. `server_handler` handles the messages;
-`view_reader` chooses which reader sends next.
+"""ProducerConnection: the producer's end of one TCP connection (Flink: the writing part of
+PartitionRequestQueue).
 """
 
 from __future__ import annotations
@@ -39,7 +37,6 @@ class ProducerConnection:
         is_credit_based, adopt: see `PartitionRequestServerHandler`.
 
     Attributes:
-        queue: the readers in turn.
         water_marks: limits on bytes waiting for the socket, by default Netty's: above the high mark
             no buffer is handed over, until they are below the low one.
         batch_bytes: bytes after which no further buffer is handed over in one call.
@@ -204,9 +201,7 @@ class ProducerConnection:
         )
 
     def next_deadline_ns(self) -> int | None:
-        """When the oldest request for an unknown partition times out; now if the peer has read its
-        answers and is to be read again.
-        """
+        """When the oldest waiting request times out; now to read the peer again."""
         return 0 if self._peer.may_resume_reading else self._handler.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:

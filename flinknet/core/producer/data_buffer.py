@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 
 class SerializedRecords:
-    """Adjacent records (length prefix, element, length prefix, …) of equal or different lengths,
-    with their intended instants.
+    """Adjacent records (length prefix, element, length prefix, …), with their intended instants.
 
     Args:
         instants_ns: an int64 array with one entry per record, or one int for all.
@@ -63,9 +62,8 @@ class SerializedRecords:
         return last - first, int(instants[first]), int(instants[last - 1])
 
     def cut(self, position: int, size_bytes: int, pieces: int) -> list[tuple[int, int, int, int]]:
-        """Describe this many pieces of `size_bytes` from `position` on: the number of leading bytes
-        that continue a record; the number of records that end in the piece, and the intended
-        instants of the first and the last in ns (0, -1, -1: none).
+        """Describe pieces of `size_bytes` from `position` on: the number of leading bytes that
+        continue a record, and the mark as of `ended_between` (0, -1, -1: none).
         """
         found: list[tuple[int, int, int, int]] = []
         reached = position + pieces * size_bytes
@@ -115,10 +113,8 @@ SORT_INDEX_ENTRY_BYTES: Final = 16
 
 
 class Piece:
-    """A buffer or event of a region: the first `size_bytes` of `view`.
-
-    `records`, `first_record_ns` and `last_record_ns` describe the records that end in it (-1:
-    none).
+    """A buffer or event of a region: the first `size_bytes` of `view`, and the records that end in
+    it.
     """
 
     def __init__(self, view: memoryview, size_bytes: int = 0, *, is_event: bool = False) -> None:
@@ -152,9 +148,8 @@ class HashBasedDataBuffer:
         self._pieces: list[list[Piece]] = [[] for _ in range(subpartitions)]
 
     def append(self, subpartition: int, batch: SerializedRecords, position: int) -> int:
-        """Add records from `position` on, where one begins.
-
-        Returns: the position reached; before the end of the batch if the next record does not fit.
+        """Add records from `position` on, where one begins. Returns: the position reached; before
+        the end of the batch if the next record does not fit.
         """
         pieces, size = self._pieces[subpartition], self._segment_bytes
         data = batch.data
@@ -202,12 +197,11 @@ class SortBasedDataBuffer:
     """Collects records of all subpartitions in order of arrival, and sorts them into pieces on
     output (Flink: SortBasedDataBuffer).
 
-    Flink puts an index entry before each record. Differs from Flink in that this space is left
-    empty and the entries are kept outside the segments, and that events take no space.
+    Differs from Flink in that the space of index entries is left empty, since they are kept outside
+    the segments, and in that events take no space.
 
     Args:
-        write_segments: memory for the pieces, in turn: each is overwritten after this many further
-            pieces.
+        write_segments: memory for the pieces, in turn.
     """
 
     def __init__(

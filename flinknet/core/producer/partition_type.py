@@ -31,7 +31,6 @@ class ResultPartitionType(Enum):
     """Flink's types, of which flinknet supports the first four (Flink: ResultPartitionType).
 
     Attributes:
-        label: spelling in options.
         is_reconsumable: whether a subpartition may be read more than once.
         is_bounded: whether its pool has a finite maximum.
         is_persistent: whether it outlives its job.

@@ -1,10 +1,9 @@
 # mypyc
-"""SortMergeResultPartitionReadScheduler: reads one partitioned file for all readers of a partition,
-in file order.
+"""SortMergeResultPartitionReadScheduler: reads one file for all readers of a partition, in file
+order.
 
 What is read waits for its reader in a buffer of the read pool, until its consumer has recycled it.
-A slow reader keeps its buffers; the others continue as long as the partition may have more. Reading
-happens as soon as there are buffers; Flink has a thread for it.
+A slow reader keeps its buffers; the others continue as long as the partition may have more.
 """
 
 from __future__ import annotations
@@ -69,9 +68,8 @@ class PartitionedFile:
         self._index.finish()
 
     def region_of(self, region: int, subpartition: int) -> tuple[int, int, Sequence[StoredBuffer]]:
-        """The offset, size in bytes and buffers of a subpartition's part of a region.
-
-        Raises: LocalTransportError if the index file does not contain them.
+        """The offset, size in bytes and buffers of a subpartition's part of a region. Raises:
+        LocalTransportError if the index file does not contain them.
         """
         entry = bytearray(INDEX_ENTRY.size)
         place = (region * len(self._sizes) + subpartition) * INDEX_ENTRY.size
@@ -178,12 +176,8 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         return self._remaining_bytes > 0
 
     def read(self, segments: list[MemorySegment], recycler: Recycler) -> bool:
-        """Read the rest of its region, or as much as there are segments, taken from the end of
-        `segments`.
-
-        Returns: whether anything is left to read.
-
-        Raises: LocalTransportError; then the segments are still in the list.
+        """Read the rest of its region, or as much as there are segments, taken from the end of the
+        list. Returns: whether anything is left to read. Raises: LocalTransportError.
         """
         start = self._position
         run = self._region[start : start + len(segments)]

@@ -1,10 +1,9 @@
 # mypyc
-"""RecordWriter: writes batches of records to channels, queues what does not fit, and flushes each
-record if the buffer timeout is 0.
+"""RecordWriter: writes batches of records to channels, and flushes each record if the buffer
+timeout is 0.
 
 Records arrive serialised, as one numpy batch per channel. A batch that finds the pool exhausted
-waits here with the position it reached, and the task must not bring more until it is written: that
-is back pressure.
+waits here, and the task must not bring more until it is written: that is back pressure.
 """
 
 from __future__ import annotations
@@ -100,8 +99,8 @@ class OutputFlusher:
 
     Args:
         start_ns: when the first sleep begins.
-        overhead_ns: shortest time of a round. The owner may be later than that, but not earlier:
-            otherwise an idle event loop would flush more often than a thread.
+        overhead_ns: shortest time of a round; an idle event loop would flush more often than a
+            thread.
     """
 
     def __init__(

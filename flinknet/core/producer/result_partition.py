@@ -38,7 +38,7 @@ class TaskEventHandler:
     registered at the TaskEventDispatcher). An event without a listener is dropped silently.
 
     Differs from Flink in that a partition takes events until it is released, not only until its
-    task ends: a reader does not fail because its event came too late.
+    task ends.
     """
 
     def __init__(self) -> None:
@@ -62,10 +62,7 @@ class TaskEventHandler:
 
 
 class ResultPartition:
-    """Base of all partition types: identity, pool and life cycle (Flink: ResultPartition).
-
-    Created without buffers; `setup` creates the pool.
-    """
+    """Base of all partition types (Flink: ResultPartition), without buffers until `setup`."""
 
     def __init__(
         self,
@@ -88,9 +85,8 @@ class ResultPartition:
         self.task_events = TaskEventHandler()
 
     def setup(self) -> None:
-        """Create the pool, and register at the manager if there is one.
-
-        Raises: InsufficientBuffersError; RuntimeError if it is set up or registered already.
+        """Create the pool, and register at the manager if there is one. Raises:
+        InsufficientBuffersError; RuntimeError if it is set up or registered already.
         """
         if self.pool is not None:
             raise RuntimeError(f"partition {self.partition_id} is set up already")
@@ -105,10 +101,7 @@ class ResultPartition:
     def create_read_view(
         self, index: int, listener: BufferAvailabilityListener
     ) -> ResultSubpartitionView:
-        """Attach a reader to a subpartition.
-
-        Raises: IndexError; RuntimeError if it may not be read, or not now.
-        """
+        """Attach a reader. Raises: IndexError; RuntimeError if it may not be read, or not now."""
         if not 0 <= index < len(self.subpartitions):
             raise IndexError(f"partition {self.partition_id} has no subpartition {index}")
         return self.subpartitions[index].create_read_view(listener)
@@ -124,9 +117,8 @@ class ResultPartition:
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
     ) -> int:
-        """Append an event to every subpartition. A priority event is inserted at the front instead.
-
-        Returns: bytes of data that a priority event has overtaken, else 0.
+        """Append an event to every subpartition, a priority event at the front. Returns: bytes of
+        data that a priority event has overtaken, else 0.
         """
         raise NotImplementedError
 
@@ -141,10 +133,7 @@ class ResultPartition:
         return False
 
     def alignment_timeout(self, checkpoint_id: int) -> int:
-        """Make the checkpoint's barrier unaligned wherever it is still queued.
-
-        Returns: bytes of data that it has overtaken.
-        """
+        """Make the checkpoint's barrier unaligned where it is queued. Returns: bytes overtaken."""
         return 0
 
     @property
@@ -238,9 +227,8 @@ class ResultPartitionManager:
         return tuple(self._partitions.values())
 
     def register(self, partition: ResultPartition) -> None:
-        """Register a partition and serve the requests that wait for it.
-
-        Raises: RuntimeError if it is registered already, or after `shut_down`.
+        """Register a partition and serve the requests that wait for it. Raises: RuntimeError if it
+        is registered already, or after `shut_down`.
         """
         if self._is_shut_down:
             raise RuntimeError("the manager of the result partitions is shut down")
@@ -272,7 +260,6 @@ class ResultPartitionManager:
 
     def publish_task_event(self, partition_id: ResultPartitionID, event: Event) -> bool:
         """Pass an event of a reader to the partition's listeners (Flink: TaskEventDispatcher).
-
         Returns: whether it is an event for a task, and the task exists.
         """
         partition = self._partitions.get(partition_id)
@@ -300,10 +287,7 @@ class ResultPartitionManager:
             self._waiting.pop(partition_id, None)
 
     def handle_consumed(self, partition: ResultPartition) -> None:
-        """Release a partition after its last use (Flink: onConsumedPartition).
-
-        Raises: RuntimeError if a request still waits for it, which is a bug.
-        """
+        """Release a partition after its last use (Flink: onConsumedPartition)."""
         if partition.partition_id in self._waiting:
             raise RuntimeError(f"{partition.partition_id} is consumed, but a request waits for it")
         self.release(partition)

@@ -54,11 +54,8 @@ def in_memory(_partition_id: ResultPartitionID, _name: str) -> BoundedData:
 
 @dataclass(frozen=True, slots=True)
 class BlockingStorage:
-    """Storage shared by the blocking partitions of a TaskManager.
-
-    Attributes:
-        read_pool: buffers that sort-merge partitions are read into.
-        create_data: creates the data store of a partition; the name distinguishes several files.
+    """Storage shared by the blocking partitions of a TaskManager: the buffers that sort-merge
+    partitions are read into, and what creates a data store, by partition and name of the file.
     """
 
     read_pool: BatchShuffleReadBufferPool
@@ -73,7 +70,7 @@ class ResultPartitionFactory:
     Attributes:
         codec: of blocking partitions; pipelined ones are never compressed.
         starting_buffer_bytes: initial buffer size of pipelined partitions, until a consumer
-            announces another; unlimited (except by segments) without buffer debloating.
+            announces another.
     """
 
     memory: NetworkBufferPool
@@ -95,10 +92,7 @@ class ResultPartitionFactory:
         *,
         target_key_groups: int = DEFAULT_MAX_PARALLELISM,
     ) -> ResultPartition:
-        """Create a partition; a blocking one sorts if it has enough subpartitions.
-
-        Raises: ValueError for a type that flinknet does not support.
-        """
+        """Create a partition. Raises: ValueError for a type that flinknet does not support."""
         if partition_type not in MADE:
             raise ValueError(refusal_of(partition_type))
 

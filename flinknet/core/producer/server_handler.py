@@ -341,10 +341,8 @@ class PartitionRequestServerHandler:
             reader.subpartition.notify_new_buffer_size(message.buffer_size)
 
     def _publish_task_event(self, message: messages.TaskEventRequest) -> None:
-        """Pass an event to the task that writes the sender's partition.
-
-        Differs from Flink, which accepts events from anyone: an event for a partition that the
-        sender does not read is answered like one for an unknown partition.
+        """Pass an event to the task that writes the sender's partition. Differs from Flink, which
+        accepts events for partitions that the sender does not read.
         """
         receiver_id, partition_id = message.receiver_id, message.partition_id
         self._peer.count_request(receiver_id)

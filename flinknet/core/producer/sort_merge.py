@@ -66,12 +66,11 @@ class SortMergeResultPartition(ResultPartition):
     is never split between two regions; one that does not fit into all buffers is a region of its
     own. Broadcast and other records never share a region.
 
-    Differs from Flink in the first subpartition of a region, which is random there.
+    Differs from Flink in the first subpartition of a region, which is random there: partitions of
+    one task start with different ones, so that their readers do not all wait for the same.
 
     Args:
         codec: of its data buffers; a buffer that does not shrink is stored uncompressed.
-        first_subpartition: first in each region. Partitions of one task start with different ones,
-            so that their readers do not all wait for the same.
     """
 
     def __init__(
@@ -111,10 +110,7 @@ class SortMergeResultPartition(ResultPartition):
         return self._data_buffer is not None
 
     def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
-        """Collect records, and write them whenever memory is full.
-
-        Raises: LocalTransportError if the file cannot be written.
-        """
+        """Collect records, and write them whenever memory is full. Raises: LocalTransportError."""
         if self.is_finished:
             raise RuntimeError("emit on a finished partition")
         is_broadcast = channel == BROADCAST
@@ -141,9 +137,8 @@ class SortMergeResultPartition(ResultPartition):
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
     ) -> int:
-        """Collect an event for all subpartitions; after the last one, write the rest.
-
-        Raises: LocalTransportError if the file cannot be written.
+        """Collect an event for all subpartitions; after the last one, write the rest. Raises:
+        LocalTransportError.
         """
         if self._data_buffer is not None and not self._is_broadcast:
             self._write_region()

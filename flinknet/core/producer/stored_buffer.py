@@ -20,7 +20,6 @@ from .data_buffer import Piece
 
 class BoundedData(Protocol):
     """Bytes that are written once, then read at any offset, then removed (Flink: BoundedData).
-
     Every method raises TransportError if the storage fails.
     """
 
@@ -31,9 +30,8 @@ class BoundedData(Protocol):
         """End writing."""
 
     def read(self, offset: int, into: Sequence[memoryview]) -> int:
-        """Fill the memory pieces in order with the bytes from an offset on.
-
-        Returns: bytes read; fewer than requested only at the end of the data.
+        """Fill the memory pieces in order with the bytes from an offset on. Returns: bytes read;
+        fewer than requested only at the end of the data.
         """
 
     def release(self) -> None:
@@ -45,13 +43,8 @@ _FULL, _OF_EVENT = int(FlushReason.FULL), int(FlushReason.EVENT)
 
 
 class StoredBuffer:
-    """Metadata of a stored buffer, for readers and for the trace.
-
-    As in Flink, stored events lose their type and are read as plain events: none of them blocks or
-    has priority.
-
-    Attributes:
-        size_bytes: size as stored, without its header.
+    """Metadata of a stored buffer, for readers and for the trace; `size_bytes` is that as stored.
+    As in Flink, stored events lose their type: none of them blocks or has priority.
     """
 
     def __init__(

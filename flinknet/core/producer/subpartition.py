@@ -304,10 +304,8 @@ class PipelinedSubpartition:
 
     @property
     def is_data_available(self) -> bool:
-        """Whether a reader with credit may poll.
-
-        Not while blocked, even if there is a priority event: Flink 2.3 passes that only to a reader
-        without credit.
+        """Whether a reader with credit may poll. Not while blocked, even if there is a priority
+        event: Flink 2.3 passes that only to a reader without credit.
         """
         if self.is_blocked:
             return False

@@ -26,12 +26,10 @@ _DATA, _EVENT = int(DataType.DATA_BUFFER), int(DataType.EVENT_BUFFER)
 class UnionResultSubpartitionView:
     """Several subpartitions, read over the network as one; views take turns. After data, a view
     keeps the turn until its record certainly ends, with an event or a buffer of type
-    DATA_BUFFER_WITH_CLEAR_END. Sequence numbers count from 0 over all.
-
-    Differs from Flink in that nothing is polled ahead.
+    DATA_BUFFER_WITH_CLEAR_END. Sequence numbers count from 0 over all. Differs from Flink in that
+    nothing is polled ahead.
 
     Args:
-        views: views of the subpartitions, in order.
         is_one_stream: do not report the subpartition of a buffer, as for sort-merge partitions in
             Flink.
 
@@ -153,10 +151,8 @@ class CreditBasedSequenceNumberingViewReader:
         self._notify = notify
 
     def attach(self, partition: ResultPartition, first: int, last: int) -> None:
-        """Start reading the subpartitions from `first` to `last`, inclusive.
-
-        Raises: IndexError; RuntimeError if one is requested already; LocalTransportError. Then none
-            is read.
+        """Start reading the subpartitions from `first` to `last`, or none. Raises: IndexError;
+        RuntimeError if one is requested already; LocalTransportError.
         """
         count = len(partition.subpartitions)
         if not 0 <= first <= last < count:
@@ -200,9 +196,8 @@ class CreditBasedSequenceNumberingViewReader:
         return subpartition.is_event_available
 
     def poll(self, bytes_max: int = 1) -> list[BufferSlice]:
-        """The next buffers, up to the credit and until they have `bytes_max`, or one event.
-
-        Raises: CreditExceededError if data leaves without credit.
+        """The next buffers, up to the credit and until they have `bytes_max`, or one event. Raises:
+        CreditExceededError if data leaves without credit.
         """
         assert self.subpartition is not None
         run = self.subpartition.poll_run(self.credits_available, bytes_max)
@@ -256,11 +251,8 @@ UNCOUNTED = -1
 
 
 class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
-    """Reads one subpartition for one receiver, without credit (Flink: SequenceNumberingViewReader).
-
-    Differs from Flink, where both readers implement one interface: here this reader is the other
-    one with unlimited credit, and sequence numbers are the subpartition's, as since 1.16; they are
-    equal.
+    """Reads one subpartition for one receiver, without credit (Flink: SequenceNumberingViewReader):
+    like the other reader with unlimited credit, and with the subpartition's sequence numbers.
     """
 
     credit_per_buffer: ClassVar[int] = 0

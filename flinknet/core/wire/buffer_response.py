@@ -119,11 +119,8 @@ class BufferResponse:
 
 
 def body_bytes(body: Bytes, layout: Layout) -> int | None:
-    """Length of the BufferResponse at the start of `body`, from its own sizes.
-
-    Returns: bytes after the frame header; None if more of them are needed.
-
-    Raises: FrameCorruptedError for a header that a Flink consumer would reject.
+    """Length of the BufferResponse at the start of `body`, from its own sizes; None if more bytes
+    are needed. Raises: FrameCorruptedError for a header that a Flink consumer would reject.
     """
     if len(body) < layout.header.size:
         return None

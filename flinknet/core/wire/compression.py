@@ -55,10 +55,7 @@ def check_codec(codec: CompressionCodec) -> None:
 
 
 def compress(codec: CompressionCodec, data: Bytes) -> bytes | None:
-    """Compress a payload, to be sent with is_compressed set; None if it does not get smaller.
-
-    Raises: ConfigError for LZO.
-    """
+    """Compress a payload; None if it does not get smaller. Raises: ConfigError for LZO."""
     check_codec(codec)
     if codec is CompressionCodec.NONE or not len(data):
         return None
@@ -77,13 +74,10 @@ def compress(codec: CompressionCodec, data: Bytes) -> bytes | None:
 
 
 def decompress(codec: CompressionCodec, payload: Bytes, max_bytes: int) -> bytes:
-    """Decompress a payload (or one partial buffer) received with is_compressed set.
-
-    Args:
-        max_bytes: largest original length to accept; in a Flink job, the buffer size.
+    """Decompress a payload (or one partial buffer) of at most `max_bytes` before compression.
 
     Raises: FrameCorruptedError if lengths and bytes are inconsistent, or invalid for this codec;
-        ConfigError for LZO.
+    ConfigError for LZO.
     """
     check_codec(codec)
     if len(payload) < COMPRESSION_HEADER_BYTES:

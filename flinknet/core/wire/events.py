@@ -255,10 +255,7 @@ EVENT_CLASSES: Final[dict[int, type[Event]]] = {cls.TAG: cls for cls in get_args
 
 
 def decode_event(data: Bytes) -> Event:
-    """Decode the event at the start of `data`; the rest is ignored.
-
-    Raises: FrameCorruptedError if it is truncated or not an event.
-    """
+    """Decode the event at the start of `data`. Raises: FrameCorruptedError."""
     data = bytes(data)
     if len(data) < _TAG.size:
         raise FrameCorruptedError(f"an event of {len(data)} bytes")

@@ -1,11 +1,8 @@
 # mypyc
 """FrameDecoder: decodes a stream of bytes, split anywhere, into messages.
 
-What a Flink peer would reject raises an error here (a Flink producer answers with a fatal
-ErrorResponse and closes; a consumer closes). Magic number and id are checked as soon as they have
-arrived, before the length is used.
-
-Differs from Flink in that frames are bounded. Flink accepts any length up to 2 GiB.
+What a Flink peer would reject raises an error here. Magic number and id are checked as soon as they
+have arrived, before the length is used. Differs from Flink in that frames are bounded.
 """
 
 from __future__ import annotations
@@ -76,19 +73,17 @@ class FrameDecoder:
         return len(self._frame)
 
     def feed(self, data: bytes | memoryview) -> list[Message]:
-        """Decode the next bytes of the stream; the view may be reused after the call.
-
-        Returns: all messages completed by them, in order.
+        """Decode the next bytes of the stream into all messages that they complete; the view may be
+        reused after the call.
 
         Raises: FrameCorruptedError or UnknownMessageError; earlier messages of the same call are
-            lost, unlike with `messages`.
+        lost, unlike with `messages`.
         """
         return list(self.messages(data))
 
     def messages(self, data: bytes | memoryview) -> Iterator[Message]:
-        """Like `feed`, but yields each message before it decodes the next.
-
-        The iterator must be exhausted before the next bytes are fed and before the view is reused.
+        """Like `feed`, but yields each message before it decodes the next. To be exhausted before
+        the next bytes are fed and before the view is reused.
         """
         view = memoryview(data)
         while view:

@@ -2,8 +2,7 @@
 
 A stream is `ac ed 00 05` and one object. The parser keeps what it needs to find the end (class
 descriptions and handles) and returns class, message and causes as text; no class named by a peer is
-ever looked up or run. So it can also read exceptions of classes that a Flink without them would
-reject.
+ever looked up or run.
 
 Exceptions are sent in the smallest form that Flink accepts: class descriptions with Flink's
 serialVersionUIDs and one field, the message; Java fills omitted fields with defaults.
@@ -265,8 +264,7 @@ def parse_throwable(data: bytes) -> tuple[JavaThrowable, int]:
 
     Returns: the exception, and the length of its stream in bytes; the rest is ignored.
 
-    Raises: FrameCorruptedError if the stream is truncated, invalid, contains no Throwable, or is
-    too large or too deep.
+    Raises: FrameCorruptedError if it is truncated, invalid, no Throwable, too large or too deep.
     """
     return (_parsed_again if len(data) <= REPEATED_BYTES_MAX else _parsed)(data)
 
@@ -357,7 +355,6 @@ _THROWABLE_DESC = (
 
 def encode_throwable(class_name: str, message: str | None) -> bytes:
     """The smallest stream that Flink can read for an exception of one of `SENDABLE_CLASSES`.
-
     Raises: LocalProtocolError for any other class, for which a Flink peer would close the
     connection.
     """

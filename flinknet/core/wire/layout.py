@@ -81,13 +81,12 @@ class Layout:
 
     Args:
         whole: frame header and message header, without the sizes of partial buffers.
+        data_type_max: the largest ordinal of Buffer.DataType.
 
     Attributes:
         header_bytes: size of both headers.
         header: the message header alone.
-        has_partial_buffers: whether the header counts partial buffers, whose sizes precede the
-            payload.
-        data_type_max: the largest ordinal of Buffer.DataType.
+        has_partial_buffers: whether the header counts partial buffers.
     """
 
     def __init__(self, name: str, whole: struct.Struct, data_type_max: int) -> None:
@@ -182,11 +181,8 @@ def encode_buffer_response_header(
 
 
 def decode_buffer_response_header(view: Bytes, offset: int) -> Header:
-    """Decode the complete header at `offset`, in layout "2.x".
-
-    The sizes of the partial buffers (4 bytes each) and the payload follow.
-
-    Raises: FrameCorruptedError for a header that a Flink consumer would reject.
+    """Decode the complete header at `offset`, in layout "2.x"; the sizes of partial buffers and the
+    payload follow. Raises: FrameCorruptedError for one that a Flink consumer would reject.
     """
     header: Header = _unpack_from(view, offset)
     start = header[MAGIC_AND_ID]
@@ -212,11 +208,10 @@ def alike(header: Header) -> tuple[bytes, bytes]:
 def decode_backlogs(
     headers: memoryview, common: tuple[bytes, bytes], sequence_number: int
 ) -> list[int]:
-    """The backlogs of a run of headers, up to the first header that differs from the others, is out
-    of sequence or has no backlog.
+    """The backlogs of a run of adjacent headers, up to the first one that differs from the others,
+    is out of sequence or has no backlog.
 
     Args:
-        headers: adjacent headers of BUFFER_RESPONSE_HEADER_BYTES each.
         common: their common bytes (`alike`).
         sequence_number: expected number of the first one.
     """

@@ -1,11 +1,9 @@
 # mypyc
 """ResponseDecoder: decodes the stream of a producer, with payloads copied directly into the
-receivers' buffers.
+receivers' buffers (Flink: NettyMessageClientDecoderDelegate).
 
-The header is read before a buffer is taken, so a payload is copied once, from the bytes that the
-driver received to the memory where the record reader finds it (Flink:
-NettyMessageClientDecoderDelegate). Anything but a plain BufferResponse is rare and is decoded as a
-whole frame.
+The header is read before a buffer is taken, so a payload is copied once. Anything but a plain
+BufferResponse is rare and is decoded as a whole frame.
 
 At the highest rate, full buffers of one channel follow each other: a *run*. During a run the driver
 gets the memory of the channel's next buffers, with space for their headers in between, and reads
@@ -102,9 +100,8 @@ class ResponseDecoder:
         return memory
 
     def memory_filled(self, count: int) -> None:
-        """Decode `count` bytes in the memory that `memory_to_fill` has just returned.
-
-        Raises: see `receive`.
+        """Decode `count` bytes in the memory that `memory_to_fill` has just returned; see
+        `receive`.
         """
         run = self._run
         assert run is not None
@@ -156,9 +153,8 @@ class ResponseDecoder:
         self.receive(memoryview(data)[:count])
 
     def receive(self, data: memoryview) -> None:
-        """Decode all that `data` completes.
-
-        Raises: FrameCorruptedError, UnknownMessageError; the stream is unusable then.
+        """Decode all that `data` completes. Raises: FrameCorruptedError, UnknownMessageError; the
+        stream is unusable then.
         """
         take_buffer, receive_payload = self._sink.take_buffer, self._sink.receive_payload
         position, end = 0, len(data)
