@@ -54,7 +54,7 @@ class Exchange:
         self.partition = PipelinedResultPartition(
             PARTITION_ID,
             channels,
-            self._pool.create_buffer_pool(
+            lambda: self._pool.create_buffer_pool(
                 channels + 1,
                 channels * 2 + 8,
                 channels=channels,
@@ -63,6 +63,7 @@ class Exchange:
             ),
             exclusive_buffers=2,
         )
+        self.partition.setup()
         partitions = ResultPartitionManager()
         partitions.register(self.partition)
         receivers = [number.to_bytes(16, "big") for number in range(channels)]

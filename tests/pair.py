@@ -87,8 +87,10 @@ def partition_of(
         max_overdraft_buffers=max_overdraft_buffers,
     )
     partition = PipelinedResultPartition(
-        identity or partition_id(), subpartitions, pool, exclusive_buffers=exclusive_buffers
+        *(identity or partition_id(), subpartitions, lambda: pool),
+        exclusive_buffers=exclusive_buffers,
     )
+    partition.setup()
     return partition, network
 
 
@@ -206,8 +208,10 @@ class Pair:
             max_overdraft_buffers=network.max_overdraft_buffers,
         )
         self.partition = PipelinedResultPartition(
-            partition_id(), channels, output_pool, exclusive_buffers=network.exclusive_buffers
+            *(partition_id(), channels, lambda: output_pool),
+            exclusive_buffers=network.exclusive_buffers,
         )
+        self.partition.setup()
         self.producer, self.manager = producer_of(self.partition, probe=probe)
         self.input = Consumer(
             channels=channels,

@@ -21,8 +21,7 @@ class ResultSubpartitionView(Protocol):
     """A view of a subpartition for one reader (Flink: ResultSubpartitionView)."""
 
     @property
-    def index(self) -> int:
-        """Number of the subpartition."""
+    def index(self) -> int: ...
 
     @property
     def is_data_available(self) -> bool:
@@ -33,8 +32,7 @@ class ResultSubpartitionView(Protocol):
         """Whether the next element is an event, which needs no credit."""
 
     @property
-    def is_released(self) -> bool:
-        """Whether it is released, so that no more data comes."""
+    def is_released(self) -> bool: ...
 
     @property
     def failure_cause(self) -> str | None:
@@ -45,12 +43,10 @@ class ResultSubpartitionView(Protocol):
         """Whether the next element is a priority event."""
 
     @property
-    def queued_elements(self) -> int:
-        """Number of queued buffers and events."""
+    def queued_elements(self) -> int: ...
 
     @property
-    def queued_bytes(self) -> int:
-        """Bytes of the data queued in memory."""
+    def queued_bytes(self) -> int: ...
 
     @property
     def buffers_in_backlog(self) -> int:
@@ -67,8 +63,7 @@ class ResultSubpartitionView(Protocol):
     def backlog(self) -> int:
         """Number of data buffers that could be sent now."""
 
-    def acknowledge_all_data_processed(self) -> None:
-        """Note that the consumer has processed all records."""
+    def acknowledge_all_data_processed(self) -> None: ...
 
     def notify_new_buffer_size(self, size_bytes: int) -> None:
         """Set the buffer size that the consumer wants."""
@@ -76,8 +71,7 @@ class ResultSubpartitionView(Protocol):
     def resume_consumption(self) -> None:
         """Continue after a blocking event. Raises: RuntimeError if nothing blocks."""
 
-    def release(self) -> None:
-        """Release the view: the reader is gone."""
+    def release(self) -> None: ...
 
 
 class PipelinedSubpartitionView:

@@ -22,7 +22,7 @@ from flinknet.core.consumer import (
     UnionInputGate,
 )
 from flinknet.core.consumer.input_gate import DecompressingInputGate
-from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
+from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
     BlockingStorage,
@@ -69,7 +69,7 @@ def create_consumer_connection(
     network: NetworkConfig, flow_control: str, peer: str, probe: Probe
 ) -> ConsumerConnection:
     connection = ConsumerConnection(peer, probe, is_credit_based=flow_control != TCP)
-    connection.requests.policy = request_backoff_of(network)
+    connection.backoff_policy = request_backoff_of(network)
     return connection
 
 

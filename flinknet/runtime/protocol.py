@@ -107,7 +107,7 @@ class PeerProtocol(DataProtocol):
     def client_connection(self, peer: str) -> ConsumerConnection:
         address = peer.rpartition(" at ")[2]
         connection = ConsumerConnection(address, self._probe, self._create_decoder)
-        connection.requests.policy = request_backoff_of(self._network)
+        connection.backoff_policy = request_backoff_of(self._network)
         return connection
 
     def _create_decoder(self, sink: ResponseSink) -> LayoutDetectingDecoder:

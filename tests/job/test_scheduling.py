@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from flinknet.config import PARTITION_TYPES, SCHEDULINGS, Scenario, WorkloadConfig
-from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
+from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.producer import ResultPartitionType
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.core.wire.java_errors import PARTITION_NOT_FOUND_EXCEPTION, JavaThrowable
@@ -205,7 +205,7 @@ def test_an_answer_to_a_consumer_that_is_over_does_nothing() -> None:
 
 def test_a_request_waits_where_producers_refuse_at_once() -> None:
     asking = Asking(channels=1)
-    asking.input.connection.requests.policy = RequestBackoffPolicy(listener_timeout_ns=0)
+    asking.input.connection.backoff_policy = RequestBackoffPolicy(listener_timeout_ns=0)
     asking.answer(_S.RUNNING)
     assert asking.requests() == 0
     due_ns = asking.input.connection.next_deadline_ns()

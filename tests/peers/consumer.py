@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
+from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.wire.messages import CancelPartitionRequest
 from flinknet.errors import RemoteProtocolError
 from tests.pair import Consumer
@@ -16,7 +16,7 @@ def consumer_of(when: str) -> Consumer:
     """Two channels of one connection, of which the first is in this state."""
     exclusive_buffers = 0 if when == table.CREDITLESS else 2
     consumer = Consumer(channels=2, exclusive_buffers=exclusive_buffers, buffers=BUFFERS)
-    consumer.connection.requests.policy = RequestBackoffPolicy(0, 0, 0)
+    consumer.connection.backoff_policy = RequestBackoffPolicy(0, 0, 0)
     consumer.sent()
     if when == table.RELEASED:
         consumer.channels[0].release()

@@ -3,7 +3,7 @@
     connection          the interface for drivers; sends requests, notices, credit
     client_handler      receives messages into the buffers of channels; tcp_mode: without credit,
                         as before Flink 1.5
-    partition_requests  pending requests of a connection, and when to repeat one
+    request_backoff     when to repeat a request
     input_channel       a channel over a connection: sequence, unannounced credit;
                         buffer_manager: its free buffers; priority_events: events that overtake
                         data in its queue; local_channel: a channel without a connection

@@ -19,7 +19,7 @@ from flinknet.core.wire.response_decoder import ResponseDecoder, ResponseSink
 
 from .client_handler import CreditBasedPartitionRequestClientHandler
 from .input_channel import RemoteInputChannel
-from .partition_requests import PartitionRequests
+from .request_backoff import RequestBackoff, RequestBackoffPolicy
 from .tcp_mode import PartitionRequestClientHandler
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
@@ -53,12 +53,16 @@ class ConsumerConnection:
     ) -> None:
         self.peer = peer
         self.is_credit_based = is_credit_based
-        self.requests = PartitionRequests()
+        self.backoff_policy = RequestBackoffPolicy()
         self.references = 0
         self.is_reusable = True
         self.error: errors.FlinknetError | None = None
         self.is_closing = False
         self._is_disposed = False
+        self._unsent: list[RemoteInputChannel] = []  # their requests, or handed over just now
+        self._are_handed_over = False
+        self._backoffs: dict[bytes, RequestBackoff] = {}
+        self._repetitions: dict[bytes, int] = {}  # when to repeat a request, by receiver
         self._channels: dict[bytes, RemoteInputChannel] = {}
         self._with_credit: deque[RemoteInputChannel] = deque()
         self._control = ControlMessages(probe)
@@ -109,7 +113,10 @@ class ConsumerConnection:
         self._handler.drop()
         loss = error or errors.RemoteTransportError("was closed by it")
         self._is_disposed = True
-        unsent = self.requests.fail_unsent(self.peer, loss)
+        unsent, self._unsent = self._unsent, []
+        for channel in unsent:
+            text = f"channel {channel.index}: its partition request to {self.peer} was not sent"
+            channel.fail(errors.LocalTransportError(f"{text}; the connection {loss}"))
         if self._channels:
             self.fail(loss, now_ns=now_ns)
         for channel in unsent:
@@ -147,7 +154,10 @@ class ConsumerConnection:
             return ()
         self._control.now_ns = now_ns
         out: list[bytes | memoryview] = []
-        self.requests.hand_over()
+        if self._unsent:
+            if self._are_handed_over:  # then they are sent by now
+                self._unsent.clear()
+            self._are_handed_over = True
         self._control.move_to(out)
         record, with_credit = self._control.record, self._with_credit
         while with_credit:
@@ -173,11 +183,12 @@ class ConsumerConnection:
 
     def next_deadline_ns(self) -> int | None:
         due_ns = self._handler.next_deadline_ns()
-        return self.requests.next_deadline_ns() if due_ns is None else due_ns
+        return min(self._repetitions.values(), default=None) if due_ns is None else due_ns
 
     def handle_deadline(self, *, now_ns: int) -> None:
         self._control.now_ns = now_ns
-        for receiver_id in self.requests.take_due(now_ns=now_ns):
+        for receiver_id in [each for each, at_ns in self._repetitions.items() if now_ns >= at_ns]:
+            del self._repetitions[receiver_id]
             channel = self._channels.get(receiver_id)
             if channel is not None and channel.error is None:
                 self._send_request(channel)
@@ -206,11 +217,16 @@ class ConsumerConnection:
     def request_again(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
         """Repeat a refused request, now or later, or fail its channel with the refusal."""
         self._control.now_ns = now_ns
-        delay_ns = self.requests.not_found(channel.receiver_id, now_ns=now_ns)
+        backoff = self._backoffs.setdefault(
+            channel.receiver_id, RequestBackoff(self.backoff_policy)
+        )
+        delay_ns = backoff.next_delay_ns()
         if delay_ns is None:
             assert channel.refusal is not None
             channel.fail(channel.refusal)
-        elif delay_ns == 0:
+        elif delay_ns:
+            self._repetitions[channel.receiver_id] = now_ns + delay_ns
+        else:
             self._send_request(channel)
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
@@ -234,7 +250,8 @@ class ConsumerConnection:
         one and the connection is not reusable. Then the producer closes it.
         """
         if self._channels.pop(channel.receiver_id, None) is not None:
-            self.requests.forget(channel.receiver_id)
+            self._backoffs.pop(channel.receiver_id, None)
+            self._repetitions.pop(channel.receiver_id, None)
             self.references = max(0, self.references - 1)
             if self.references or (self.is_reusable and self.error is None):
                 self.send(channel, messages.CancelPartitionRequest(channel.receiver_id))
@@ -246,7 +263,8 @@ class ConsumerConnection:
     def _send_request(self, channel: RemoteInputChannel) -> None:
         subpartitions = ResultSubpartitionIndexSet(channel.subpartition, channel.subpartition)
         credit = channel.initial_credit
-        self.requests.add(channel)
+        self._unsent.append(channel)
+        self._are_handed_over = False
         message = messages.PartitionRequest(
             channel.partition_id, subpartitions, channel.receiver_id, credit
         )

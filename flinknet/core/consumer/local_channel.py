@@ -20,7 +20,7 @@ from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 
 from .input_channel import GateChannel
-from .partition_requests import RequestBackoff, RequestBackoffPolicy
+from .request_backoff import RequestBackoff, RequestBackoffPolicy
 
 
 class LocalInputChannel(GateChannel):

@@ -14,9 +14,8 @@ Records into partitions:
 
 Blocking partitions, which are complete before they are read:
 
-    sort_merge              one file, sorted (data_buffer, read_scheduler), or one file per
-                            subpartition (bounded_subpartition)
-    stored_buffer           a buffer in a file; data_buffer: records, in memory
+    sort_merge              one file, sorted (read_scheduler), or one file per subpartition
+    bounded_subpartition    its file, and buffers in files; data_buffer: records, in memory
 
 Connections:
 
@@ -29,6 +28,7 @@ No clock, no socket. The only callback is one of Flink's: a subpartition notifie
 there is something to read.
 """
 
+from .bounded_subpartition import BoundedData
 from .buffer_writing_partition import PipelinedResultPartition
 from .channel_selector import (
     BroadcastSelector,
@@ -48,5 +48,4 @@ from .record_writer import OutputFlusher, RecordWriter
 from .result_partition import BROADCAST, ResultPartition, ResultPartitionManager
 from .result_partition_factory import BlockingStorage, MemoryBoundedData, ResultPartitionFactory
 from .sort_merge import BoundedBlockingResultPartition, SortMergeResultPartition
-from .stored_buffer import BoundedData
 from .subpartition import PipelinedSubpartition

@@ -290,16 +290,13 @@ class PipelinedResultPartition(BufferWritingResultPartition):
 
     It counts its users, the producer and each subpartition's reader, and is released after the
     last: data survives until the producer has closed it and every consumer has released its view.
-
-    Args:
-        pool: a pool, or a function that creates one at `setup`.
     """
 
     def __init__(
         self,
         partition_id: ResultPartitionID,
         subpartitions: int,
-        pool: LocalBufferPool | Callable[[], LocalBufferPool],
+        pool_supplier: Callable[[], LocalBufferPool],
         *,
         exclusive_buffers: int,
         partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
@@ -307,14 +304,7 @@ class PipelinedResultPartition(BufferWritingResultPartition):
         is_approximate = partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
         kind = PipelinedApproximateSubpartition if is_approximate else PipelinedSubpartition
         own = [kind(index, exclusive_buffers) for index in range(subpartitions)]
-        super().__init__(
-            partition_id,
-            partition_type,
-            tuple(own),
-            (lambda: pool) if isinstance(pool, LocalBufferPool) else pool,
-        )
-        if isinstance(pool, LocalBufferPool):
-            self.setup()
+        super().__init__(partition_id, partition_type, tuple(own), pool_supplier)
         self.users = subpartitions + 1
         self._consumed: set[int] = set()
         for subpartition in own:

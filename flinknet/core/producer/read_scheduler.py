@@ -17,8 +17,13 @@ from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.wire.buffer_response import INDEX_ENTRY, STORED_HEADER
 from flinknet.errors import LocalTransportError
 
-from .bounded_subpartition import BlockingSubpartition, BlockingSubpartitionReader
-from .stored_buffer import BoundedData, StoredBuffer, read_stored
+from .bounded_subpartition import (
+    BlockingSubpartition,
+    BlockingSubpartitionReader,
+    BoundedData,
+    StoredBuffer,
+    read_stored,
+)
 
 _BROADCAST = 0
 """The subpartition that broadcast data is written for."""

@@ -11,13 +11,13 @@ from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
 
+from .bounded_subpartition import BoundedData
 from .buffer_writing_partition import PipelinedResultPartition
 from .channel_selector import DEFAULT_MAX_PARALLELISM
 from .partition_type import MADE, ResultPartitionType, refusal_of
 from .read_scheduler import PartitionedFile
 from .result_partition import ResultPartition, ResultPartitionManager
 from .sort_merge import BoundedBlockingResultPartition, SortMergeResultPartition
-from .stored_buffer import BoundedData
 from .subpartition import UNLIMITED_BYTES
 
 

@@ -15,7 +15,13 @@ from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.events import Event, encode_pipelined
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .bounded_subpartition import BlockingSubpartition, BoundedBlockingSubpartition
+from .bounded_subpartition import (
+    BlockingSubpartition,
+    BoundedBlockingSubpartition,
+    BoundedData,
+    StoredBuffer,
+    stored,
+)
 from .buffer_writing_partition import BufferWritingResultPartition
 from .data_buffer import HashBasedDataBuffer, Piece, SerializedRecords, SortBasedDataBuffer
 from .partition_type import ResultPartitionType
@@ -25,7 +31,6 @@ from .read_scheduler import (
     SortMergeSubpartitionReader,
 )
 from .result_partition import BROADCAST, ResultPartition
-from .stored_buffer import BoundedData, StoredBuffer, stored
 
 WRITE_BYTES = 8 * 1024 * 1024
 """Memory reserved for output buffers, if records are sorted."""

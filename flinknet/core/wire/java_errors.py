@@ -13,7 +13,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final
 
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
@@ -45,9 +44,6 @@ def decode_modified_utf8(data: bytes) -> str:
 
 STREAM_BYTES_MAX: Final = 1 << 20
 """Streams with full stack traces take 1 to 5 KB."""
-
-REPEATED_BYTES_MAX: Final = 2048
-"""Longer ones are not remembered."""
 
 DEPTH_MAX: Final = 64
 """Limit for nested elements (mostly causes), and for superclasses of a class."""
@@ -266,18 +262,13 @@ def parse_throwable(data: bytes) -> tuple[JavaThrowable, int]:
 
     Raises: FrameCorruptedError if it is truncated, invalid, no Throwable, too large or too deep.
     """
-    return (_parsed_again if len(data) <= REPEATED_BYTES_MAX else _parsed)(data)
-
-
-def _parsed(data: bytes) -> tuple[JavaThrowable, int]:
-    """An exception without a cause refers to itself; a repeated cause ends the chain."""
     parser = _Parser(data[:STREAM_BYTES_MAX])
     if parser._take(4) != _MAGIC_AND_VERSION:
         raise FrameCorruptedError("not a Java serialization stream")
     cause = parser._element()
     if not isinstance(cause, _Object):
         raise FrameCorruptedError("the Java serialization stream holds no object")
-    chain: list[_Object] = []
+    chain: list[_Object] = []  # an exception without a cause refers to itself
     while isinstance(cause, _Object) and not any(cause is met for met in chain):
         chain.append(cause)
         if len(chain) > DEPTH_MAX:
@@ -298,10 +289,6 @@ def _parsed(data: bytes) -> tuple[JavaThrowable, int]:
         )
     assert throwable is not None
     return throwable, parser.at
-
-
-_parsed_again = lru_cache(maxsize=32)(_parsed)
-"""Who repeats a request that is refused receives the same answer each time."""
 
 
 _EXCEPTION = (("java.lang.Exception", 0xD0FD1F3E1A3B1CC4),)

@@ -7,7 +7,7 @@ import pytest
 from flinknet import errors
 from flinknet.core.buffers import DataType
 from flinknet.core.consumer import RemoteInputChannel
-from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
+from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import (
     PARTITION_NOT_FOUND_EXCEPTION,
@@ -283,7 +283,7 @@ def test_the_end_of_a_connection_without_channels_is_no_error() -> None:
 @pytest.mark.row("S091")
 def test_an_error_for_a_receiver_fails_that_channel_alone() -> None:
     consumer = consumer_of(3)
-    consumer.connection.requests.policy = RequestBackoffPolicy(0, 0)
+    consumer.connection.backoff_policy = RequestBackoffPolicy(0, 0)
     not_found, failed, well = consumer.channels
     consumer.receive(
         ErrorResponse(JavaThrowable(PARTITION_NOT_FOUND_EXCEPTION, "gone"), not_found.receiver_id),

@@ -7,7 +7,7 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import BufferSlice, DataType
 from flinknet.core.consumer import LocalInputChannel, SingleInputGate
-from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
+from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import NullProbe, Probe, TracePoint
 from flinknet.core.producer import PipelinedResultPartition, ResultPartitionManager
 from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent, OtherEvent

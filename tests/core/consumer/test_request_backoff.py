@@ -6,7 +6,7 @@ import pytest
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
-from flinknet.core.consumer.partition_requests import RequestBackoff, RequestBackoffPolicy
+from flinknet.core.consumer.request_backoff import RequestBackoff, RequestBackoffPolicy
 from flinknet.core.wire.messages import Message, PartitionRequest
 from flinknet.errors import PartitionNotFoundError
 from tests import pair
@@ -54,7 +54,7 @@ class Asking:
     def __init__(self, policy: RequestBackoffPolicy, timeout_ns: int, *, channels: int = 2) -> None:
         self.input = pair.Consumer(channels=channels)
         self.connection = self.input.connection
-        self.connection.requests.policy = policy
+        self.connection.backoff_policy = policy
         self.producer, self.manager = pair.producer_of(partition_request_timeout_ns=timeout_ns)
         self.now_ns = 0
 

@@ -438,8 +438,9 @@ class SubpartitionMachine(RuleBasedStateMachine):
         self.memory = NetworkBufferPool(1000, 20)
         pool = self.memory.create_buffer_pool(1000, 1000, channels=1)
         self.partition = PipelinedResultPartition(
-            partition_of()[0].partition_id, 1, pool, exclusive_buffers=2
+            partition_of()[0].partition_id, 1, lambda: pool, exclusive_buffers=2
         )
+        self.partition.setup()
         self.subpartition = self.partition.subpartitions[0]
         self.notifications = 0
         self.subpartition.create_read_view(self.notify_data_available)
