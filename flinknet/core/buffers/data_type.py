@@ -28,15 +28,6 @@ class DataType(IntEnum):
         """Whether it is data: costs one credit, belongs to the record stream."""
         return self in IS_BUFFER
 
-    @property
-    def is_event(self) -> bool:
-        """Whether it is an event: costs no credit, is never compressed."""
-        return self not in IS_BUFFER and self is not DataType.NONE
-
-    @property
-    def has_priority(self) -> bool:
-        return self is DataType.PRIORITIZED_EVENT_BUFFER
-
 
 IS_BUFFER = frozenset({DataType.DATA_BUFFER, DataType.DATA_BUFFER_WITH_CLEAR_END})
 """Ordinals of data; contains plain ints, too, which the hot path uses."""

@@ -18,7 +18,6 @@ from flinknet.core.buffers import (
     NetworkBufferPool,
     free_memory,
 )
-from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 
 SEGMENT_BYTES = 50
 
@@ -241,32 +240,3 @@ def test_a_slice_shares_the_count_of_its_buffer() -> None:
     piece = BufferSlice(buffer, buffer.view[2:5], 3)
     piece.recycle()
     assert len(recycled) == 1
-
-
-FLAGS = {
-    DataType.NONE: "",
-    DataType.DATA_BUFFER: "buffer",
-    DataType.EVENT_BUFFER: "event",
-    DataType.PRIORITIZED_EVENT_BUFFER: "event priority",
-    DataType.ALIGNED_CHECKPOINT_BARRIER: "event blocks",
-    DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER: "event blocks",
-    DataType.RECOVERY_COMPLETION: "event blocks",
-    DataType.END_OF_SEGMENT: "event",
-    DataType.DATA_BUFFER_WITH_CLEAR_END: "buffer",
-    DataType.END_OF_DATA: "event",
-    DataType.END_OF_PARTITION: "event",
-    DataType.RECOVERY_METADATA: "event",
-    DataType.ALIGNED_WATERMARK_EVENT: "event blocks",
-    DataType.UNALIGNED_WATERMARK_EVENT: "event",
-}
-
-
-@pytest.mark.parametrize("data_type", DataType)
-def test_the_flags_of_a_data_type_are_those_of_flink(data_type: DataType) -> None:
-    flags = {
-        "buffer": data_type.is_buffer,
-        "event": data_type.is_event,
-        "blocks": data_type in IS_BLOCKING_UPSTREAM,
-        "priority": data_type.has_priority,
-    }
-    assert {name for name, is_set in flags.items() if is_set} == set(FLAGS[data_type].split())

@@ -136,4 +136,4 @@ def test_data_type_of_a_barrier_follows_alignment_and_timeout(
 @given(events())
 def test_a_priority_event_is_one_whatever_it_is(event: Event) -> None:
     assert data_type_of(event, priority=True) is DataType.PRIORITIZED_EVENT_BUFFER
-    assert data_type_of(event).is_event
+    assert not data_type_of(event).is_buffer

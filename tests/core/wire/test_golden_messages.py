@@ -172,16 +172,14 @@ def test_constants_are_those_of_the_release(release: str) -> None:
     assert meta["magic"] == MAGIC.hex()
     assert meta["frame_header_length"] == FRAME_HEADER.size
     assert meta["buffer_response_header_length"] == layout.header.size
-    unused = {"requires_announcement", "is_partial_record"}
+    unused = {"requires_announcement", "is_partial_record", "is_event", "has_priority"}
     flags = [{k: v for k, v in each.items() if k not in unused} for each in meta["data_types"]]
     assert flags == [
         {
             "ordinal": data_type.value,
             "name": data_type.name,
             "is_buffer": data_type.is_buffer,
-            "is_event": data_type.is_event,
             "is_blocking_upstream": data_type in IS_BLOCKING_UPSTREAM,
-            "has_priority": data_type.has_priority,
         }
         for data_type in DataType
         if data_type <= layout.data_type_max
@@ -217,7 +215,7 @@ def test_event_is_sent_under_its_data_type(release: str, vector: Vector) -> None
     fields = vector["fields"]
     data_type = DataType(fields["data_type"])
     event = decode_event(bytes.fromhex(fields["payload"]))
-    assert data_type_of(event, priority=data_type.has_priority) is data_type
+    assert data_type_of(event, data_type is DataType.PRIORITIZED_EVENT_BUFFER) is data_type
 
 
 def buffers_of(release: str, vector: Vector) -> list[BufferResponse]:
@@ -243,7 +241,7 @@ def test_stream_decodes_to_the_elements_that_were_written(release: str, vector: 
             received += map(describe_element, map(decode_element, decoder.feed(buffer.buffer)))
         else:
             event = describe_event(decode_event(buffer.buffer), release)
-            priority = buffer.data_type.has_priority
+            priority = buffer.data_type is DataType.PRIORITIZED_EVENT_BUFFER
             received.append({"element": "event", "event": event, "priority": priority})
     assert received == vector["fields"]["elements"]
     assert decoder.pending_bytes == 0
