@@ -48,9 +48,11 @@ class BufferWritingResultPartition(ResultPartition):
     ) -> None:
         super().__init__(partition_id, partition_type, subpartitions, pool_supplier)
         self._own = subpartitions
-        self._builders: list[BufferBuilder | None] = [None] * len(subpartitions)
+        self._pipelined = [
+            each for each in subpartitions if isinstance(each, PipelinedSubpartition)
+        ]
+        self._builders: list[BufferBuilder | None] = [None] * (len(subpartitions) + 1)
         self._prefilled: dict[int, PrefilledSegment] = {}
-        self._broadcast_builder: BufferBuilder | None = None
         self._segment_bytes = 0  # until `setup`
 
     def setup(self) -> None:
@@ -61,12 +63,10 @@ class BufferWritingResultPartition(ResultPartition):
         if self.is_finished:
             raise RuntimeError("emit on a finished partition")
         if channel == BROADCAST:
-            self._finish_unicast(FlushReason.FULL)
-            builder = self._broadcast_builder
-        else:
-            if self._broadcast_builder is not None:
-                self._finish_broadcast(FlushReason.FULL)
-            builder = self._builders[channel]
+            self._finish_unicast(_FULL)
+        elif self._builders[BROADCAST] is not None:
+            self._finish(BROADCAST, _FULL)
+        builder = self._builders[channel]
         data, pool = batch.data, self.pool
         total = len(data)
         is_available = pool.is_available
@@ -126,10 +126,7 @@ class BufferWritingResultPartition(ResultPartition):
                 builder.finish(_FULL)
                 builder.buffer.recycle()
                 builder = None
-        if channel == BROADCAST:
-            self._broadcast_builder = builder
-        else:
-            self._builders[channel] = builder
+        self._builders[channel] = builder
         return position
 
     def _emit_complete(self, channel: int, batch: SerializedRecords, position: int) -> int:
@@ -198,7 +195,7 @@ class BufferWritingResultPartition(ResultPartition):
     ) -> int:
         reason = FlushReason.END if isinstance(event, EndOfData) else FlushReason.EVENT
         self._finish_unicast(reason)
-        self._finish_broadcast(reason)
+        self._finish(BROADCAST, reason)
         data, data_type = encode_pipelined(event), data_type_of(event, is_priority)
         overtaken_bytes = 0
         if is_priority:
@@ -226,11 +223,10 @@ class BufferWritingResultPartition(ResultPartition):
         if self.is_closed:
             return
         self._leave_all_prefilled()
-        for builder in (*self._builders, self._broadcast_builder):
+        for builder in self._builders:
             if builder is not None:
                 builder.close()
         self._builders = [None] * len(self._builders)
-        self._broadcast_builder = None
         super().close()
 
     def fail(self, cause: str) -> None:
@@ -241,11 +237,6 @@ class BufferWritingResultPartition(ResultPartition):
             super().fail(cause)
             for subpartition in self._pipelined:
                 subpartition.notify_released()
-
-    @property
-    def _pipelined(self) -> list[PipelinedSubpartition]:
-        """The subpartitions that barriers apply to."""
-        return [each for each in self._own if isinstance(each, PipelinedSubpartition)]
 
     def _desired_bytes(self, channel: int) -> int:
         if channel == BROADCAST:
@@ -272,17 +263,15 @@ class BufferWritingResultPartition(ResultPartition):
 
     def _finish_unicast(self, reason: int) -> None:
         self._leave_all_prefilled()
-        for channel, builder in enumerate(self._builders):
-            if builder is not None:
-                builder.finish(reason)
-                builder.close()
-                self._builders[channel] = None
+        for channel in range(len(self._own)):
+            self._finish(channel, reason)
 
-    def _finish_broadcast(self, reason: int) -> None:
-        if self._broadcast_builder is not None:
-            self._broadcast_builder.finish(reason)
-            self._broadcast_builder.close()
-            self._broadcast_builder = None
+    def _finish(self, channel: int, reason: int) -> None:
+        builder = self._builders[channel]
+        if builder is not None:
+            builder.finish(reason)
+            builder.close()
+            self._builders[channel] = None
 
 
 class PipelinedResultPartition(BufferWritingResultPartition):

@@ -24,7 +24,7 @@ from .partition_type import ResultPartitionType
 from .subpartition import PipelinedSubpartition
 
 BROADCAST = -1
-"""Channel number for all subpartitions, which then share one buffer."""
+"""Channel number for all subpartitions, which then share one buffer: the last of the builders."""
 
 
 ResultSubpartition = PipelinedSubpartition | BlockingSubpartition

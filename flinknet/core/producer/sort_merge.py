@@ -269,15 +269,11 @@ class BoundedBlockingResultPartition(BufferWritingResultPartition):
         super().__init__(partition_id, ResultPartitionType.BLOCKING, bounded, pool_supplier)
 
     def flush(self, channel: int) -> None:
-        self._finish_broadcast(_FULL)
-        builder = self._builders[channel]
-        if builder is not None:
-            builder.finish(_FULL)
-            builder.close()
-            self._builders[channel] = None
+        self._finish(BROADCAST, _FULL)
+        self._finish(channel, _FULL)
         super().flush(channel)
 
     def flush_all(self) -> None:
-        self._finish_broadcast(_FULL)
+        self._finish(BROADCAST, _FULL)
         self._finish_unicast(_FULL)
         super().flush_all()
