@@ -213,18 +213,16 @@ class GateSetup:
         network, pool = self._network, self._pools[index]
         backoff = request_backoff_of(network)
         codec = CompressionCodec(network.compression_codec)
-        gate = SingleInputGate(index, channels=len(described.channels), pool=pool)
+        count = len(described.channels)
+        gate = SingleInputGate(index, channels=count, pool=pool)
         # only complete partitions may be compressed
         is_blocking = described.partition_type.is_blocking_or_blocking_persistent
         if is_blocking and codec is not CompressionCodec.NONE:
             check_codec(codec)
-            gate = DecompressingInputGate(
-                index,
-                codec=codec,
-                segment_size_bytes=network.segment_size_bytes,
-                channels=len(described.channels),
-                pool=pool,
+            gate = reading = DecompressingInputGate(
+                index, channels=len(described.channels), pool=pool
             )
+            reading.codec, reading.segment_size_bytes = codec, network.segment_size_bytes
 
         def create(position: int, each: InputChannelDescriptor) -> InputChannel:
             known = each.index, each.receiver_id, each.partition_id, each.subpartition

@@ -320,18 +320,8 @@ class DecompressingInputGate(SingleInputGate):
     SingleInputGate with its BufferDecompressor).
     """
 
-    def __init__(
-        self,
-        index: int = 0,
-        *,
-        codec: CompressionCodec,
-        segment_size_bytes: int,
-        channels: int | None = None,
-        pool: LocalBufferPool | None = None,
-    ) -> None:
-        super().__init__(index, channels=channels, pool=pool)
-        self._codec = codec
-        self._segment_size_bytes = segment_size_bytes
+    codec = CompressionCodec.NONE
+    segment_size_bytes = 0
 
     def poll(self, now_ns: int = 0) -> Polled | None:
         """Raises: the error of a failed channel; GateClosedError; FrameCorruptedError for data that
@@ -345,7 +335,7 @@ class DecompressingInputGate(SingleInputGate):
         if not holder.is_compressed:
             return polled
         try:
-            data = decompress(self._codec, buffer.payload, self._segment_size_bytes)
+            data = decompress(self.codec, buffer.payload, self.segment_size_bytes)
         finally:
             buffer.recycle()
         segment = MemorySegment(memoryview(data))

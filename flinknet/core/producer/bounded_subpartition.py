@@ -276,7 +276,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
     def __init__(self, index: int, data: BoundedData, codec: CompressionCodec) -> None:
         super().__init__(index)
         self.stored: list[StoredBuffer] = []
-        self._data = data
+        self.data = data
         self._codec = codec
         self._current: BufferConsumer | BufferSlice | None = None
 
@@ -302,7 +302,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         self._current = consumer
         if is_last:
             self.flush()
-            self._data.finish()
+            self.data.finish()
             self.is_finished = True
         return self.buffer_size_bytes
 
@@ -333,15 +333,6 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         self._readers.append(reader)
         return reader
 
-    def read(self, offset: int, position: int) -> tuple[BufferSlice, int]:
-        """The stored buffer at a position, and the offset of the next one. Raises:
-        LocalTransportError if the file does not contain it.
-        """
-        found = self.stored[position]
-        segment = MemorySegment(memoryview(bytearray(found.size_bytes)))
-        end = read_stored(self._data, offset, (found,), (segment.view,))
-        return found.slice_of(segment, free_memory), end
-
     def release_reader(self, reader: BlockingSubpartitionReader, *, is_at_end: bool) -> None:
         super().release_reader(reader, is_at_end=is_at_end)
         self._forget_unread()
@@ -358,7 +349,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
 
     def _forget_unread(self) -> None:
         if self.is_released and not self._readers:
-            self._data.release()
+            self.data.release()
 
     def _write(self, piece: BufferSlice, *, is_event: bool) -> None:
         found, payload = stored(self._codec, piece, piece.reason, is_event=is_event)
@@ -366,7 +357,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
             self.data_buffers += 1
             self.data_bytes += piece.size_bytes
             self.stored_data_bytes += found.size_bytes
-        self._data.write((found.header(), payload))
+        self.data.write((found.header(), payload))
         self.stored.append(found)
 
 
@@ -397,8 +388,9 @@ class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
             self._bounded.release_reader(self, is_at_end=is_at_end)
 
     def _read_ahead(self) -> None:
-        position = self._position
-        if position < len(self._bounded.stored):
-            piece, self._offset = self._bounded.read(self._offset, position)
-            self._position = position + 1
-            self._queue.append(piece)
+        if self._position < len(self._bounded.stored):
+            found = self._bounded.stored[self._position]
+            segment = MemorySegment(memoryview(bytearray(found.size_bytes)))
+            self._offset = read_stored(self._bounded.data, self._offset, (found,), (segment.view,))
+            self._position += 1
+            self._queue.append(found.slice_of(segment, free_memory))

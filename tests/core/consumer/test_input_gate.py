@@ -271,7 +271,8 @@ DATA = b"the same again " * 6
 def consumer_of(codec: CompressionCodec) -> Consumer:
     """A consumer of one channel whose gate decompresses."""
     consumer = Consumer()
-    gate = DecompressingInputGate(codec=codec, segment_size_bytes=100)
+    gate = DecompressingInputGate()
+    gate.codec, gate.segment_size_bytes = codec, 100
     for channel in consumer.channels:
         channel._queue = gate.queue_channel
     gate.set_channels(consumer.channels)
