@@ -142,22 +142,6 @@ def test_the_four_layers_of_the_word_count_that_runs_are_these(
     ]
 
 
-@pytest.mark.row("S154")
-def test_words_of_one_kind_are_printed_by_one_subtask() -> None:
-    cluster = run_job(
-        shipped("socket_word_count"), slots=1, texts={"127.0.0.1:9999": POEM.encode()}
-    )
-    printed_by: dict[str, set[str]] = {}
-    for line in cluster.job.io.lines:
-        subtask, _, record = line.partition("> ")
-        printed_by.setdefault(record.strip("()").rpartition(",")[0], set()).add(subtask)
-    assert all(len(each) == 1 for each in printed_by.values())
-    assert set.union(*printed_by.values()) == {"1", "2"}
-    # golden: of 128 key groups "to" has 91 and "or" 81, both of the second half; "tis" is elsewhere
-    assert printed_by["to"] == printed_by["be"] == printed_by["or"] == {"2"}
-    assert printed_by["not"] == {"1"}
-
-
 # The other jobs that ship
 
 
@@ -226,14 +210,6 @@ def test_a_task_ends_only_when_its_readers_have_taken_everything() -> None:
     assert sum(map(len, watched.read.values())) > 2 * 4_000 * 100
 
 
-def test_a_skewed_key_by_gives_one_subtask_most_of_the_work() -> None:
-    cluster = run_job(shipped("skewed_key_by"), task_managers=2, slots=2, end_ns=S // 2)
-    sinks = [each for each in cluster.tasks.values() if not each.is_source]
-    taken = sorted(each.processed_records for each in sinks)
-    assert sum(taken) == 2 * 10_000
-    assert taken[-1] > 1.5 * sum(taken) / len(taken)
-
-
 # Streams
 
 
@@ -276,17 +252,6 @@ def test_side_outputs_and_unions_keep_every_record() -> None:
     expected = [n if n % 2 else -n for n in range(1, 1001)]
     assert numbers(cluster) == sorted(expected)
     assert task_named(cluster, "Sink: Print to Std. Out (1/2)").gates[1].is_finished
-
-
-def test_a_union_of_several_gates_feeds_one_operator() -> None:
-    env = environment()
-    streams = [env.from_sequence(first, first + 99) for first in (0, 1000, 2000)]
-    streams[0].union(*streams[1:]).rebalance().map(negative).print()
-    cluster = run_job(env.execute("Union"))
-    assert numbers(cluster) == sorted(
-        -n for first in (0, 1000, 2000) for n in range(first, first + 100)
-    )
-    assert len(task_named(cluster, "Map -> Sink: Print to Std. Out (1/2)").gates) == 3
 
 
 def test_two_inputs_are_told_apart() -> None:

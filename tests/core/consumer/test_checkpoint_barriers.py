@@ -101,13 +101,6 @@ def test_aligned_each_channel_waits_for_the_last_barrier(order: tuple[int, ...])
     assert decisions.alignments[0].duration_ns == 6 * MS
 
 
-def test_with_one_channel_the_alignment_takes_no_time() -> None:
-    handler, decisions = handler_of(1)
-    handler.receive_barrier(aligned(1, 2), 0, now_ns=5 * MS)
-    assert decisions.taken() == ["trigger 1", "resume 0", "complete 1"]
-    assert decisions.alignments == [checkpoint_barriers.Alignment(1, 3 * MS, 5 * MS, 5 * MS, False)]
-
-
 def test_the_start_delay_counts_from_the_timestamp_on_the_clock_of_the_run() -> None:
     decisions = Decisions()
     handler = checkpoint_barriers.SingleCheckpointBarrierHandler(1, decisions, epoch_ns=-7 * MS)

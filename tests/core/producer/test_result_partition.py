@@ -46,29 +46,20 @@ def written_bytes(partition: producer.PipelinedResultPartition, channel: int = 0
 
 
 @pytest.mark.row("S025")
-def test_a_record_of_five_and_a_half_segments_fills_five_and_leaves_one_open() -> None:
+@pytest.mark.parametrize(
+    ("lengths", "written"),
+    [([550], [100] * 5 + [50]), ([30, 30], [60]), ([100, 1], [100, 1])],
+    ids=["spans", "shares", "fits"],
+)
+def test_records_span_and_share_buffers_and_close_full_ones(
+    lengths: list[int], written: list[int]
+) -> None:
     partition, _ = pair.partition_of()
-    partition.emit(0, pair.records_of([550]))
-    assert written_bytes(partition) == [100] * 5 + [50]
-    assert [each.is_finished for each in queue_of(partition.subpartitions[0])] == [True] * 5 + [
-        False
-    ]
-
-
-@pytest.mark.row("S025")
-def test_two_records_that_fit_share_a_buffer() -> None:
-    partition, _ = pair.partition_of()
-    partition.emit(0, pair.records_of([30]))
-    partition.emit(0, pair.records_of([30], 1))
-    assert written_bytes(partition) == [60]
-
-
-@pytest.mark.row("S025")
-def test_a_record_that_fits_exactly_closes_its_buffer() -> None:
-    partition, _ = pair.partition_of()
-    partition.emit(0, pair.records_of([100]))
-    partition.emit(0, pair.records_of([1]))
-    assert written_bytes(partition) == [100, 1]
+    for number, length in enumerate(lengths):
+        partition.emit(0, pair.records_of([length], number))
+    assert written_bytes(partition) == written
+    finished = [each.is_finished for each in queue_of(partition.subpartitions[0])]
+    assert finished == [each == 100 for each in written]
 
 
 @pytest.mark.row("S026")
@@ -78,22 +69,8 @@ def test_each_buffer_knows_how_many_bytes_continue_an_earlier_record(tail: list[
     partition.emit(0, pair.records_of([250, *tail]))
     queue = queue_of(partition.subpartitions[0])
     assert [each.partial_record_length for each in queue] == [0, 100, 50]
-
-
-@pytest.mark.row("S026")
-def test_a_new_record_is_queued_before_its_bytes_and_a_continuation_after_them() -> None:
-    partition, _ = pair.partition_of()
-    partition.emit(0, pair.records_of([250]))
-    assert [each.visible_bytes for each in queue_of(partition.subpartitions[0])] == [0, 100, 50]
-
-
-@pytest.mark.row("S027")
-def test_buffers_have_the_desired_size_but_a_new_record_gets_room_for_itself() -> None:
-    partition, _ = pair.partition_of()
-    partition.subpartitions[0].buffer_size_bytes = 40
-    for length in (10, 10, 10, 10, 70, 130):
-        partition.emit(0, pair.records_of([length]))
-    assert written_bytes(partition) == [40, 70, 100, 30]
+    # a new record is queued before its bytes, a continuation after them
+    assert [each.visible_bytes for each in queue] == [0, 100, 50 + sum(tail)]
 
 
 @pytest.mark.row("S027")

@@ -211,6 +211,8 @@ def test_trace_of_the_end() -> None:
     assert reader.poll() == (5, 1, 0, DataType.END_OF_PARTITION)
     assert reader.poll() == (4, 2, 0, NONE)
     assert reader.poll() is None
+    assert reader.subpartition.add(BufferConsumer.of_event(b"x", EVENT_TYPE)) == -1
+    assert reader.subpartition.queued_elements == 0
 
 
 def test_trace_without_exclusive_buffers_sends_the_empty_rest() -> None:
@@ -324,20 +326,6 @@ def test_each_slice_tells_why_it_left() -> None:
     ]
 
 
-@pytest.mark.row("S035")
-def test_what_was_flushed_before_the_reader_came_is_there_for_it() -> None:
-    partition, _ = partition_of()
-    partition.emit(0, records_of([10]))
-    partition.flush_all()
-    subpartition = partition.subpartitions[0]
-    assert not subpartition.has_view
-    assert subpartition.is_data_available
-    subpartition.create_read_view(Reader().notify_data_available)
-    assert subpartition.has_view
-    piece = subpartition.poll()
-    assert piece.size_bytes == 10
-
-
 @pytest.mark.row("S021")
 def test_a_second_reader_is_refused() -> None:
     reader = Reader()
@@ -355,13 +343,6 @@ def test_a_released_subpartition_takes_no_reader_and_no_data_and_keeps_no_buffer
     assert reader.subpartition.add(BufferConsumer.of_event(b"x", DataType.EVENT_BUFFER)) == -1
     reader.partition.release()
     assert reader.memory.available_buffers == reader.memory.total_buffers
-
-
-def test_nothing_is_added_behind_the_end() -> None:
-    reader = Reader()
-    reader.partition.finish()
-    assert reader.subpartition.add(BufferConsumer.of_event(b"x", DataType.EVENT_BUFFER)) == -1
-    assert reader.subpartition.queued_elements == 1
 
 
 def test_resuming_a_subpartition_that_is_not_blocked_is_an_error() -> None:
