@@ -219,11 +219,7 @@ class CreditBasedPartitionRequestClientHandler:
         self, channel: RemoteInputChannel, buffer: NetworkBuffer, sequence_number: int, backlog: int
     ) -> None:
         try:
-            if buffer.size_bytes:
-                channel.receive_buffer(buffer, sequence_number, backlog)
-            else:
-                buffer.recycle()
-                channel.receive_empty_buffer(sequence_number, backlog)
+            channel.receive_buffer(buffer, sequence_number, backlog)
         except (errors.BufferReorderingError, errors.FrameCorruptedError) as error:
             self._fail_channel(channel, error)
 

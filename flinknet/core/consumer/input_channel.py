@@ -207,7 +207,9 @@ class RemoteInputChannel(GateChannel):
         if self.is_released:  # while this buffer arrived
             buffer.recycle()
             return
-        if buffer.data_type in IS_BUFFER:
+        if not buffer.size_bytes:  # only its backlog counts
+            buffer.recycle()
+        elif buffer.data_type in IS_BUFFER:
             received = self.received
             received.append((buffer, sequence_number))
             if len(received) == 1:
@@ -257,11 +259,6 @@ class RemoteInputChannel(GateChannel):
             run.append(following)
             received.popleft()
         return run
-
-    def receive_empty_buffer(self, sequence_number: int, backlog_buffers: int) -> None:
-        self._check_sequence_number(sequence_number, None)
-        if backlog_buffers >= 0:
-            self.receive_backlog(backlog_buffers)
 
     def receive_backlog(self, backlog_buffers: int) -> None:
         """Request floating buffers for an announced backlog, and announce them."""
@@ -352,11 +349,10 @@ class RemoteInputChannel(GateChannel):
         ):
             self._queue(self, True)
 
-    def _check_sequence_number(self, sequence_number: int, buffer: NetworkBuffer | None) -> None:
+    def _check_sequence_number(self, sequence_number: int, buffer: NetworkBuffer) -> None:
         expected = self.expected_sequence_number
         if sequence_number != expected:
-            if buffer is not None:
-                buffer.recycle()
+            buffer.recycle()
             raise errors.BufferReorderingError(expected, sequence_number, self.receiver_id.hex())
         self.expected_sequence_number = (
             expected + 1 if expected != 0x7FFFFFFF else next_sequence_number(expected)

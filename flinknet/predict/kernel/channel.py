@@ -130,7 +130,7 @@ def recycle_held(m: Exchange, sink: Sink) -> None:
 
 
 def queue_barrier(channel: Channel) -> None:
-    """SingleInputGate._queue_priority_channel: a channel with an unaligned barrier comes first."""
+    """SingleInputGate.queue_channel: a channel with an unaligned barrier comes first."""
     if channel.is_barrier_received or channel.is_released:
         return
     sink = channel.sink
