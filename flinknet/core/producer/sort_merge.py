@@ -103,12 +103,14 @@ class SortMergeResultPartition(ResultPartition):
 
     def setup(self) -> None:
         super().setup()
-        self._request_required()
+        self._request(self.pool.required_buffers)
 
     @property
     def is_available(self) -> bool:
         """Whether a new record may be begun: always, once it has its required buffers."""
-        return not self.is_closed and (self._data_buffer is not None or self._request_required())
+        if self.is_closed or self._data_buffer is not None:
+            return not self.is_closed
+        return self._request(self.pool.required_buffers)
 
     @property
     def holds_data(self) -> bool:
@@ -125,7 +127,7 @@ class SortMergeResultPartition(ResultPartition):
             if self._data_buffer is not None and self._is_broadcast != is_broadcast:
                 self._write_region()
             if self._data_buffer is None:
-                if not self._request_required():
+                if not self._request(self.pool.required_buffers):
                     return position
                 self._create_data_buffer(is_broadcast=is_broadcast)
             data_buffer = self._data_buffer
@@ -171,22 +173,19 @@ class SortMergeResultPartition(ResultPartition):
             super().release()
             self.scheduler.release()
 
-    def _request_required(self) -> bool:
-        """Take buffers up to the required number. Returns: whether all are there."""
-        buffers, pool = self._buffers, self.pool
-        while len(buffers) < pool.required_buffers:
-            buffer = pool.try_request()
+    def _request(self, count: int) -> bool:
+        """Take buffers up to this number. Returns: whether all are there."""
+        while len(self._buffers) < count:
+            buffer = self.pool.try_request()
             if buffer is None:
                 return False
-            buffers.append(buffer)
+            self._buffers.append(buffer)
         return True
 
     def _create_data_buffer(self, *, is_broadcast: bool) -> None:
         """Take all further available buffers, and choose the kind of data buffer."""
-        buffers, pool = self._buffers, self.pool
-        while len(buffers) < pool.max_buffers and (buffer := pool.try_request()) is not None:
-            buffers.append(buffer)
-        views = [each.view for each in buffers]
+        self._request(self.pool.max_buffers)
+        views = [each.view for each in self._buffers]
         count, subpartitions = len(views), len(self._own)
         self._is_broadcast = is_broadcast
         if count >= 2 * subpartitions or count < 2:  # events need none

@@ -122,14 +122,6 @@ def test_trace_of_a_channel_without_exclusive_buffers() -> None:
     assert consumer.pool_used == 0
 
 
-@pytest.mark.row("S110")
-def test_a_backlog_of_five_with_two_free_floating_buffers_gives_a_credit_of_two() -> None:
-    consumer = Conversation(exclusive_buffers=0, floating_buffers=2)
-    consumer.sent()
-    consumer.receive(messages.BacklogAnnouncement(5, consumer.channels[0].receiver_id))
-    assert consumer.credits() == [2]
-
-
 @pytest.mark.row("S006")
 def test_exclusive_buffers_belong_to_their_channel_and_return_to_the_global_pool() -> None:
     consumer = Conversation(channels=2, floating_buffers=1, buffers=10)
