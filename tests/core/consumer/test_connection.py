@@ -316,13 +316,6 @@ def test_an_event_too_large_to_be_believed_breaks_the_connection() -> None:
         consumer.connection.receive_data(memoryview(header), now_ns=0)
 
 
-def test_a_channel_is_cancelled_once() -> None:
-    consumer, channel = with_channel()
-    consumer.connection.close_channel(channel)
-    consumer.connection.close_channel(channel)
-    assert consumer.sent() == [CancelPartitionRequest(channel.receiver_id)]
-
-
 def test_garbage_fails_every_channel_and_the_first_error_stays() -> None:
     consumer = consumer_of(2)
     with pytest.raises(errors.RemoteProtocolError):
@@ -332,13 +325,6 @@ def test_garbage_fails_every_channel_and_the_first_error_stays() -> None:
     consumer.connection.receive_eof(now_ns=0)
     assert consumer.connection.error is first
     assert failure(consumer, 1) is first
-
-
-def test_the_consumer_has_no_deadlines() -> None:
-    consumer = consumer_of()
-    assert consumer.connection.next_deadline_ns() is None
-    consumer.connection.handle_deadline(now_ns=0)
-    assert consumer.sent() == []
 
 
 def test_the_end_of_data_is_acknowledged_in_the_order_of_the_messages() -> None:

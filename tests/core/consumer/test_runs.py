@@ -295,19 +295,6 @@ def test_a_run_ends_where_sequence_numbers_wrap() -> None:
     both.close()
 
 
-def test_channels_take_turns_of_one_buffer() -> None:
-    both = Both(2)
-    both.warm_up()
-    both.send_run(0, 3)
-    both.send_run(1, 2)
-    both.deliver()
-    both.longest_run = 0
-    while both.in_runs.gate.is_available:
-        both.read()
-    assert [channel for channel, *_ in both.in_runs.taken[-5:]] == [0, 1, 0, 1, 0]
-    both.close()
-
-
 def test_gates_of_a_union_take_turns_of_one_buffer() -> None:
     both = Both()
     both.warm_up()
@@ -324,17 +311,3 @@ def test_gates_of_a_union_take_turns_of_one_buffer() -> None:
     run = union.poll_run(*polled)
     assert [each.size_bytes for each in run] == [SEGMENT_BYTES] * 4
     assert not union.is_available
-
-
-def test_a_run_ends_where_a_priority_event_stood() -> None:
-    both = Both()
-    both.warm_up()
-    both.send_run(0, 2)
-    both.send(0, 30, 0, PRIORITIZED)
-    both.send_run(0, 2)
-    both.deliver()
-    both.longest_run = 0
-    while both.in_runs.gate.is_available:
-        both.read()
-    assert both.longest_run == 2
-    both.close()

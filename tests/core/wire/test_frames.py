@@ -72,18 +72,6 @@ def test_a_stream_cut_anywhere_gives_the_same_messages(data: st.DataObject) -> N
     assert decoder.pending_bytes == 0
 
 
-@golden("stream", "records")
-def test_a_real_stream_fed_byte_by_byte_gives_the_same_messages(
-    release: str, vector: Vector
-) -> None:
-    data = bytes.fromhex(vector["hex"])
-    layout = LAYOUT_OF_RELEASE[release]
-    whole = FrameDecoder(TO_CONSUMER, layout).feed(data)
-    decoder = FrameDecoder(TO_CONSUMER, layout)
-    assert feed_all(decoder, [data[i : i + 1] for i in range(len(data))]) == whole
-    assert decoder.pending_bytes == 0
-
-
 @golden("partition-request", "add-credit", "data", "partial", "close-request", "stream")
 def test_a_real_frame_is_complete_only_with_its_last_byte(release: str, vector: Vector) -> None:
     data = bytes.fromhex(vector["hex"])
