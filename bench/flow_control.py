@@ -40,7 +40,7 @@ from tests.simulated_scenario import cluster_of
 RECORD_BYTES = 1000
 BURST_RECORDS = 20_000
 SLOW_RATE_PER_S = 10_000
-SOCKETS = LinkSettings(capacity_bytes=1 << 20, receive_capacity_bytes=1 << 19)
+SOCKETS = LinkSettings(capacity_bytes=1 << 20)
 """Buffers of both sockets; without credit the writer waits when these are full, too."""
 
 DEFAULTS = NetworkConfig()

@@ -8,16 +8,23 @@ from flinknet.runtime import fill_meter as fill_levels
 from flinknet.simulator.cluster import START_NS, Cluster
 
 
+def receive_window_bytes(cluster: Cluster) -> int:
+    """The part of both sockets' buffers in the receiver's: TCP's receive window."""
+    return cluster.channels.settings.capacity_bytes // 2
+
+
 def fill_sample(cluster: Cluster) -> FillSample:
     """Where bytes lie now, over all links and tasks."""
     senders = [link.producer_end for link in cluster.links.values()]
+    window_bytes = receive_window_bytes(cluster)
+    taken = [end.in_flight_bytes - end.unsent_bytes for end in senders]
     return FillSample(
         at_ns=cluster.now_ns - START_NS,
         levels=FillLevels(
             subpartition_bytes=fill_levels.subpartition_bytes(cluster.partitions),
             netty_outbound_bytes=sum(end.unsent_bytes for end in senders),
-            socket_send_bytes=sum(end.unacknowledged_bytes for end in senders),
-            socket_receive_bytes=sum(end.unread_bytes for end in senders),
+            socket_send_bytes=sum(max(0, each - window_bytes) for each in taken),
+            socket_receive_bytes=sum(min(each, window_bytes) for each in taken),
             netty_inbound_bytes=fill_levels.netty_inbound_bytes(
                 cluster.channels.consumer_connections
             ),
@@ -36,7 +43,7 @@ def fill_bounds(cluster: Cluster) -> FillLevels:
     segment_bytes = cluster.network.segment_size_bytes
     outputs = [each for subtask in cluster.job.subtasks for each in subtask.outputs]
     links = len(cluster.links)
-    settings = cluster.channels.settings
+    window_bytes = receive_window_bytes(cluster)
     return FillLevels(
         subpartition_bytes=fill_levels.subpartition_bytes_max(
             cluster.partitions,
@@ -47,8 +54,8 @@ def fill_bounds(cluster: Cluster) -> FillLevels:
             each.water_marks.high_bytes + 2 * segment_bytes
             for each in cluster.channels.producer_connections
         ),
-        socket_send_bytes=links * (settings.capacity_bytes - settings.receive_capacity_bytes),
-        socket_receive_bytes=links * settings.receive_capacity_bytes,
+        socket_send_bytes=links * window_bytes,
+        socket_receive_bytes=links * window_bytes,
         netty_inbound_bytes=fill_levels.netty_inbound_bytes_max(
             cluster.channels.consumer_connections,
             receive_bytes=2 * RECEIVE_BYTES,

@@ -31,15 +31,12 @@ class LinkSettings:
             this many bytes are sent but not read; further bytes wait in the connection.
         high_water_bytes: bytes waiting in the connection above which a producer hands over no more
             until half of them are gone; 0: the default of the flow control.
-        receive_capacity_bytes: part of `capacity_bytes` in the receiver's socket, which is TCP's
-            receive window.
     """
 
     latency_ns: int = 50_000
     bandwidth_bytes_per_s: float = 0.0
     capacity_bytes: int = 4 * 1024 * 1024
     high_water_bytes: int = 0
-    receive_capacity_bytes: int = 2 * 1024 * 1024
 
 
 class Direction:
@@ -155,17 +152,6 @@ class LinkEnd:
     def in_flight_bytes(self) -> int:
         """Bytes sent from here that the peer has not read."""
         return self._outgoing.in_flight_bytes
-
-    @property
-    def unread_bytes(self) -> int:
-        """Bytes sent from here that are in the peer's socket, or on the way to it."""
-        return min(self.in_flight_bytes, self._settings.receive_capacity_bytes)
-
-    @property
-    def unacknowledged_bytes(self) -> int:
-        """Bytes in this end's socket for which the peer's receive window has no room."""
-        taken_bytes = min(self.in_flight_bytes, self._settings.capacity_bytes)
-        return taken_bytes - min(taken_bytes, self._settings.receive_capacity_bytes)
 
     @property
     def unsent_bytes(self) -> int:

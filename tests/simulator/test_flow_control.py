@@ -28,7 +28,7 @@ from tests.simulated_fill_levels import fill_bounds, fill_sample
 from tests.simulated_scenario import cluster_of
 from tests.simulation import FREE, MS, US, Rows, S, finished, received_records, scenario
 
-SOCKETS = LinkSettings(capacity_bytes=1 << 20, receive_capacity_bytes=1 << 19)
+SOCKETS = LinkSettings(capacity_bytes=1 << 20)
 PAUSED = SlowConsumer(1, -1)
 RATE_PER_S = 20_000.0
 
