@@ -155,26 +155,6 @@ def test_a_broadcast_is_stored_in_every_subpartition() -> None:
     assert blocking.memory.available_buffers == 50
 
 
-@pytest.mark.parametrize("codec", [CompressionCodec.LZ4, CompressionCodec.ZSTD])
-def test_a_buffer_is_stored_compressed_only_if_that_makes_it_smaller(
-    codec: CompressionCodec,
-) -> None:
-    noise = bytes((i * 167 + i * i * 59 + (i >> 3) * 31) % 251 for i in range(100))
-    blocking = Blocking(codec=codec)
-    blocking.partition.emit(0, pair.records_of([100]))
-    blocking.partition.emit(0, pair.records_of([100], data=noise))
-    blocking.partition.finish()
-    view = blocking.partition.subpartitions[0].create_read_view(polled_by_hand)
-    small, same, event = view.poll(), view.poll(), view.poll()
-    assert small.buffer.is_compressed
-    assert small.size_bytes < 100
-    assert decompress(codec, small.view, 100) == b"\0" * 100
-    assert (same.buffer.is_compressed, bytes(same.view)) == (0, noise)
-    assert event.buffer.is_compressed == 0
-    assert blocking.partition.data_bytes == 200
-    assert blocking.partition.stored_data_bytes == small.size_bytes + 100
-
-
 @given(st.lists(st.integers(1, 330), min_size=1, max_size=12))
 def test_what_is_read_is_what_was_written(lengths: list[int]) -> None:
     blocking = Blocking(codec=CompressionCodec.LZ4)

@@ -303,12 +303,13 @@ def test_readers_get_what_a_partition_with_its_subpartitions_apart_gives_them(
         assert sorting.sorting.stored_data_bytes <= sorting.sorting.data_bytes
 
 
+@pytest.mark.parametrize("min_parallelism", [1, 100], ids=["sort-merge", "hash"])
 @pytest.mark.parametrize("codec", [CompressionCodec.LZ4, CompressionCodec.ZSTD])
 def test_a_buffer_is_stored_compressed_only_if_that_makes_it_smaller(
-    codec: CompressionCodec,
+    codec: CompressionCodec, min_parallelism: int
 ) -> None:
     noise = bytes((i * 167 + i * i * 59 + (i >> 3) * 31) % 251 for i in range(100))
-    made = SortMerge(1, codec=codec)
+    made = SortMerge(1, codec=codec, min_parallelism=min_parallelism)
     made.partition.emit(0, records_of([100]))
     made.partition.emit(0, records_of([100], data=noise))
     made.finish()
@@ -318,8 +319,8 @@ def test_a_buffer_is_stored_compressed_only_if_that_makes_it_smaller(
     assert decompress(codec, small.view, 100) == b"\0" * 100
     assert (same.buffer.is_compressed, bytes(same.view)) == (0, noise)
     assert event.buffer.is_compressed == 0
-    assert made.sorting.data_bytes == 200
-    assert made.sorting.stored_data_bytes == small.size_bytes + 100
+    assert made.partition.data_bytes == 200
+    assert made.partition.stored_data_bytes == small.size_bytes + 100
 
 
 @pytest.mark.row("S016")
