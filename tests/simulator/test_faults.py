@@ -219,19 +219,6 @@ def test_a_backlog_that_is_always_0_is_noticed_in_every_run_that_has_one(
     assert noticed >= 20
 
 
-@pytest.mark.row("S109")
-@pytest.mark.parametrize("seed", range(20))
-def test_a_backlog_that_is_always_0_is_noticed_whatever_the_seed(
-    monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    without_backlog_in_the_queue(monkeypatch)
-    checker = ProtocolChecker(seed)
-    loaded = scenario(records=5000, producers=2, consumers=2, seed=seed)
-    cluster = cluster_of(loaded, probes=(checker, checker))
-    with pytest.raises(InvariantViolatedError, match="carries backlog 0"):
-        run_checked(cluster, checker)
-
-
 FEW_BUFFERS = NetworkConfig(
     segment_size_bytes=64,
     network_memory_bytes=640_000,
