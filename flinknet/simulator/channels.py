@@ -33,7 +33,7 @@ from flinknet.job.gates import (
 )
 
 from .faults import NO_FAULTS, Faults
-from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
+from .link import LinkEnd, LinkSettings, SimulatedLink
 from .simulated_job import SimulatedJob
 from .task_manager import Scheduler, SimulatedTaskManager
 
@@ -127,7 +127,7 @@ class Channels:
         self._probes = probes
         self._faults = faults
         self._fail = fail
-        self._send_costs = SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte)
+        self._send_ns = costs.send_ns_per_message, costs.send_ns_per_byte
         self._channel_of: dict[bytes, int] = {
             channel.receiver_id: channel.index
             for subtask in job.subtasks
@@ -234,8 +234,8 @@ class Channels:
         task_manager = self._hosts.task_managers[index]
         faults = self._faults.link_faults(len(self.links), side, origin_ns=self._job.start_ns)
         settings = self._settings_back if side else self.settings
-        costs = SendCosts() if side else self._send_costs
-        end = LinkEnd(connection, settings, costs, task_manager.wake, faults)
+        send_ns = (0.0, 0.0) if side else self._send_ns
+        end = LinkEnd(connection, settings, task_manager.wake, faults, send_ns)
         end.clock = task_manager.clock
         end.fail = self._fail
         end.seed = self._job.seed

@@ -116,20 +116,14 @@ class Cluster:
         costs: CostModel = TYPICAL_COSTS,
         *,
         start_ns: int = START_NS,
-        probes: Sequence[Probe] = (),
-        link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
-        faults: Faults = NO_FAULTS,
         flush_overhead_ns: int = 0,
-        preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
-        hosts: SimulatedHosts | None = None,
+        **options: Any,
     ) -> Cluster:
-        """The cluster of a planned load (see SimulatedLoad)."""
+        """The cluster of a planned load (see SimulatedLoad), with the options of Cluster."""
         job = SimulatedLoad(
             load, plans, costs, start_ns=start_ns, flush_overhead_ns=flush_overhead_ns
         )
-        cluster = Cluster(
-            job, probes=probes, link=link, faults=faults, preemptions=preemptions, hosts=hosts
-        )
+        cluster = Cluster(job, **options)
         at = cluster.scheduler.at
         for slow in load.scenario.workload.slow_consumers:
             if slow.slow_ns is not None:
@@ -147,8 +141,7 @@ class Cluster:
         costs: CostModel,
         **options: Any,
     ) -> Cluster:
-        """The cluster of one exchange with given channels (see `listed_load_plan`), with the
-        options of `of_load`."""
+        """The cluster of one exchange with given channels, with the options of `of_load`."""
         load = listed_load_plan(scenario, places, channels)
         return Cluster.of_load(load, plans, costs, **options)
 

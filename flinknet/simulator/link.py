@@ -101,17 +101,10 @@ class Direction:
         self.pieces.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class SendCosts:
-    """The sender's time for each message and each byte that it hands to the socket, in ns."""
-
-    ns_per_message: float = 0.0
-    ns_per_byte: float = 0.0
-
-
 class LinkEnd:
-    """One socket of a link, with its connection. `wake` is called with an instant at which this
-    end's TaskManager has something to do.
+    """One socket of a link, with its connection. `send_ns` are the sender's times for a message and
+    a byte that it hands over; `wake` is called with an instant at which this end's TaskManager has
+    something to do.
 
     Attributes:
         clock: clock of its TaskManager, whose times `receive` and `pump` take; None: virtual time.
@@ -123,9 +116,9 @@ class LinkEnd:
         self,
         connection: Connection,
         settings: LinkSettings,
-        costs: SendCosts,
         wake: Callable[[int], None],
         disturbance: LinkFaults | None = None,
+        send_ns: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self.connection = connection
         self.is_closed = False
@@ -133,7 +126,7 @@ class LinkEnd:
         self.seed = 0
         self.fail: Callable[[FlinknetError], None] | None = None
         self._settings = settings
-        self._costs = costs
+        self._ns_per_message, self._ns_per_byte = send_ns
         self._wake = wake
         self._outgoing = Direction(settings, disturbance, wake)
         self._incoming = self._outgoing  # until the ends are joined
@@ -193,7 +186,7 @@ class LinkEnd:
         """Send the connection's data until it has none, or enough bytes wait for the socket.
         Returns: the instant at which it is done.
         """
-        connection, costs, outgoing = self.connection, self._costs, self._outgoing
+        connection, outgoing = self.connection, self._outgoing
         capacity_bytes = self._settings.capacity_bytes
         if self._unsent:
             self._check_unsent()
@@ -206,7 +199,7 @@ class LinkEnd:
                 break
             messages = (len(pieces) + 1) // BUFFER_RESPONSE_PIECES
             data = b"".join(pieces)
-            now_ns += int(costs.ns_per_message * messages + costs.ns_per_byte * len(data))
+            now_ns += int(self._ns_per_message * messages + self._ns_per_byte * len(data))
             outgoing.send(data, self._virtual_ns(now_ns))
             if outgoing.in_flight_bytes > capacity_bytes:
                 self._note_unsent(pieces)

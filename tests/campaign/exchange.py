@@ -19,7 +19,7 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.options import network_config
 from flinknet.simulator.channels import SimulatedHosts, no_wrap
 from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster
-from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
+from flinknet.simulator.link import LinkEnd, LinkSettings
 from flinknet.simulator.task_manager import SimulatedTaskManager
 from tests.checkers import Watched, check_memory, run_all_checked
 from tests.faults import FaultPlan
@@ -217,8 +217,7 @@ class ExchangeRun:
         hosts = self.hosts
         visitors = SimulatedTaskManager("strangers", hosts.scheduler, NetworkBufferPool(0, 1))
         places = (hosts.task_managers[index], serving), (visitors, stranger)
-        settings, costs = LinkSettings(), SendCosts()
-        ends = [LinkEnd(each, settings, costs, place.wake) for place, each in places]
+        ends = [LinkEnd(each, LinkSettings(), place.wake) for place, each in places]
         ends[0].join(ends[1])
         for (place, _), end in zip(places, ends, strict=True):
             end.clock = place.clock

@@ -19,7 +19,7 @@ from flinknet.job.times import TaskTimes
 from flinknet.options import network_config
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.tls import Tls, create_tls
-from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
+from flinknet.simulator.link import LinkEnd, LinkSettings
 
 SIZES = (1, 7, 100, 3000, 40_000, 0, 300_000)
 
@@ -168,7 +168,7 @@ class LinkDriver:
         self.now_ns = 0
         settings = LinkSettings(latency_ns=10, capacity_bytes=100_000)
         self.ends = tuple(
-            LinkEnd(connection, settings, SendCosts(), lambda _: None) for connection in connections
+            LinkEnd(connection, settings, lambda _: None) for connection in connections
         )
         self.ends[0].join(self.ends[1])
 

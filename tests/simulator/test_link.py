@@ -10,7 +10,7 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.errors import InvariantViolatedError, TransportError
 from flinknet.simulator.cluster import Cluster
-from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
+from flinknet.simulator.link import LinkEnd, LinkSettings, SimulatedLink
 from tests.checkers import run_checked
 from tests.faults import DrawnLinkFaults, FaultPlan, Interval
 from tests.protocol_checker import ProtocolChecker
@@ -55,14 +55,14 @@ def link_of(
     left: Line,
     right: Line,
     settings: LinkSettings,
-    costs: SendCosts = SendCosts(),  # noqa: B008 - frozen
+    costs: tuple[float, float] = (0.0, 0.0),
     faults: DrawnLinkFaults | None = None,
 ) -> tuple[LinkEnd, LinkEnd, list[int]]:
     """Both ends, and the instants at which the right one is woken."""
     woken: list[int] = []
     ends = (
-        LinkEnd(left, settings, costs, lambda _at_ns: None, faults),
-        LinkEnd(right, settings, SendCosts(), woken.append),
+        LinkEnd(left, settings, lambda _at_ns: None, faults, costs),
+        LinkEnd(right, settings, woken.append),
     )
     ends[0].join(ends[1])
     return *ends, woken
@@ -94,7 +94,7 @@ def test_the_wire_carries_one_thing_after_the_other() -> None:
 
 def test_sending_takes_the_senders_time() -> None:
     left, right = Line(b"x" * 100, b"y" * 100), Line()
-    near, far, _ = link_of(left, right, LinkSettings(latency_ns=0), SendCosts(1000.0, 2.0))
+    near, far, _ = link_of(left, right, LinkSettings(latency_ns=0), (1000.0, 2.0))
     assert near.pump(now_ns=0) == 2400
     read_all(far)
     assert [at_ns for at_ns, _ in right.heard] == [1200, 2400]
@@ -117,8 +117,8 @@ def test_the_sender_is_woken_when_its_full_socket_takes_bytes_again() -> None:
     left, right = Line(b"12345678"), Line()
     woken: list[int] = []
     settings = LinkSettings(latency_ns=5, capacity_bytes=8)
-    near = LinkEnd(left, settings, SendCosts(), woken.append)
-    far = LinkEnd(right, settings, SendCosts(), lambda _at_ns: None)
+    near = LinkEnd(left, settings, woken.append)
+    far = LinkEnd(right, settings, lambda _at_ns: None)
     near.join(far)
     near.pump(now_ns=0)
     far.receive(now_ns=5)

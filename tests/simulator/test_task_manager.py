@@ -16,7 +16,7 @@ from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.outputs import RecordBatcher
 from flinknet.job.selectors import create_selector
 from flinknet.simulator.cost_model import Preemptions
-from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
+from flinknet.simulator.link import LinkEnd, LinkSettings
 from flinknet.simulator.task_manager import Scheduler, SimulatedSource, SimulatedTaskManager
 from tests.load_tasks import source_task
 from tests.pair import partition_of
@@ -80,7 +80,7 @@ def turns(*arrivals_ns: int, is_woken_meanwhile: bool = False) -> list[str]:
     pool = NetworkBufferPool(4, 1024)
     each = SimulatedTaskManager("tm-0", scheduler, pool)
     connection, settings = Noting(done), LinkSettings(latency_ns=0)
-    end, peer = (LinkEnd(connection, settings, SendCosts(), lambda at_ns: None) for _ in range(2))
+    end, peer = (LinkEnd(connection, settings, lambda at_ns: None) for _ in range(2))
     end.join(peer)
     for at_ns in arrivals_ns:
         peer.inject(b"x", now_ns=at_ns)
@@ -138,8 +138,7 @@ def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once() -> No
     waiting = Waiting(done)
     for connection in (waiting, LettingGo(done, waiting)):
         ends = [
-            LinkEnd(one, LinkSettings(), SendCosts(), lambda at_ns: None)
-            for one in (connection, Noting([]))
+            LinkEnd(one, LinkSettings(), lambda at_ns: None) for one in (connection, Noting([]))
         ]
         ends[0].join(ends[1])
         each.ends.append(ends[0])
