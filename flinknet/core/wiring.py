@@ -48,13 +48,8 @@ class Wiring:
         """The partitions, by producer, that a consumer reads."""
         if self.is_all_to_all:
             return range(self.producers)
-        if self.producers >= self.consumers:
-            return range(
-                consumer * self.producers // self.consumers,
-                (consumer + 1) * self.producers // self.consumers,
-            )
-        producer = consumer * self.producers // self.consumers
-        return range(producer, producer + 1)
+        first = consumer * self.producers // self.consumers
+        return range(first, max(first + 1, (consumer + 1) * self.producers // self.consumers))
 
     def consumers_of(self, producer: int) -> range:
         """The consumers that read the partition of a producer."""

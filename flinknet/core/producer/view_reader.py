@@ -57,10 +57,8 @@ class UnionResultSubpartitionView:
 
     @property
     def failure_cause(self) -> str | None:
-        for view in self._views:
-            if view.failure_cause is not None:
-                return view.failure_cause
-        return None
+        causes = [view.failure_cause for view in self._views]
+        return next((cause for cause in causes if cause is not None), None)
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
         view = self._next(has_credit=buffers_max > 0)
@@ -115,10 +113,7 @@ class UnionResultSubpartitionView:
     def _next(self, *, has_credit: bool) -> ResultSubpartitionView | None:
         if self._in_record is not None:
             return self._in_record if _may_poll(self._in_record, has_credit) else None
-        for view in self._views:
-            if _may_poll(view, has_credit):
-                return view
-        return None
+        return next((view for view in self._views if _may_poll(view, has_credit)), None)
 
 
 def _may_poll(view: ResultSubpartitionView, has_credit: bool) -> bool:
