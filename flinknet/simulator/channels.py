@@ -1,6 +1,4 @@
-"""SimulatedHosts: the TaskManagers that jobs run on. Channels: the partitions, gates and
-connections of a cluster.
-"""
+"""SimulatedHosts: TaskManagers that jobs run on. Channels: partitions, gates, connections."""
 
 from __future__ import annotations
 

@@ -183,9 +183,7 @@ class LinkEnd:
         return now_ns
 
     def pump(self, *, now_ns: int) -> int:
-        """Send the connection's data until it has none, or enough bytes wait for the socket.
-        Returns: the instant at which it is done.
-        """
+        """Send until there is nothing or enough waits. Returns: the instant at which it is done."""
         connection, outgoing = self.connection, self._outgoing
         capacity_bytes = self._settings.capacity_bytes
         if self._unsent:
@@ -235,7 +233,7 @@ class LinkEnd:
             self._outgoing.send(data, now_ns)
 
     def close(self, *, now_ns: int) -> None:
-        """Break the connection for this side, at an instant of virtual time; the incoming bytes are
+        """Break the connection for this side, at an instant of virtual time; incoming bytes are
         lost.
         """
         if not self.is_closed:

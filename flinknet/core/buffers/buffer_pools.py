@@ -320,9 +320,7 @@ class NetworkBufferPool:
             self._redistribute()
 
     def request_exclusive_segments(self, count: int) -> list[MemorySegment]:
-        """Segments outside all local pools, which must be free now. Raises:
-        InsufficientBuffersError.
-        """
+        """Segments outside local pools, which must be free. Raises: InsufficientBuffersError."""
         promised = self.reserve_exclusive_segments(count)
         if not promised.collect():
             promised.cancel()

@@ -189,11 +189,8 @@ def task_buffers(
     partitions: Iterable[tuple[PoolSize, int]],
     gates: Iterable[tuple[int, GateBuffers]],
 ) -> TaskBuffers:
-    """The demand of one task.
-
-    Args:
-        partitions: pool size and overdraft buffers of each.
-        gates: number of remote channels and buffers of each.
+    """The demand of one task: of its partitions with their overdraft, of its gates with their
+    remote channels.
     """
     exclusive = required = optional = overdraft = 0
     for pool, overdraft_buffers in partitions:

@@ -54,8 +54,8 @@ class BufferManager:
         return len(self._free)
 
     def line_up(self, after: int) -> list[MemorySegment]:
-        """Free memory in the order in which `take` will use it: ascending, from the segment after
-        this index on, then from the start.
+        """Free memory in the order of `take`: from the segment after this index on, then the
+        others.
         """
         free = self._free
         free.sort(key=_INDEX)
@@ -124,9 +124,7 @@ class BufferManager:
             self._notify_credit(credit)
 
     def request_for_backlog(self, backlog_buffers: int) -> int:
-        """Request buffers for the announced backlog (Flink: onSenderBacklog). Returns: credit
-        gained.
-        """
+        """Request buffers for a backlog (Flink: onSenderBacklog). Returns: credit gained."""
         self.required_buffers = required = backlog_buffers + self.initial_credit
         if self._is_waiting or len(self._free) >= required:
             return 0
@@ -184,9 +182,7 @@ class BufferManager:
             self._notify_credit(1)
 
     def _take_back(self, segment: MemorySegment) -> int:
-        """Add an exclusive buffer, or return a floating one instead. Returns: the new credit, 1 or
-        0.
-        """
+        """Add an exclusive buffer, or return a floating one instead. Returns: the new credit."""
         self._free.append(segment)
         if not self.floating_buffers or len(self._free) <= self.required_buffers:
             return 1

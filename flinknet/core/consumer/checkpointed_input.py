@@ -78,9 +78,7 @@ class CheckpointedInput(CheckpointableTask):
         *,
         now_ns: int,
     ) -> None:
-        """Handle an event read from a channel. Raises: FrameCorruptedError for a channel that ends
-        its data twice, or never.
-        """
+        """Handle an event. Raises: FrameCorruptedError for a channel that ends twice, or never."""
         handler = self._handler
         place = channel.index_in_input
         if isinstance(event, events.EndOfData):

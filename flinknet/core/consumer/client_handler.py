@@ -1,7 +1,5 @@
 # mypyc
-"""CreditBasedPartitionRequestClientHandler: receives messages from a producer into the buffers of
-its channels.
-"""
+"""CreditBasedPartitionRequestClientHandler: receives messages into the buffers of channels."""
 
 from __future__ import annotations
 

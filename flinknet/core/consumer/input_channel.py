@@ -156,9 +156,7 @@ class RemoteInputChannel(GateChannel):
         return max(0, self.expected_sequence_number - len(self.received))
 
     def request_subpartition(self, *, now_ns: int) -> None:
-        """Send the request, once, over the connection, which is opened if necessary. Raises:
-        PartitionConnectionError, naming the partition.
-        """
+        """Send the request, once. Raises: PartitionConnectionError, naming the partition."""
         if self.connection is not None:
             return
         assert self.connect is not None
@@ -325,8 +323,8 @@ class RemoteInputChannel(GateChannel):
     def _receive_event(
         self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
     ) -> None:
-        """Queue an event: a priority event before all data; a barrier that may time out in order,
-        with an announcement before all data.
+        """Queue an event: with priority before all data; a barrier that may time out in order,
+        announced.
         """
         data_type = buffer.data_type
         if data_type == priority_events.PRIORITIZED_EVENT:

@@ -1,7 +1,5 @@
 # mypyc
-"""SingleInputGate: all channels of one input, read in turns of one buffer; UnionInputGate: several
-gates as one.
-"""
+"""SingleInputGate: the channels of one input, read in turns; UnionInputGate: several gates as one."""
 
 from __future__ import annotations
 
@@ -308,17 +306,13 @@ class SingleInputGate(ReadyQueue[InputChannel]):
 
 
 class DecompressingInputGate(SingleInputGate):
-    """An input gate that decompresses buffers, with a codec that is not on the wire (Flink:
-    SingleInputGate with its BufferDecompressor).
-    """
+    """Decompresses buffers, with a codec that is not on the wire (Flink: BufferDecompressor)."""
 
     codec = CompressionCodec.NONE
     segment_size_bytes = 0
 
     def poll(self, now_ns: int = 0) -> Polled | None:
-        """Raises: the error of a failed channel; GateClosedError; FrameCorruptedError for data that
-        is invalid for the codec.
-        """
+        """Raises: as SingleInputGate; FrameCorruptedError for data that is invalid for the codec."""
         polled = super().poll(now_ns)
         if polled is None:
             return None

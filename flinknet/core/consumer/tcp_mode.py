@@ -184,9 +184,7 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
 
 
 class StagedBuffer:
-    """A received message without a buffer; a listener of its gate's pool (Flink:
-    PartitionRequestClientHandler.BufferListenerTask).
-    """
+    """A received message that listens for a buffer of its gate's pool (Flink: BufferListenerTask)."""
 
     def __init__(
         self,

@@ -266,9 +266,7 @@ class BlockingSubpartition:
 
 
 class BoundedBlockingSubpartition(BlockingSubpartition):
-    """Writes each buffer when the next one arrives, and admits readers once all are written (Flink:
-    BoundedBlockingSubpartition).
-    """
+    """Writes each buffer when the next one arrives (Flink: BoundedBlockingSubpartition)."""
 
     takes_prefilled = False
     """Buffers are written only once they are complete."""
@@ -325,9 +323,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
     def create_read_view(
         self, listener: BufferAvailabilityListener
     ) -> BoundedBlockingSubpartitionReader:
-        """Create a reader that starts at the beginning; it must check by itself whether there is
-        data. Raises: RuntimeError, see `check_readable`.
-        """
+        """Create a reader from the beginning. Raises: RuntimeError, see `check_readable`."""
         self.check_readable()
         reader = BoundedBlockingSubpartitionReader(self)
         self._readers.append(reader)

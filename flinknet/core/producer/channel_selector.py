@@ -71,9 +71,7 @@ class ChannelSelector:
     needs_keys: ClassVar[bool] = False
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """The records of each channel that gets any of the next `records` ones; `keys` are 32-bit
-        hashes.
-        """
+        """The records of each channel that gets any of the next ones; `keys` are 32-bit hashes."""
         raise NotImplementedError
 
 

@@ -1,7 +1,5 @@
 # mypyc
-"""ProducerConnection: the producer's end of one TCP connection (Flink: the writing part of
-PartitionRequestQueue).
-"""
+"""ProducerConnection: the producer's end of a TCP connection (Flink: PartitionRequestQueue)."""
 
 from __future__ import annotations
 

@@ -113,9 +113,7 @@ SORT_INDEX_ENTRY_BYTES: Final = 16
 
 
 class Piece:
-    """A buffer or event of a region: the first `size_bytes` of `view`, and the records that end in
-    it.
-    """
+    """A buffer or event: the first `size_bytes` of `view`, and the records that end in it."""
 
     def __init__(self, view: memoryview, size_bytes: int = 0, *, is_event: bool = False) -> None:
         self.view = view

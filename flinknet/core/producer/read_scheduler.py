@@ -48,9 +48,7 @@ class PartitionedFile:
         self._is_shared[-1] = is_broadcast
 
     def write(self, buffers: Sequence[tuple[int, StoredBuffer, bytes | memoryview]]) -> None:
-        """Append buffers with their subpartition and bytes, whose memory may be reused afterwards.
-        Raises: LocalTransportError.
-        """
+        """Append buffers, whose memory may be reused afterwards. Raises: LocalTransportError."""
         region = self._stored[-1]
         pieces: list[bytes | memoryview] = []
         for subpartition, each, payload in buffers:

@@ -170,7 +170,7 @@ class ResultPartition:
 
     def finish(self) -> None:
         """Append EndOfPartition to every subpartition, and close the partition, as Flink's task
-        does next. Nothing can be emitted afterwards.
+        does.
         """
         self.broadcast_event(EndOfPartitionEvent(), is_last=True)
         self.is_finished = True
@@ -293,9 +293,7 @@ class ResultPartitionManager:
         self.release(partition)
 
     def release(self, partition: ResultPartition) -> None:
-        """Drop a partition that is consumed, failed, canceled or released by the scheduler, and
-        refuse the requests that wait for it.
-        """
+        """Drop a partition, and refuse the requests that wait for it."""
         self._partitions.pop(partition.partition_id, None)
         partition.release()
         self._refuse(partition.partition_id)

@@ -42,9 +42,7 @@ _FULL = int(FlushReason.FULL)
 
 
 class SortMergeSubpartition(BlockingSubpartition):
-    """A part of each region, read through the partition's scheduler. Flink has no such class. Data
-    in memory belongs to the partition, as in Flink.
-    """
+    """A part of each region, read through the partition's scheduler; Flink has no such class."""
 
     def __init__(self, partition: SortMergeResultPartition, index: int) -> None:
         super().__init__(index)
@@ -144,7 +142,7 @@ class SortMergeResultPartition(ResultPartition):
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
     ) -> int:
-        """Collect an event for all subpartitions; after the last one, write the rest. Raises:
+        """Collect an event for all; after the last one, write the rest. Raises:
         LocalTransportError.
         """
         if self._data_buffer is not None and not self._is_broadcast:

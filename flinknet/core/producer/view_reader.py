@@ -269,8 +269,8 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
 
 
 class PartitionRequestQueue:
-    """Round robin by buffer over the available readers (Flink: PartitionRequestQueue); `readers`
-    are all open ones, by receiver id.
+    """Round robin by buffer over the available ones of all `readers` (Flink:
+    PartitionRequestQueue).
     """
 
     def __init__(self) -> None:

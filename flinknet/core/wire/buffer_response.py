@@ -93,9 +93,7 @@ class BufferResponse:
 
     @classmethod
     def decode(cls, body: Bytes, layout: str = "2.x") -> Self:
-        """Decode a body, after the frame header. Raises: FrameCorruptedError if it is truncated or
-        a Flink consumer would reject it.
-        """
+        """Decode a body. Raises: FrameCorruptedError for one that a Flink consumer would reject."""
         chosen = LAYOUTS[layout]
         needed_bytes = body_bytes(body, chosen)
         if needed_bytes is None or len(body) < needed_bytes:

@@ -1,6 +1,4 @@
-"""CheckpointBarrier: the event that separates two checkpoints, with its options (Flink:
-CheckpointBarrier and CheckpointOptions).
-"""
+"""CheckpointBarrier: separates two checkpoints (Flink: CheckpointBarrier, CheckpointOptions)."""
 
 from __future__ import annotations
 

@@ -136,9 +136,7 @@ class FrameDecoder:
 
 
 class LayoutDetectingDecoder:
-    """Decodes like ResponseDecoder, which takes over where the layout is "2.x"; the layout is None
-    until a BufferResponse shows it.
-    """
+    """A ResponseDecoder for any layout; that is None until a BufferResponse shows it."""
 
     def __init__(self, sink: ResponseSink) -> None:
         self._sink = sink

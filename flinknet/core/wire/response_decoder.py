@@ -100,9 +100,7 @@ class ResponseDecoder:
         return memory
 
     def memory_filled(self, count: int) -> None:
-        """Decode `count` bytes in the memory that `memory_to_fill` has just returned; see
-        `receive`.
-        """
+        """Decode `count` bytes in the memory that `memory_to_fill` just returned; see `receive`."""
         run = self._run
         assert run is not None
         if self._missing:
@@ -153,9 +151,7 @@ class ResponseDecoder:
         self.receive(memoryview(data)[:count])
 
     def receive(self, data: memoryview) -> None:
-        """Decode all that `data` completes. Raises: FrameCorruptedError, UnknownMessageError; the
-        stream is unusable then.
-        """
+        """Decode all that `data` completes. Raises: FrameCorruptedError, UnknownMessageError."""
         take_buffer, receive_payload = self._sink.take_buffer, self._sink.receive_payload
         position, end = 0, len(data)
         before: Header | None = None
