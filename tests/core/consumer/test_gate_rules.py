@@ -326,23 +326,3 @@ def test_an_empty_gate_answers_at_once() -> None:
     deliver(consumer, 0)
     assert consumer.gate.poll() is not None
     assert consumer.gate.poll() is None
-
-
-def test_what_had_arrived_before_an_error_is_read_before_it() -> None:
-    consumer = Consumer()
-    deliver(consumer, 0)
-    deliver(consumer, 0)
-    consumer.channels[0].fail(errors.PartitionNotFoundError("gone"))
-    for _ in range(2):
-        assert consumer.gate.poll() is not None
-    with pytest.raises(errors.PartitionNotFoundError, match="gone"):
-        consumer.gate.poll()
-
-
-def test_an_error_of_one_channel_leaves_the_others_readable() -> None:
-    consumer = Consumer(channels=2)
-    consumer.channels[0].fail(errors.PartitionNotFoundError("gone"))
-    deliver(consumer, 1)
-    with pytest.raises(errors.PartitionNotFoundError, match="gone"):
-        consumer.gate.poll()
-    assert [channel for channel, _, _ in consumer.consume()] == [1]

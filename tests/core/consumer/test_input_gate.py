@@ -60,15 +60,6 @@ def test_an_empty_channel_leaves_the_queue_and_comes_back_with_its_next_buffer()
     assert turns(consumer) == [1, 0]
 
 
-@pytest.mark.row("S049")
-def test_a_channel_stands_in_the_queue_once() -> None:
-    consumer = Consumer(channels=2)
-    deliver(consumer, 0)
-    for _ in range(5):
-        consumer.gate.queue_channel(consumer.channels[0])
-    assert list(consumer.gate._ready) == [consumer.channels[0]]
-
-
 class NotedCalls:
     """Stands in for the gate's queue: notes whether it is called for data or a priority event."""
 
@@ -109,10 +100,6 @@ def test_what_comes_to_a_released_channel_is_dropped_and_recycled() -> None:
     assert gate.notes == []
     assert memory.available_buffers == memory.total_buffers
     assert pool.used_buffers == 0
-
-
-def test_an_empty_gate_gives_nothing() -> None:
-    assert Consumer().gate.poll() is None
 
 
 def test_a_channel_that_ended_is_never_queued_again() -> None:
