@@ -1,5 +1,5 @@
 # mypyc
-"""ConsumerConnection: the consumer's end of a TCP connection (Flink: NettyPartitionRequestClient)."""
+"""ConsumerConnection: the consumer's end of a connection (Flink: NettyPartitionRequestClient)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypyc
-"""SingleInputGate: the channels of one input, read in turns; UnionInputGate: several gates as one."""
+"""SingleInputGate: channels of one input, read in turns; UnionInputGate: several gates as one."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ class DecompressingInputGate(SingleInputGate):
     segment_size_bytes = 0
 
     def poll(self, now_ns: int = 0) -> Polled | None:
-        """Raises: as SingleInputGate; FrameCorruptedError for data that is invalid for the codec."""
+        """Raises: as SingleInputGate; FrameCorruptedError for data that is not of the codec."""
         polled = super().poll(now_ns)
         if polled is None:
             return None

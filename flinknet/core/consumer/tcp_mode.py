@@ -184,7 +184,7 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
 
 
 class StagedBuffer:
-    """A received message that listens for a buffer of its gate's pool (Flink: BufferListenerTask)."""
+    """A received message that waits for a buffer of its gate's pool (Flink: BufferListenerTask)."""
 
     def __init__(
         self,
