@@ -1,9 +1,8 @@
 """Wiring: which subpartition of which partition each consumer reads (Flink:
 VertexInputInfoComputationUtils).
 
-Everything is computed from the two parallelisms; nothing is stored per channel. Traffic counts the
-channels per pair of TaskManagers; for all-to-all edges it is a product, whose pairs are created
-only on demand: a thousand TaskManagers have a million.
+Everything is computed from the two parallelisms; nothing is stored per channel. Of an all-to-all
+edge, pairs of TaskManagers are created only on demand: a thousand have a million.
 """
 
 from __future__ import annotations

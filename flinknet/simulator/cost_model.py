@@ -32,12 +32,11 @@ class CostModel:
         receive_ns_per_message: from RECEIVED to CONSUMED of a buffer that finds an empty queue,
             without its records.
         emit_ns_per_record: time of the producer's task for one record if nothing holds it back.
-        consume_ns_per_record: time of each consumer's task for one record, by index of the
-            consumer.
+        consume_ns_per_record: time for one record, by index of the consumer.
         back_ns: transit time of credit to the producer; None: that of buffers.
-        wake_ns: mean time until a sleeping loop takes a message; from 0 to twice as long, evenly
-            spread. Above 0, loops answer messages before their tasks step, as the runtime's do:
-            credit for a backlog and that for its records are two AddCredits; at 0 one.
+        wake_ns: time until a sleeping loop takes a message. Above 0, loops answer messages before
+            their tasks step, as the runtime's do: credit for a backlog and that for its records are
+            two AddCredits; at 0 one, as in the compiled model.
     """
 
     send_ns_per_message: float

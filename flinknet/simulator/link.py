@@ -28,7 +28,7 @@ class LinkSettings:
         latency_ns: from the last byte sent until it can be read.
         bandwidth_bytes_per_s: of each direction; 0 for no limit.
         capacity_bytes: size of the buffers of both sockets. The sender's socket takes no more while
-            this many bytes are sent but not read; further bytes wait in the connection.
+            this many bytes are sent but not read.
         high_water_bytes: bytes waiting in the connection above which a producer hands over no more
             until half of them are gone; 0: the default of the flow control.
     """

@@ -1,9 +1,8 @@
 # mypyc
 """Scheduler: virtual time. SimulatedTaskManager: an event loop whose turns take it for their work.
 
-One turn reads arrived bytes, steps the tasks and sends, as the runtime's loop does. Records and
-bytes that come during a turn are handled together in the next one; therefore messages grow under
-load even with timeout 0. Each TaskManager has one core.
+One turn reads arrived bytes, steps the tasks and sends, as the runtime's loop does. What comes
+during a turn is handled together in the next one; so messages grow under load even with timeout 0.
 """
 
 from __future__ import annotations

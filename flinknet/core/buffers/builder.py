@@ -1,11 +1,10 @@
 # mypyc
 """BufferBuilder and BufferConsumer: the builder writes a segment while the consumer reads it.
 
-The builder writes bytes into `view` and publishes them with `committed_bytes`. The consumer caches
-the position and updates it only in `build` and on creation, as Flink's does: a consumer queued
-before its bytes were written is "not finished" until it is built, even if the builder has finished
-meanwhile. PipelinedSubpartition relies on this. A segment filled by one batch needs neither: its
-BufferSlice is queued directly, and behaves like a consumer.
+The builder publishes bytes with `committed_bytes`. The consumer updates its position only in
+`build` and on creation, as Flink's does: a consumer queued before its bytes were written is "not
+finished" until it is built. PipelinedSubpartition relies on this. A segment filled by one batch
+needs neither: its BufferSlice is queued directly, and behaves like a consumer.
 
 Invariant: 0 <= consumer's read position <= committed_bytes <= written_bytes <= capacity_bytes <=
     segment size.

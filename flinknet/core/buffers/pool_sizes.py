@@ -130,10 +130,9 @@ def partition_pool_size(
 
 @dataclass(frozen=True, slots=True)
 class TaskBuffers:
-    """Network buffers of one task.
+    """Network buffers of one task; of any TaskManager, if that is -1.
 
     Attributes:
-        task_manager: its number; -1 for any.
         exclusive_buffers: reserved by remote channels at setup.
         required_buffers: guaranteed to the pools of partitions and gates.
         optional_buffers: used by these pools in addition, if available.

@@ -85,14 +85,13 @@ class SingleCheckpointBarrierHandler:
     """Handles one checkpoint at a time; a later one subsumes it.
 
     Invariants: `_aligned` are the channels whose barrier has arrived or will never arrive;
-    `_blocked` those whose producer waits for ResumeConsumption. Without a pending checkpoint both
-    are empty.
+        `_blocked` those whose producer waits for ResumeConsumption.
 
     Args:
         can_be_unaligned: whether unaligned checkpoints are enabled (Flink: alternating).
         epoch_ns: instant of the run's clock that is timestamp 0.
         counts_ended_channels: whether an ended channel counts as aligned; otherwise its end aborts
-            the pending checkpoint (execution.checkpointing.checkpoints-after-tasks-finish).
+            the checkpoint (execution.checkpointing.checkpoints-after-tasks-finish).
     """
 
     def __init__(

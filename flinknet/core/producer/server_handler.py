@@ -41,8 +41,7 @@ _PARTITION_REQUEST = int(MessageKind.PARTITION_REQUEST)
 class PartitionRequestServerHandler:
     """Dispatches messages to the readers of one connection, and notifications of their
     subpartitions to the queue. A request for an unregistered partition waits for it (Flink:
-    NettyPartitionRequestListener), up to a timeout: Flink checks once per timeout, so requests wait
-    between one and two of them; here exactly one.
+    NettyPartitionRequestListener), up to a timeout, which Flink checks once per timeout.
 
     Args:
         fail: closes the connection after an error of this side.
@@ -53,7 +52,6 @@ class PartitionRequestServerHandler:
     Attributes:
         notified: readers that have something new to send, or have failed.
         waiting: deadline and partition of each request that waits, by receiver.
-        ended_readers: the latest readers whose channel has ended.
         is_closing: whether the peer has asked to close, or violated the protocol.
     """
 

@@ -1,10 +1,9 @@
 # mypyc
-"""PipelinedSubpartition: the queue between a record writer and one consumer channel, and its
-backlog.
+"""PipelinedSubpartition: the queue between a record writer and one consumer channel.
 
 Notifications follow Flink exactly. The reader is notified when the queue gets its first *finished*
 buffer (usually when the second one is opened), or when a flush finds bytes in the only, still open,
-buffer. It is never notified of later ones: a notified reader keeps reading until nothing is left.
+buffer. It is never notified of later ones: it keeps reading until nothing is left.
 
 Invariants: `buffers_in_backlog` is the number of queued data consumers; sequence numbers are
     contiguous from 0.

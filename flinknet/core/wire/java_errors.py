@@ -1,11 +1,9 @@
 """Java exceptions in an ErrorResponse: parsed by the stream's grammar, never deserialised.
 
 A stream is `ac ed 00 05` and one object. The parser keeps what it needs to find the end (class
-descriptions and handles) and returns class, message and causes as text; no class named by a peer is
-ever looked up or run.
-
-Exceptions are sent in the smallest form that Flink accepts: class descriptions with Flink's
-serialVersionUIDs and one field, the message; Java fills omitted fields with defaults.
+descriptions and handles); no class named by a peer is ever looked up or run. Exceptions are sent in
+the smallest form that Flink accepts: class descriptions with Flink's serialVersionUIDs and one
+field, the message; Java fills omitted fields with defaults.
 """
 
 from __future__ import annotations

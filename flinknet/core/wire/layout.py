@@ -10,14 +10,11 @@ bytes.
 | 9 | | body |
 
 The layout of BufferResponse is the only difference on the wire between releases of Flink. flinknet
-writes layout "2.x" (2.0 to 2.3) and reads "1.20", too. There is no version on the wire;
-`detect_layout` recognises the layout of a BufferResponse.
+writes layout "2.x" (2.0 to 2.3) and reads "1.20", too; there is no version on the wire.
 
 Core and capture use the header of a BufferResponse as a tuple with named positions: for layout
 "2.x" as on the wire, for "1.20" with 0 for the missing number of partial buffers. A tuple rather
-than a NamedTuple, because there is one per buffer; the names cost nothing in compiled code. Headers
-of BufferResponse and whole frames of AddCredit take one struct call each, no objects;
-`buffer_response` and `messages` have the classes.
+than a NamedTuple, because there is one per buffer; the names cost nothing in compiled code.
 """
 
 from __future__ import annotations
