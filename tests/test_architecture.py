@@ -67,7 +67,7 @@ notebook: errors storage units config results
 BUDGETS = {
     "replay": (13_544, 51),
     "predict": (10_932, 40),
-    "core": (11_860, 56),
+    "core": (11_848, 56),
     "runtime": (13_446, 51),
     "report": (8_933, 33),
     "job": (8_179, 35),
@@ -75,7 +75,7 @@ BUDGETS = {
     "graph": (6_427, 25),
     "capture": (7_276, 33),
     "trace": (5_743, 24),
-    "simulator": (1_918, 11),
+    "simulator": (1_916, 11),
     "results": (4_670, 21),
     "(leaves)": (2_446, 14),
     "options": (2_554, 10),
