@@ -16,6 +16,8 @@ MAX = "taskmanager.memory.network.max"
 HEAP = "taskmanager.memory.task.heap.size"
 SEGMENT_BYTES = 32 << 10
 MANAGED = "taskmanager.memory.managed.size"
+HEAP_1_X = "taskmanager.heap.size"
+BUFFERS = "taskmanager.network.numberOfBuffers"
 
 
 def network_bytes(settings: dict[str, str]) -> int:
@@ -23,19 +25,35 @@ def network_bytes(settings: dict[str, str]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("size", "segments"),
+    ("settings", "segments"),
     [
-        ("600m", 2048),
-        ("1g", 3276),
-        ("1280m", 4096),
-        ("2g", 6553),
-        ("4g", 13_107),
-        ("10g", 32_768),
-        ("20g", 65_536),
+        ({FLINK: "600m"}, 2048),
+        ({FLINK: "1g"}, 3276),
+        ({FLINK: "1280m"}, 4096),
+        ({FLINK: "2g"}, 6553),
+        ({FLINK: "4g"}, 13_107),
+        ({FLINK: "10g"}, 32_768),
+        ({FLINK: "20g"}, 65_536),
+        ({PROCESS: "1g"}, 2048),
+        ({PROCESS: "1728m"}, 4096),
+        ({PROCESS: "4g"}, 10_977),
+        ({FLINK: "1280m", PROCESS: "1728m"}, 4096),  # leave the overhead
+        ({FLINK: "4g", MIN: "100mb", MAX: "100mb"}, 3200),
+        ({FLINK: "4g", FRACTION: "0.5", MANAGED: "0"}, 65_536),
+        ({HEAP_1_X: "4096m"}, 13_107),
+        ({"taskmanager.heap.mb": "4096"}, 13_107),
+        ({HEAP_1_X: "2g", "taskmanager.heap.mb": "no number"}, 6553),
+        ({HEAP_1_X: "no size", FLINK: "4g"}, 13_107),
+        ({HEAP_1_X: "3g", PROCESS: "4g"}, 9830),
+        ({PROCESS: "4g", BUFFERS: "8192"}, 8192),
+        ({PROCESS: "4g", BUFFERS: "8192", FRACTION: "0.2"}, 21_954),
+        ({HEAP: "1g", MANAGED: "1g", BUFFERS: "8000"}, 8000),
+        ({BUFFERS: "100"}, 100),
     ],
+    ids=str,
 )
-def test_segments_of_a_total_flink_memory(size: str, segments: int) -> None:
-    assert network_bytes({FLINK: size}) // SEGMENT_BYTES == segments
+def test_segments_of_total_sizes(settings: dict[str, str], segments: int) -> None:
+    assert network_bytes(settings) // SEGMENT_BYTES == segments
 
 
 @pytest.mark.parametrize(
@@ -45,19 +63,10 @@ def test_the_fraction_is_a_32_bit_float(size: str, size_bytes: int) -> None:
     assert network_bytes({FLINK: size}) == size_bytes
 
 
-@pytest.mark.parametrize(("size", "segments"), [("1g", 2048), ("1728m", 4096), ("4g", 10_977)])
-def test_segments_of_a_total_process_memory(size: str, segments: int) -> None:
-    assert network_bytes({PROCESS: size}) // SEGMENT_BYTES == segments
-
-
 def test_without_a_total_it_is_the_minimum() -> None:
     assert network_bytes({}) == 64 << 20
     assert network_bytes({MIN: "8mb"}) == 8 << 20
     assert network_memory({MIN: "8mb", MAX: "1gb"}) == {}
-
-
-def test_equal_bounds_force_a_size() -> None:
-    assert network_bytes({FLINK: "4g", MIN: "100mb", MAX: "100mb"}) == 100 << 20
 
 
 def test_minimum_and_maximum_bound_the_fraction_and_say_so() -> None:
@@ -67,10 +76,6 @@ def test_minimum_and_maximum_bound_the_fraction_and_say_so() -> None:
     derived = network_memory({FLINK: "4g", MAX: "128mb"})[MIN]
     assert derived.size_bytes == 128 << 20
     assert "bound by taskmanager.memory.network.max (128mb)" in derived.how
-
-
-def test_another_fraction_of_the_total() -> None:
-    assert network_bytes({FLINK: "4g", FRACTION: "0.5", MANAGED: "0"}) == 2 << 30
 
 
 def test_with_heap_and_managed_memory_the_fraction_is_one_of_the_whole() -> None:
@@ -142,33 +147,6 @@ def test_what_is_derived_is_reported_key_by_key() -> None:
 def test_sizes_that_contradict_each_other_are_refused(settings: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         network_config(settings)
-
-
-def test_a_process_of_both_totals_leaves_the_overhead() -> None:
-    assert network_bytes({FLINK: "1280m", PROCESS: "1728m"}) == 134_217_730
-
-
-HEAP_1_X = "taskmanager.heap.size"
-BUFFERS = "taskmanager.network.numberOfBuffers"
-
-
-@pytest.mark.parametrize(
-    ("settings", "segments"),
-    [
-        ({HEAP_1_X: "4096m"}, 13_107),
-        ({"taskmanager.heap.mb": "4096"}, 13_107),
-        ({HEAP_1_X: "2g", "taskmanager.heap.mb": "no number"}, 6553),
-        ({HEAP_1_X: "no size", FLINK: "4g"}, 13_107),
-        ({HEAP_1_X: "3g", PROCESS: "4g"}, 9830),
-        ({PROCESS: "4g", BUFFERS: "8192"}, 8192),
-        ({PROCESS: "4g", BUFFERS: "8192", FRACTION: "0.2"}, 21_954),
-        ({HEAP: "1g", MANAGED: "1g", BUFFERS: "8000"}, 8000),
-        ({BUFFERS: "100"}, 100),
-    ],
-    ids=str,
-)
-def test_sizes_of_flink_1(settings: dict[str, str], segments: int) -> None:
-    assert network_bytes(settings) // SEGMENT_BYTES == segments
 
 
 def test_a_size_that_flink_does_not_read_is_reported() -> None:
