@@ -78,27 +78,6 @@ def test_every_record_leaves_once_in_order_with_credit_however_sliced(
     assert (made["free_buffers"] <= law.credit).all()
 
 
-def test_a_record_that_fills_its_segment_leaves_with_its_own_flush() -> None:
-    law = replace(
-        LAW, timeout_ns=0, record_bytes=512, segment_bytes=4096, gap_ns=float(MS), credit=50
-    )
-    made = whole(law, [], S + 200 * MS)
-    assert (made["payload_bytes"] == 512).all()
-    assert (made["sent_ns"] - made["last_record_ns"] < law.gap_ns / 2).all()
-    fills = np.arange(len(made["records"])) % 8 == 7
-    assert (made["reason"] == np.where(fills, FlushReason.FULL, FlushReason.FLUSH)).all()
-
-
-@given(at_ns=st.integers(S, S + 10**15), gap_ns=st.floats(500, 1e8))
-def test_records_until_an_instant_are_those_whose_instant_is_not_later(
-    at_ns: int, gap_ns: float
-) -> None:
-    law = replace(LAW, gap_ns=gap_ns)
-    count = law.records_until(np.array([at_ns]))
-    assert count[0] == 0 or law.instant_ns(count - 1)[0] <= at_ns
-    assert law.instant_ns(count)[0] > at_ns
-
-
 def test_messages_and_waits_follow_ticks_and_fills() -> None:
     """1/t + 1/F messages a second; a record waits a/2 - a²/(6b) for the earlier of the two."""
     fill_ns = LAW.segment_bytes / LAW.record_bytes * LAW.gap_ns
@@ -111,13 +90,6 @@ def test_messages_and_waits_follow_ticks_and_fills() -> None:
     assert waits_ns == pytest.approx(law_ns, rel=0.02)
     full = np.count_nonzero(made["reason"] == FlushReason.FULL)
     assert full / 100 == pytest.approx(S / fill_ns, rel=0.01)
-
-
-def test_a_buffer_without_credit_waits_for_it() -> None:
-    law = replace(LAW, timeout_ns=0, credit=1, gap_ns=40_000.0)
-    made = whole(law, [S + 3 * MS], S + 40 * MS)
-    waited = made["sent_ns"][1:] == made["credit_received_ns"][:-1]
-    assert 0 < waited.sum() < len(made["records"])
 
 
 def test_a_channel_that_does_not_keep_up_is_an_error() -> None:

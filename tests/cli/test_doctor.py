@@ -17,26 +17,12 @@ from flinknet.cli.doctor import check_core, check_interpreter, doctor
 def test_a_ready_machine_gives_a_table_and_exit_code_0() -> None:
     result = CliRunner().invoke(doctor, [])
     assert result.exit_code == 0
-    for name in (
-        "Python",
-        "interpreter",
-        "core",
-        "Java",
-        "Spark",
-        "loopback",
-        "clock",
-        "cores",
-        "memory",
-    ):
-        assert name in result.output
-
-
-def test_json_holds_each_check_and_the_verdict() -> None:
-    result = CliRunner().invoke(doctor, ["--json"])
-    answer = json.loads(result.output)
-    assert answer["schema_version"] == 1
-    assert answer["is_ready"] is True
+    answer = json.loads(CliRunner().invoke(doctor, ["--json"]).output)
+    assert (answer["schema_version"], answer["is_ready"]) == (1, True)
     assert all(set(row) == {"name", "status", "found", "advice"} for row in answer["checks"])
+    names = {row["name"] for row in answer["checks"]}
+    assert names >= {"Python", "interpreter", "core", "Java", "Spark", "loopback", "clock"}
+    assert all(name in result.output for name in names)
 
 
 @pytest.mark.parametrize(
