@@ -34,6 +34,7 @@ from flinknet.results.ledger import (
 )
 from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
 from flinknet.trace.job_names import named_edges
+from flinknet.trace.manifest import CAPTURE
 from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
@@ -265,13 +266,16 @@ def _captured_edge(observed: ObservedRun) -> EdgeTime:
     if recorded_network(run.manifest).exclusive_buffers:
         without_ns = pairs.summed(rows.without_credit.of(pairs.channel, "ns"))
         shares[WITHOUT_CREDIT] = np.minimum(without_ns / whole_ns, 1.0)
+    is_answered = run.manifest.origin != CAPTURE or observed.measured.credits.messages > 0
+    if not is_answered:  # as where the capture has one direction
+        shares = {name: 0.0 * share for name, share in shares.items()}
     checkpoints = {each.value for each in rows.milestones if each.data_type in BARRIER_TYPES}
     records = pairs.summed(rows.throughput_by_channel.of(pairs.channel, "records"))
     return replace(
         pairs.edge(records, shares, mean=()),
         has_barriers=len(checkpoints) >= CHECKPOINTS_MIN
         or int(blocked_ns.max(initial=0)) >= BLOCKED_NS_MIN,
-        is_credit_known=run.is_credit_known,
+        is_credit_known=run.is_credit_known and is_answered,
         credit=observed.credit,
     )
 

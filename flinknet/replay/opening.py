@@ -122,6 +122,8 @@ def open_parts(
         found_in = ((file.name, list(damaged[file.path])) for file in part.run.files)
         own = [DamagedFile(name, blocks) for name, blocks in found_in if blocks]
         for each in part.recording.damaged:
+            if each.name == CAPTURE_NAME:
+                continue  # see named_losses
             what = _WITHOUT.get(each.name, f"{each.name} is left out")
             text = f"{what}: missing or damaged"
             losses.append(TraceLoss(str(part.run.path), each.name, "damaged_file", None, text))
@@ -158,8 +160,11 @@ def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[Trac
             yield TraceLoss(path, file.name, "dropped_events", count, text)
     if not part.manifest.is_from_between:
         return
-    ignored = {each.name for each in part.recording.damaged}
-    stated = {} if RESULT_NAME in ignored else _stated(part)
+    stated = _stated(part)
+    if part.manifest.origin == CAPTURE and not _document(part, CAPTURE_NAME):
+        text = "what the capture lacks is unknown, and how long data waited for credit"
+        text += ": missing or damaged"
+        yield TraceLoss(path, CAPTURE_NAME, CREDIT_UNKNOWN_KIND, None, text)
     for name, what in NAMED_LOSSES.items():
         count = stated.get(name)
         if isinstance(count, int) and count > 0:
@@ -170,7 +175,7 @@ def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[Trac
                 text += f" ({human_number(100 * share)}%)"
             yield TraceLoss(path, None, name, count, text)
     if part.manifest.origin == CAPTURE:
-        steps = read_document(part.run.path / CAPTURE_NAME).get("clock")
+        steps = _document(part, CAPTURE_NAME).get("clock")
         for step in steps if isinstance(steps, list) else []:
             yield TraceLoss(path, None, "clock", None, str(step))
 
@@ -179,11 +184,16 @@ def left_out(path: AnyPath, why: str) -> TraceLoss:
     return TraceLoss(str(path), None, LEFT_OUT_KIND, None, f"left out: {why}")
 
 
+def _document(part: Part, name: str) -> dict[str, Any]:
+    """A document of a recording, unless it is left out."""
+    return read_document(part.run.path / name) if part.recording.is_used(name) else {}
+
+
 def _stated(part: Part) -> Mapping[str, Any]:
-    """The final counts of a recording between processes."""
+    """The final counts of a recording between processes; empty without its document."""
     if part.manifest.origin != CAPTURE:
-        return read_document(part.run.path / RESULT_NAME)
-    document = read_document(part.run.path / CAPTURE_NAME)
+        return _document(part, RESULT_NAME)
+    document = _document(part, CAPTURE_NAME)
     connections, packets = document.get("connections"), document.get("packets")
     counts = packets.items() if isinstance(packets, dict) else ()
     sums: dict[str, int] = {name: count for name, count in counts if isinstance(count, int)}

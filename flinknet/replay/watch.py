@@ -286,6 +286,7 @@ def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]
     TraceFormatError if nothing can be said about a run."""
     is_between = RunManifest.load(excerpt.directory).is_from_between
     runs = open_runs([excerpt.directory], _EVERYTHING if is_between else WHOLE)
+    runs = [replace(each, losses=()) for each in runs]  # a capture states them at its end
     observed = list(observe_here(runs, split=None))
     verdicts = judged(observed)
     edges = [_watched(name, *each) for each in zip(observed, verdicts, strict=True)]

@@ -109,6 +109,8 @@ def _verdict(job: results.JobAnswer) -> list[str]:
     if found is not None:
         return [f"{results.state_of(found.cause)}:", *found.clauses]
     said = [text for each in job.answers for found in each.diagnosis for text in found.clauses]
+    if not said and any(each.observed.credits.starved_ns is None for each in job.answers):
+        said = ["how long data waited for credit was not seen"]
     return [f"{results.state_of(None)}:", *said] if said else []
 
 

@@ -14,7 +14,7 @@ from typing import Self
 from flinknet.errors import ConfigError, TraceError, TraceFormatError
 from flinknet.storage import AnyPath
 
-from .manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
+from .manifest import CAPTURE_NAME, MANIFEST_NAME, RESULT_NAME, RunManifest
 from .metrics import METRICS_NAME
 from .ranged_files import checksum_of_file, read_ends
 from .run import open_run
@@ -113,26 +113,26 @@ def seal_run(directory: Path) -> None:
             _, checksum = read_ends(directory / process.file)
             if checksum is not None:
                 files[process.file] = checksum
-        for name in (RESULT_NAME, METRICS_NAME):
-            with suppress(FileNotFoundError):
+        for name in (RESULT_NAME, METRICS_NAME, CAPTURE_NAME):
+            if (directory / name).is_file():
                 files[name] = checksum_of_file(directory / name)
     except (TraceFormatError, OSError) as error:
         raise TraceError(f"{directory}: its trace cannot be read back ({error})") from error
     replace(manifest, files=files).save(directory)
 
 
-def seal_result(directory: Path) -> None:
-    """Add the result, written after the run was sealed, to its checksums. Raises: TraceError."""
+def seal_result(directory: Path, name: str = RESULT_NAME) -> None:
+    """Add a file, written after the run was sealed, to its checksums. Raises: TraceError."""
     if not (directory / MANIFEST_NAME).is_file():
         return
     manifest = RunManifest.load(directory)
     if manifest.files:
         try:
-            checksum = checksum_of_file(directory / RESULT_NAME)
+            checksum = checksum_of_file(directory / name)
         except OSError as error:
-            path = directory / RESULT_NAME
+            path = directory / name
             raise TraceError(f"{path}: cannot be read back ({error.strerror})") from error
-        replace(manifest, files={**manifest.files, RESULT_NAME: checksum}).save(directory)
+        replace(manifest, files={**manifest.files, name: checksum}).save(directory)
 
 
 def _locked(path: Path) -> int:

@@ -76,7 +76,11 @@ def verify_run(
     findings = [Finding(fault.file, None, "manifest", fault.text) for fault in faults]
     if run.manifest is not None:
         if run.manifest.origin == CAPTURE:
-            findings += _findings_of_capture(read_document(run.path / CAPTURE_NAME))
+            capture = read_document(run.path / CAPTURE_NAME)
+            findings += _findings_of_capture(capture)
+            if not (capture or is_being_written or CAPTURE_NAME in run.manifest.files):
+                text = "it is missing or damaged, so what the capture lacks is unknown"
+                findings.append(Finding(CAPTURE_NAME, None, "capture", text))
         for fault in faults_of_documents(run):
             findings.append(Finding(fault.file, None, "checksum", fault.text))
     clock_error_ns = 0 if run.manifest is None else run.manifest.clock.error_ns

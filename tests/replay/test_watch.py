@@ -24,6 +24,7 @@ from flinknet.results import WatchLook
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter, file_index, open_run
 from flinknet.trace.run import whole_blocks
 from flinknet.trace.run_directory import seal_run
+from tests.edited_manifest import edit_manifest
 from tests.recorded_run import (
     CONSUME_NS,
     MS,
@@ -335,12 +336,14 @@ def test_a_file_that_a_ring_drops_is_left_out(tmp_path: Path) -> None:
     assert [each.name for each in part.directory.glob("*.fnt")] == ["tm-1.fnt"]
 
 
-def test_between_processes_the_latency_has_an_upper_bound(tmp_path: Path) -> None:
+@pytest.mark.parametrize("origin", ["tap", "capture"])
+def test_between_processes_the_latency_has_an_upper_bound(tmp_path: Path, origin: str) -> None:
     arrivals_ns = [np.arange(0, 400 * MS, 50_000) + each for each in (0, 7_000)]
     network = NetworkConfig(buffer_timeout_ns=5 * MS)
     path = write_tapped_exchange(
         tmp_path / "tap", exchange_of(arrivals_ns, network, duration_ns=400 * MS)
     )
+    edit_manifest(path, lambda manifest: manifest.update(origin=origin))
     part = GrowingRun(path).excerpt(tmp_path / "part", 60 * SECOND)
     (edge,), _ = watched("tap", part)
     assert edge.latency.until == "recorded"
@@ -349,3 +352,4 @@ def test_between_processes_the_latency_has_an_upper_bound(tmp_path: Path) -> Non
     assert edge.regimes is None
     assert edge.starved == 0
     assert edge.records == 16_000
+    assert edge.verdict == "none"

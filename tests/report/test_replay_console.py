@@ -298,6 +298,13 @@ def test_losses_are_in_the_first_lines_and_lost_metrics_are_nothing_to_rest_on()
     assert said["next"].text.startswith("copy metrics.jsonl back")
 
 
+def test_a_verdict_that_credit_would_give_is_unknown_without_it() -> None:
+    given = answer(diagnosis=[])
+    given["observed"]["credits"]["starved_ns"] = None
+    said = sentences_of(typed(given).alone)
+    assert said["verdict"] == "unknown: how long data waited for credit was not seen"
+
+
 def test_of_many_channels_the_slowest_are_shown_and_the_rest_counted() -> None:
     lines = printed(answer())
     assert "  The 16 channels with the highest p99 are here, 4 more are not." in lines

@@ -16,6 +16,7 @@ from flinknet.runtime.clock import monotonic_ns, timestamp_epoch_ns
 from flinknet.runtime.signals import interrupts_noted
 from flinknet.trace import ClockInfo
 from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME
+from flinknet.trace.run_directory import seal_result
 
 from ..channels import ChannelTable
 from ..observer import ConnectionObserver, Ends
@@ -179,6 +180,7 @@ class _Import:
             raise TraceError(
                 f"{path} cannot be written ({error.strerror}); the trace next to it is complete"
             ) from error
+        seal_result(self._config.out, CAPTURE_NAME)
         return imported
 
     def _record_until(self, now_ns: int) -> None:

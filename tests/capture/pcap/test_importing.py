@@ -18,9 +18,12 @@ from flinknet.capture.pcap.segments import Endpoint
 from flinknet.cli import main
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
-from flinknet.replay.opening import named_losses, opened_part
+from flinknet.replay.advise.judged import judged
+from flinknet.replay.observe.observed import observe_here
+from flinknet.replay.opening import OnDamage, named_losses, opened_part
 from flinknet.replay.read import open_runs
 from flinknet.report.recordings import import_view
+from flinknet.results import Bottleneck
 from flinknet.trace import open_run
 from flinknet.trace.recordings import Recording
 from flinknet.trace.run_directory import RunDirectory
@@ -28,6 +31,7 @@ from flinknet.trace.verify import verify_run
 from tests.capture.pcap.packets import tcp_packet
 from tests.capture.pcap.test_connections import CLIENT, SERVER, direct_rows, first_conversation
 from tests.capture.pcap.test_files import blocks_of
+from tests.edited_manifest import edit_manifest
 
 STEPS = first_conversation()
 
@@ -330,6 +334,30 @@ def test_a_capture_of_one_direction_says_so_and_is_not_replayed(
     assert "healthy: the network holds nothing up" in str(import_view(imported).headline)
     imported["connections"].append(connection)
     assert "unknown: only one direction of 1 connection was" in str(import_view(imported).headline)
+
+
+def test_a_capture_that_has_lost_what_is_known_of_it_has_no_verdict(tmp_path: Path) -> None:
+    run(write_capture(tmp_path / "flink.pcap", only=SERVER))
+    directory = tmp_path / "flink"
+    document = (directory / "capture.json").read_text()
+    (directory / "capture.json").write_text(document.replace('"credit"', '"none"'))
+    with pytest.raises(TraceFormatError, match=r"capture\.json: its checksum is not that in the"):
+        open_runs([directory])
+    (directory / "capture.json").unlink()
+    with pytest.raises(TraceFormatError, match=r"capture\.json: the manifest names it"):
+        open_runs([directory])
+    assert verdicts_without_capture([directory], OnDamage.SKIP) == [None]
+    edit_manifest(directory, lambda manifest: manifest.update(files={}))  # as of a crash
+    assert verdicts_without_capture([directory], OnDamage.STOP) == [None]
+    findings = verify_run(open_run(directory)).findings
+    assert [each.rule for each in findings if each.file == "capture.json"] == ["capture"]
+
+
+def verdicts_without_capture(paths: Sequence[Path], on_damage: OnDamage) -> list[Bottleneck | None]:
+    runs = open_runs(paths, on_damage=on_damage)
+    assert [each.file for each in runs[0].losses] == ["capture.json"]
+    assert not runs[0].is_credit_known
+    return [each.bottleneck for each in judged(observe_here(runs, split=None))]
 
 
 def test_directories_are_never_overwritten(tmp_path: Path) -> None:
