@@ -214,6 +214,16 @@ def test_on_a_busy_machine_runs_are_not_repeated_until_one_is_good(
     assert len(run.scenarios) == 10
 
 
+def test_trust_is_poor_where_all_runs_of_a_configuration_are_disturbed(
+    gate: Callable[..., Result], run: Any
+) -> None:
+    arguments = ("base", "x:buffer-timeout=5ms", "--runs", "2", "--repeat-disturbed", "0")
+    run.warnings = (RunWarning("schedule-missed", "records were sent late"),)
+    assert "trust      fair: " in gate(*arguments).stdout
+    run.warnings, run.warnings_at = (), {5_000_000: (DISTURBED,)}
+    assert "trust      poor: " in gate(*arguments).stdout
+
+
 def test_runs_that_stay_disturbed_can_fail_the_gate(gate: Callable[..., Result], run: Any) -> None:
     run.warnings = (DISTURBED,)
     arguments = ("base", "x:buffer-timeout=500ms", "--runs", "2", "--repeat-disturbed", "1")

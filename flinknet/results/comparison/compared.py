@@ -200,9 +200,9 @@ class Comparison:
 
     @property
     def is_poor(self) -> bool:
-        """Whether runs are invalid, or none is without a warning about its figures."""
-        results = (x for each in self.configurations for x in each.results)
-        return self.invalid > 0 or all(each.validity < Validity.VALID for each in results)
+        """Whether runs are invalid, or all of a configuration are disturbed."""
+        counts = ((len(each.disturbed), len(each.runs)) for each in self.configurations)
+        return self.invalid > 0 or any(disturbed == runs for disturbed, runs in counts)
 
     @property
     def is_refused(self) -> bool:
