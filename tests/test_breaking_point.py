@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from flinknet.config import SlowConsumer
 from flinknet.job.load.plan import load_plan_of
-from flinknet.report.bench_find import find_view
+from flinknet.report.bench_find import find_document, find_view
 from flinknet.report.page_parts import headline
 from flinknet.results.breaking_point import FoundRate, Search, change_between
 from flinknet.results.comparison import Verdict
@@ -148,5 +150,26 @@ def test_a_rate_that_most_runs_broke_is_not_said_to_keep_the_limit() -> None:
     assert "is the highest rate" not in words
     assert "no rate that was tried surely keeps p99<=20ms: 3 of 6 runs at 14.0 k/s did" in words
     assert "trust      poor: within" in words
+    good = FoundRate("good", "p99<=20ms", 20_000.0, searched(10_000, 1))
+    for pair in ([unseen, good], [good, replace(unseen, name="x")]):
+        view = find_view(pair, None, "p99")
+        said = {each.name: each.text for each in view.headline}
+        assert "no rate that was tried surely keeps p99<=20ms: 3 of 6" in said["verdict"]
+        assert said["effect"].startswith("good: ")
+        assert said["next"].startswith("good: the same options")
+        first, second = find_document({}, pair)["find"]
+        assert first["is_unseen"] is not second["is_unseen"]
+        assert second["change"]["verdict"] == "not measured"
     search.add(7_000.0, is_kept=True, figure=9e6)
     assert not search.is_unseen
+
+
+def test_a_rate_near_which_few_runs_kept_the_limit_is_fair_at_best() -> None:
+    tried = {16_980: (4, 6), 17_230: (3, 6), 17_490: (2, 6), 17_750: (3, 4), 18_010: (0, 5)}
+    search = Search(25_000.0)
+    for rate, (kept, runs) in {**tried, 18_550: (0, 7), 24_570: (0, 1)}.items():
+        for number in range(runs):
+            search.add(rate, is_kept=number < kept, figure=50e6)
+    view = find_view([FoundRate("", "p99<=20ms", 25_000.0, search)], None, "p99")
+    (trust,) = [each.text for each in view.headline if each.name == "trust"]
+    assert re.fullmatch(r"fair: within 2.\d%; only 2 of 6 runs at 17.5 k/s kept the limit", trust)

@@ -71,8 +71,8 @@ def find_rates(
 
     Whatever ends it, the answer of the runs so far is put out.
 
-    Returns: the exit code: 0 if every search is decided, 1 if a configuration keeps the limit at no
-    rate that was tried, 3 if a search is undecided.
+    Returns: the exit code: 0 if every search is decided, 1 if a configuration surely keeps the
+    limit at no rate that was tried, 3 if a search is undecided.
     """
     from flinknet.replay.advise.targets import Target
     from flinknet.report.bench_find import find_document, find_rows, find_view

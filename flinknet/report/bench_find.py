@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flinknet.results.breaking_point import FoundRate, TriedRate, change_between
+from flinknet.results.breaking_point import FoundRate, Search, TriedRate, change_between
 from flinknet.results.comparison import Verdict
 from flinknet.units import (
     counted,
@@ -27,7 +27,7 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
     """The view of a search by a limited figure (`metric`): the answer, and a table of the rates
     that were tried."""
     first = found[0]
-    best = max(found, key=lambda each: (not each.search.is_below, each.total_per_s))
+    best = max(found, key=lambda each: (_is_seen(each.search), each.total_per_s))
     searches, left_out = [each.search for each in found], sum(each.repeats for each in found)
     runs = sum(len(each.runs) for each in searches) + left_out
     length = f" of {human_duration(duration_ns)}" if duration_ns else ""
@@ -44,7 +44,15 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
         ignored = f", {left_out} of them left out" if left_out else ""
         trust.append(f"other processes disturbed {counted(disturbed, 'run')}{ignored}")
     is_poor = open_ends or any(each.is_unseen for each in searches)
-    grade = "poor" if is_poor else "fair" if disturbed else "good"
+    rare = [
+        f"{f'{each.name}: ' * bool(found[1:])}only {near.kept} of {near.runs} runs at"
+        f" {_rate(each, near.rate_per_s)} kept the limit"
+        for each in found
+        for near in _around(each)[:1]
+        if each.search.is_decided and not each.search.is_unseen and 2 * near.kept < near.runs
+    ]
+    trust += rare
+    grade = "poor" if is_poor else "fair" if disturbed or rare else "good"
     trust[:1] = [f"{grade}: {trust[0]}"] if trust else []
     name = f"{best.name}: " if best.name and found[1:] else ""
     same = f"{name}the same options with --rate {_rounded_rate(best.search.interval_per_s[0])}"
@@ -62,13 +70,18 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
             Sentence("measured", [f"{counted(runs, 'run')}{length} in search of {first.limit}",
                                   f"{_rate(first, first.max_per_s)} at full speed"]),
             Sentence("verdict", changes or verdicts, takes_rest=True),
-            Sentence("effect", verdicts if changes else []),
+            Sentence("effect", [x for x in verdicts if x not in changes] if changes else []),
             Sentence("trade-off", _trade(best, metric)),
             Sentence("trust", trust),
             Sentence("next", [next_step]),
         ],
         [_table(found, metric)],
     )  # fmt: skip
+
+
+def _is_seen(search: Search) -> bool:
+    """Whether its answer is no rate that nobody has seen keep the limit."""
+    return not (search.is_below or search.is_unseen)
 
 
 def _rounded_rate(per_s: float) -> str:
@@ -112,7 +125,7 @@ def _change(base: FoundRate, found: FoundRate) -> str:
     factor = found.producers / base.producers
     change = change_between(base.search, found.search, factor)
     if change.verdict is Verdict.UNKNOWN:
-        return _verdict(found if found.search.is_below else base, is_short=False)
+        return _verdict(base if _is_seen(found.search) else found, is_short=False)
     total = "" if factor == 1 else " in all"
     return (
         f"{found.name}: {human_change(change.change)}{total} ({human_change(change.low)} to"
@@ -185,6 +198,7 @@ def find_document(environment: Mapping[str, Any], found: Sequence[FoundRate]) ->
             "confidence": search.confidence,
             "within": search.within,
             "is_decided": search.is_decided,
+            "is_unseen": search.is_unseen,
             "max_per_s": each.max_per_s,
             "disturbed_runs": each.disturbed,
             "rates": [asdict(tried) for tried in search.tried()],

@@ -219,6 +219,6 @@ def change_between(base: Search, other: Search, factor: float = 1.0) -> Breaking
     low, change, high = (
         math.expm1(float(each)) for each in np.quantile(draws, (tail, 0.5, 1 - tail))
     )
-    is_unknown = base.is_below or other.is_below
+    is_unknown = any(each.is_below or each.is_unseen for each in (base, other))
     verdict = Verdict.UNKNOWN if is_unknown else verdict_of(change, low, high, 1, NEGLIGIBLE)
     return BreakingPointChange(change, low, high, verdict)
