@@ -124,7 +124,8 @@ def _pressed(
 
 def _skews(ledger: Ledger, edge: EdgeTime, own: Sequence[Bottleneck]) -> list[Bottleneck]:
     """Verdicts on a consumer, and a producer, with many more records than its siblings. Flink's
-    counters include local channels, which no tap records: where they exist, they alone count."""
+    counters include local channels, which no tap records: where they exist, they alone count, and
+    say nothing if one is missing, or if the tasks read several edges."""
     if any(each.cause is Cause.SKEW for each in own):
         return []
     taken: dict[int, float] = {each.consumer: each.records for each in edge.inputs}
@@ -132,7 +133,10 @@ def _skews(ledger: Ledger, edge: EdgeTime, own: Sequence[Bottleneck]) -> list[Bo
     origin = ledger.origin("tasks", "records")
     if origin is SeenBy.FLINK:
         tasks = ledger.vertices[edge.target].tasks if edge.target in ledger.vertices else ()
-        taken, sent = {place: each.records or 0.0 for place, each in enumerate(tasks)}, {}
+        known = [each.records for each in tasks if each.records is not None]
+        is_of_edge = len([x for x in ledger.edges if x.target == edge.target]) == 1
+        is_used = is_of_edge and len(known) == len(tasks)
+        taken, sent = dict(enumerate(known)) if is_used else {}, {}
     elif origin is SeenBy.TAP:
         where = " on recorded channels"
     found = []

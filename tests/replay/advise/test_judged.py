@@ -98,6 +98,20 @@ def test_no_skew_of_recorded_channels_contradicts_counters_of_all(
     assert [each.text for each in found.diagnosis if each.cause is Cause.SKEW] == texts
 
 
+@pytest.mark.parametrize(
+    ("counters", "edges", "skews"), [((9.0, 1.0), 1, 1), ((9.0, None), 1, 0), ((9.0, 1.0), 2, 0)]
+)
+def test_counters_say_nothing_of_skew_if_one_is_missing_or_they_are_of_several_edges(
+    counters: tuple[float | None, ...], edges: int, skews: int
+) -> None:
+    tasks = [TaskTime(f"Join ({n}/2)", records=known) for n, known in enumerate(counters, 1)]
+    inputs = [InputTime(place, "tm", 1, 10) for place in range(2)]
+    known = [EdgeTime(place, 9, f"{place}", inputs=inputs) for place in range(edges)]
+    job = Ledger({9: VertexTime("Join", tasks)}, known, seen_by={"tasks": SeenBy.FLINK})
+    found = [x for edge in judged_ledger(job) for x in edge.diagnosis if x.cause is Cause.SKEW]
+    assert len(found) == skews
+
+
 def test_what_became_of_checkpoints_is_stated_once() -> None:
     """On the edge that holds the job up; where none does, on the first one."""
     expired = CheckpointCounts(completed=1, expired=3, timeout_ns=1_000_000_000)
