@@ -75,8 +75,9 @@ def test_what_is_still_on_its_way_at_the_end_is_no_fault(tmp_path: Path) -> None
     assert result.messages_in_flight == 2
 
 
-def test_only_without_a_channel_is_one_cancelled_again(tmp_path: Path) -> None:
-    """A consumer that has forgotten it repeats that, maybe after the end of its trace."""
+def test_a_channel_is_cancelled_again_as_often_as_that_was_sent(tmp_path: Path) -> None:
+    """A consumer that has forgotten it repeats that without a channel, maybe after the end of its
+    trace; producers of earlier traces gave it the channel."""
     cancel = {"kind": MessageKind.CANCEL_PARTITION_REQUEST}
     producer, consumer = interleaved(channels=2, data_buffers=50)
     at_ns = int(producer["at_ns"].max()) + 1
@@ -91,14 +92,15 @@ def test_only_without_a_channel_is_one_cancelled_again(tmp_path: Path) -> None:
             for each in channels
         ]
         run = write_run(
-            tmp_path / str(len(channels)),
+            tmp_path / str(channels),
             producer_rows=np.concatenate([producer, rows(came)]),
             consumer_rows=np.concatenate([consumer, rows(sent)]),
         )
         return [each.channel for each in verified(run).findings]
 
     assert findings(0, 1) == []
-    assert findings(0, 1, 1) == [1]
+    assert findings(0, 1, 1, 0) == []
+    assert findings(0, 1, 1, 1, 1) == [1]
     assert findings(0, 1, -1, -1, -1) == []
 
 

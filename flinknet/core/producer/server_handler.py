@@ -312,7 +312,7 @@ class PartitionRequestServerHandler:
 
     def _cancel(self, message: messages.CancelPartitionRequest) -> None:
         """Cancel a channel. A consumer repeats that for each buffer that still arrives, maybe after
-        the end of its trace; at both ends what cancels nothing has no channel in the trace.
+        the end of its trace; then it has no channel, unless its request waits or has failed.
         """
         receiver_id = message.receiver_id
         channel = self._peer.channel_of(receiver_id)
