@@ -210,15 +210,21 @@ def import_view(imported: Plain) -> View:
     every = counted(imported["tcp_connections"], "connection")
     flink = f"{imported['flink_connections']:,} of {every}"
     run, doubts = imported["run"], _warnings(imported)
-    one_way = sum(each["missing_direction"] is not None for each in connections)
-    unseen = "only one direction was captured" * (one_way == len(connections))
+    two_way = [each for each in connections if each["missing_direction"] is None]
+    one_way = {each["connection"] for each in connections if each not in two_way}
+    seen = {
+        "channels": [each for each in imported["channels"] if each["connection"] not in one_way],
+        "credit_unknown_channels": sum(each["credit_unknown_channels"] for each in two_way),
+    }
+    unseen = "only one direction was captured" * (not two_way)
     if packets["timeless_packets"]:
         unseen = "packets state no instant"
-    verdict, following = waits(imported, unseen), f"flinknet trace replay {quote(run)}"
+    verdict, following = waits({**imported, **seen}, unseen), f"flinknet trace replay {quote(run)}"
     if unseen:
         following = "capture whole packets of both directions, then import again"
     elif one_way and verdict[0].startswith("healthy"):
-        verdict[0] = f"unknown: only one direction of {counted(one_way, 'connection')} was captured"
+        ways = counted(len(one_way), "connection")
+        verdict[0] = f"unknown: only one direction of {ways} was captured"
     more = ["--details shows all doubts"] if len(doubts) > 1 else []
     missed, known = imported["missed_buffers"], imported["buffers"] + imported["events"]
     missing = missed / (missed + known or 1) if not unseen else 1.0

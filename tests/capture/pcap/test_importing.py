@@ -336,6 +336,27 @@ def test_a_capture_of_one_direction_says_so_and_is_not_replayed(
     assert "unknown: only one direction of 1 connection was" in str(import_view(imported).headline)
 
 
+def test_only_connections_that_were_captured_both_ways_are_judged(tmp_path: Path) -> None:
+    both, one = ((50_000).to_bytes(2, "big"), (50_001).to_bytes(2, "big"))
+    packets = []
+    for name, only in (("both", None), ("one", SERVER)):
+        with write_capture(tmp_path / name, only=only).open("rb") as file:
+            for at_s, packet in pcap.Reader(file):
+                packets.append((at_s, packet if only is None else packet.replace(both, one, 1)))
+    with (tmp_path / "flink.pcap").open("wb") as file:
+        writer = pcap.Writer(file, nano=True)
+        for at_s, packet in sorted(packets):
+            writer.writepkt_time(packet, at_s)
+    alone, mixed = (verdict_of(tmp_path / name) for name in ("both", "flink.pcap"))
+    assert mixed
+    assert mixed == alone.removesuffix("; TCP lost nothing, and receivers had room") != alone
+
+
+def verdict_of(capture: Path) -> str:
+    view = import_view(json.loads(run(capture, "--json").output))
+    return next(each.text for each in view.headline if each.name == "verdict")
+
+
 def test_a_capture_that_has_lost_what_is_known_of_it_has_no_verdict(tmp_path: Path) -> None:
     run(write_capture(tmp_path / "flink.pcap", only=SERVER))
     directory = tmp_path / "flink"
