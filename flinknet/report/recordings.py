@@ -217,11 +217,13 @@ def import_view(imported: Plain) -> View:
         "credit_unknown_channels": sum(each["credit_unknown_channels"] for each in two_way),
     }
     unseen = "only one direction was captured" * (not two_way)
-    if packets["timeless_packets"]:
+    is_timeless = packets["timeless_packets"] > 0
+    if is_timeless:
         unseen = "packets state no instant"
     verdict, following = waits({**imported, **seen}, unseen), f"flinknet trace replay {quote(run)}"
     if unseen:
-        following = "capture whole packets of both directions, then import again"
+        how = "with tcpdump" if is_timeless else "whole packets of both directions"
+        following = f"capture {how}, then import again"
     elif one_way and verdict[0].startswith("healthy"):
         ways = counted(len(one_way), "connection")
         verdict[0] = f"unknown: only one direction of {ways} was captured"
@@ -233,9 +235,10 @@ def import_view(imported: Plain) -> View:
     resent = sum(each["tcp"][way]["retransmitted_bytes"] for each in connections for way in _WAYS)
     windows_ns = sum(each["tcp"]["data"]["zero_window_ns"] for each in connections)
     lost = [f"{human_bytes(resent)} were sent again"] if resent else []
-    lost += [f"receivers had no room for {human_duration(windows_ns)}"] if windows_ns else []
-    lost = lost or [_NOTHING_LOST] * (not one_way)
-    columns: Mapping[str, Column] = {
+    if windows_ns and not is_timeless:
+        lost.append(f"receivers had no room for {human_duration(windows_ns)}")
+    lost = lost or [_NOTHING_LOST] * (not one_way and not is_timeless)
+    columns: dict[str, Column] = {
         **{"connection": "connection", "layout": "layout", "channels": "channels"},
         "buffers": lambda row: row["messages"].get("BUFFER_RESPONSE", 0),
         "credits": lambda row: row["messages"].get("ADD_CREDIT", 0),
@@ -243,6 +246,8 @@ def import_view(imported: Plain) -> View:
         "no room": lambda row: human_duration(row["tcp"]["data"]["zero_window_ns"] or 0),
         "missing": lambda row: _sum_of(row, "missing_bytes"),
     }
+    if is_timeless:
+        del columns["no room"]
     more_of_them = "… and {} more connections (--json shows all)"
     notes = left_out(connections, _CONNECTIONS_SHOWN, more_of_them)
     segments = f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}"
