@@ -36,6 +36,8 @@ class MeasuredPart:
         dropped_events: events that could not be written when they were recorded, by path of the
             file.
         cut: what ended it, such as a file that is cut off; empty where it is all there.
+        missing_ns: how much of the end of the measured part files lack that are used all the same,
+            by path.
     """
 
     from_ns: int
@@ -44,6 +46,7 @@ class MeasuredPart:
     notes: tuple[str, ...] = ()
     dropped_events: Mapping[str, int] = field(default_factory=dict)
     cut: str = ""
+    missing_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,13 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
             f"{run.path}: no event lies in its measured part; its manifest is another run's, or"
             " the run was not recorded up to there"
         )
-    files = zip(run.files, spans, strict=True)
+    files = [*zip(run.files, spans, strict=True)]
     dropped = {file.path: span.dropped_events for file, span in files if span.dropped_events}
+    missing_ns = {
+        file.path: to_ns - 1 - span.last_ns
+        for file, span in files
+        if is_cut_used and span.is_cut and to_ns is not None and span.last_ns < to_ns - 1
+    }
     if is_cut_used:
         ends = held if is_interrupted or all(span.is_cut for span in held) else []
     else:
@@ -105,11 +113,11 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
     if not ends:
         assert to_ns is not None, "an interrupted run has ends"
         until_ns = to_ns if manifest.scenario.get(IS_PART) else FOREVER_NS
-        return MeasuredPart(from_ns, to_ns, until_ns, dropped_events=dropped)
+        return MeasuredPart(from_ns, to_ns, until_ns, (), dropped, missing_ns=missing_ns)
     end_of = max if is_cut_used and not is_interrupted else min
     first = end_of(ends, key=lambda span: span.known_to_ns)
     if to_ns is not None and first.known_to_ns >= to_ns:
-        return MeasuredPart(from_ns, to_ns, dropped_events=dropped)
+        return MeasuredPart(from_ns, to_ns, dropped_events=dropped, missing_ns=missing_ns)
     why = f"{first.name} is cut off" if first.is_cut else "the run was interrupted"
     if first.known_to_ns <= from_ns:
         raise TraceFormatError(
@@ -119,7 +127,7 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
     known += "" if to_ns is None else f" of {human_duration(to_ns - from_ns)}"
     note = f"{why}: the answer is that of the first {known} of the measured part"
     until_ns = end_of(span.last_ns for span in ends) + 1
-    return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,), dropped, why)
+    return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,), dropped, why, missing_ns)
 
 
 def _span(file: TraceFile, from_ns: int, *, is_interrupted: bool, is_cut_used: bool) -> _FileSpan:

@@ -151,13 +151,19 @@ def _with_indexes(parts: Sequence[Part], reads: FileReads) -> list[Part]:
     ]
 
 
-def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[TraceLoss]:
-    """Losses that a recording reports itself, and events that it could not write, by file."""
+def named_losses(
+    part: Part, dropped_events: Mapping[str, int], missing_ns: Mapping[str, int]
+) -> Iterator[TraceLoss]:
+    """Losses that a recording reports itself, events that it could not write, and time that is
+    missing at the end, by file."""
     path = str(part.run.path)
     for file in part.run.files:
         if count := dropped_events.get(file.path):
             text = f"{count:,} events could not be written when they were recorded"
             yield TraceLoss(path, file.name, "dropped_events", count, text)
+        if lost_ns := missing_ns.get(file.path):
+            text = f"the last {human_duration(lost_ns)} of it are missing"
+            yield TraceLoss(path, file.name, "cut_off", None, text)
     if not part.manifest.is_from_between:
         return
     stated = _stated(part)
@@ -344,7 +350,7 @@ def sets_of(paths: Sequence[AnyPath]) -> list[RecordingSet]:
                 len(run.manifest.channels),
                 len({each.edge for each in run.manifest.channels}),
                 None if from_ns is None or to_ns is None else to_ns - from_ns,
-                tuple(loss for part in group for loss in named_losses(part, dropped)),
+                tuple(loss for part in group for loss in named_losses(part, dropped, {})),
             )
         )
     return found

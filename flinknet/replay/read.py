@@ -183,7 +183,8 @@ def _recorded_run(
     run = run_of(members) if recordings else group[0].run
     assert run.manifest is not None, "a trace file alone is refused"
     part = measured_part(run, is_cut_used=on_damage is opening.OnDamage.SKIP)
-    named = [loss for each in group for loss in opening.named_losses(each, part.dropped_events)]
+    lost = part.dropped_events, part.missing_ns
+    named = [loss for each in group for loss in opening.named_losses(each, *lost)]
     unknown = sum(not each.partition for each in run.manifest.channels)
     notes = part.notes
     if unknown and run.manifest.is_from_between:

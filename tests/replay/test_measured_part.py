@@ -10,7 +10,8 @@ import pytest
 
 from flinknet.errors import TraceFormatError
 from flinknet.predict.measured_part import FOREVER_NS
-from flinknet.replay.read import RecordedRun, open_recorded_run
+from flinknet.replay.opening import OnDamage
+from flinknet.replay.read import RecordedRun, open_recorded_run, open_runs
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS, write_run
 
@@ -62,6 +63,19 @@ def test_the_shortest_file_counts(run: Path) -> None:
     short = opened(run)
     assert short.to_ns < long.to_ns
     assert "tm-1.fnt" in short.notes[0]
+
+
+def test_the_longest_file_counts_where_damage_is_passed_over(run: Path) -> None:
+    cut(run / "tm-0.fnt", 0.7)
+    cut(run / "tm-1.fnt", 0.4)
+    (part,) = open_runs([run], on_damage=OnDamage.SKIP)
+    assert opened(run).to_ns < part.to_ns < START_NS + 600 * MS
+    assert part.cut == "tm-0.fnt is cut off"
+    lost = {each.file: each.text for each in part.losses}
+    assert lost.keys() == {"tm-0.fnt", "tm-1.fnt"}
+    missing_ms = [float(text.split()[2]) for text in lost.values()]
+    assert missing_ms[0] == pytest.approx((START_NS + 600 * MS - part.until_ns) / MS, abs=1)
+    assert missing_ms[0] < missing_ms[1] < 600
 
 
 def test_damage_in_the_middle_of_a_cut_file_ends_it_there(run: Path) -> None:

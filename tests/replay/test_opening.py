@@ -209,7 +209,10 @@ def test_a_file_that_was_cut_ends_the_part_unless_damage_is_passed_over(taps: Pa
     file.write_bytes(file.read_bytes()[:-100])
     (run,) = open_runs([taps])
     assert run.notes[0].startswith(f"tap-1/{FILE} is cut off")
-    assert skipping(taps).notes == ()
+    run = skipping(taps)
+    assert run.notes == ()
+    assert losses_of(run) == [("tap-1", FILE, "cut_off", None)]
+    assert run.losses[0].text.startswith("the last ")
 
 
 def test_a_process_keeps_the_indexes_of_so_many_files(

@@ -286,7 +286,7 @@ def test_a_block_that_was_not_read_is_never_nothing_missing(tmp_path: Path) -> N
     assert "blocks of unknown kinds: packets in them are missing" in result.output
     found = verify_run(open_run(tmp_path / "odd")).findings
     assert "capture" in [each.rule for each in found if each.file == "capture.json"]
-    named = named_losses(opened_part(Recording(str(tmp_path / "odd"))), {})
+    named = named_losses(opened_part(Recording(str(tmp_path / "odd"))), {}, {})
     assert "unread_blocks" in [each.kind for each in named]
 
 
