@@ -145,7 +145,8 @@ def fault_of_file(directory: AnyPath, manifest: RunManifest, name: str) -> str |
     try:
         actual = checksum_of_file(directory / name)
     except FileNotFoundError:
-        return "the manifest names it, and it is not there; copy it back"
+        text = 'copy it back; if it is gone, set "seal" in manifest.json to null'
+        return f"the manifest names it, and it is not there; {text}"
     except OSError as error:
         return f"cannot read it ({error.strerror})"
     if actual == expected:

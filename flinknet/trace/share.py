@@ -291,7 +291,7 @@ def open_recording(path: Path) -> tuple[zipfile.ZipFile, str]:
     head, opening, rest = text.rpartition(OPENING)
     packed, closing, tail = rest.partition(CLOSING)
     if not opening or not closing:
-        is_cut = opening or ("<!doctype html" in text[:99] and "</html>" not in text[-99:])
+        is_cut = opening or ("flinknet" in text and "</html>" not in text[-99:])
         raise TraceFormatError(
             f"{path}: the page is cut off or changed; fetch it again"
             if is_cut
