@@ -162,7 +162,7 @@ def named_losses(
             text = f"{count:,} events could not be written when they were recorded"
             yield TraceLoss(path, file.name, "dropped_events", count, text)
         if lost_ns := missing_ns.get(file.path):
-            text = f"the last {human_duration(lost_ns)} of it are missing"
+            text = f"the last {human_duration(lost_ns)} of the file are missing"
             yield TraceLoss(path, file.name, "cut_off", None, text)
     if not part.manifest.is_from_between:
         return

@@ -72,7 +72,8 @@ def _recorded(job: results.JobAnswer) -> list[str]:
         f"buffer timeout {words.timeout_text(trace.config)}",
     ]
     losses = [
-        f"{last_part(each.path)}: " * bool(trace.recordings) + _brief(each.text)
+        f"{last_part(each.path)}: " * (bool(trace.recordings) or each.path != trace.path)
+        + _brief(each.text)
         for each in trace.losses[:1]
     ]
     more = len(trace.losses[1:])

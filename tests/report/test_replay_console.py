@@ -298,6 +298,13 @@ def test_losses_are_in_the_first_lines_and_lost_metrics_are_nothing_to_rest_on()
     assert said["next"].text.startswith("copy metrics.jsonl back")
 
 
+def test_a_recording_that_is_left_out_is_named_in_the_first_line() -> None:
+    given = answer()
+    lost = {"path": "runs/two", "file": None, "kind": "left_out", "count": None}
+    given["trace"]["losses"] = [lost | {"text": "left out: its manifest is damaged"}]
+    assert sentences_of(typed(given).alone)["recorded"].startswith("one; two: left out; ")
+
+
 def test_a_verdict_that_credit_would_give_is_unknown_without_it() -> None:
     given = answer(diagnosis=[])
     given["observed"]["credits"]["starved_ns"] = None
