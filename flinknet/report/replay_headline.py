@@ -209,7 +209,7 @@ def _basis(job: results.JobAnswer) -> list[str]:
     first = job.answers[0]
     part, origin = first.trace.part, first.trace.origin
     seen = "its own events" if first.trace.is_of_run else f"the messages of the {origin}"
-    if _has_metrics(job):
+    if _is_busy_known(job):
         seen = f"Flink's own metrics and {seen}"
     over = human_duration(part.to_ns - part.from_ns)
     is_seen = any(each.observed.records for each in job.answers)
@@ -228,10 +228,14 @@ def _lacks_metrics(job: results.JobAnswer) -> bool:
 def _has_metrics(job: results.JobAnswer) -> bool:
     """Whether Flink reported metrics; without any, it may still have named the tasks."""
     flink = job.answers[0].flink
-    if flink is None:
-        return False
-    tasks = [task for each in flink.vertices for task in each.tasks]
-    return bool(flink.task_managers) or any(each.busy is not None for each in tasks)
+    return _is_busy_known(job) or (flink is not None and bool(flink.task_managers))
+
+
+def _is_busy_known(job: results.JobAnswer) -> bool:
+    """Whether Flink reported how busy tasks are, which a verdict rests on."""
+    flink = job.answers[0].flink
+    vertices = () if flink is None else flink.vertices
+    return any(task.busy is not None for each in vertices for task in each.tasks)
 
 
 def _timeouts(answer: results.EdgeAnswer) -> float:

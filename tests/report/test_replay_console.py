@@ -18,7 +18,7 @@ from flinknet.report.predicted import grid_of
 from flinknet.report.replay_headline import replay_sentences
 from flinknet.results import JobAnswer, TaskTimeouts
 from flinknet.results.bottleneck import Bottleneck, Cause
-from flinknet.results.recordings import EdgeShare, FlinkMetrics, VertexMetrics
+from flinknet.results.recordings import EdgeShare, FlinkMetrics, TaskManagerMetrics, VertexMetrics
 from flinknet.units import human_duration
 from tests import page_answer
 from tests.page_answer import S, latency, print_replays, typed
@@ -296,6 +296,9 @@ def test_losses_are_in_the_first_lines_and_lost_metrics_are_nothing_to_rest_on()
     assert said["recorded"].clauses[1:3] == losses
     assert said["trust"].text == "the verdict rests on the messages of the tap, over 3.00 s"
     assert said["next"].text.startswith("copy metrics.jsonl back")
+    hosts = replace(flink, task_managers=(TaskManagerMetrics("tm0", 1.0, None, None),))
+    job = replace(typed(given), bottleneck=healthy, flink=hosts).alone
+    assert sentences_of(job)["trust"] == said["trust"].text
 
 
 def test_a_recording_that_is_left_out_is_named_in_the_first_line() -> None:
