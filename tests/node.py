@@ -17,9 +17,8 @@ from flinknet.core.producer import (
     ResultPartitionManager,
 )
 from flinknet.core.wire.ids import InputChannelID
-from flinknet.runtime.connection_manager import ConnectionManager
+from flinknet.runtime.connection_manager import ConnectionID, ConnectionManager, DataProtocol
 from flinknet.runtime.event_loop import EventLoop
-from flinknet.runtime.protocol import ConnectionID, DataProtocol
 from tests.pair import REQUEST_TIMEOUT_NS, partition_id, partition_of, records_of
 
 HOST = "127.0.0.1"

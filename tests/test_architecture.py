@@ -191,7 +191,7 @@ subprocess: runtime.cluster runtime.link_process
     replay.spark.installed replay.spark.jvm replay.spark.worker capture.rest.process capture.sniff
 urllib: capture.rest
 urllib.parse: capture.rest storage graph.environment runtime.cluster.job_files
-http: capture.rest
+http: capture.rest runtime.metrics_endpoint
 importlib: capture.dissector report.page runtime.host job.selectors cli compiled_core
     replay.spark.installed replay.spark.worker
 logging: replay.spark.jvm
@@ -201,7 +201,7 @@ selectors: runtime capture.tap
 signal: starting runtime capture.tap replay.spark.jvm replay.spark.worker
     capture.pcap.importing capture.sniff
 multiprocessing:
-threading: runtime.task_thread replay.spark.jvm replay.spark.units
+threading: runtime.task_thread runtime.metrics_endpoint replay.spark.jvm replay.spark.units
     runtime.event_loop  # a lock: task threads wake it
 asyncio:
 pickle: graph.user_functions  # a copy within a process; nothing is sent or read

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from flinknet.report.live import RunsView
     from flinknet.results.comparison import Configuration
-    from flinknet.runtime.metrics_log import MetricsEndpoint
+    from flinknet.runtime.metrics_endpoint import MetricsEndpoint
 
 
 _HISTOGRAM_SUFFIXES = (".hlog", ".csv")
@@ -96,7 +96,7 @@ def watching(talk: Console, files: ResultFiles, metrics_port: str | None) -> Ite
 
 def metrics_endpoint(text: str, talk: Console) -> MetricsEndpoint:
     """Serve metrics and print the address. Raises: ConfigError, LocalTransportError."""
-    from flinknet.runtime.metrics_log import MetricsEndpoint
+    from flinknet.runtime.metrics_endpoint import MetricsEndpoint
 
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > PORT_MAX:

@@ -236,11 +236,9 @@ def imported_packets(
             return import_capture(paths, config, versions=versions, on_progress=line.show)
     view = TapView(console_for(sys.stderr))
     trace_tap.print_begin(view, config)
-    on_look, on_tick = trace_tap.showing(values, view)
+    live = Live(follows, trace_tap.showing(values, view), sniffer=sniffer)
     with view:
-        return import_capture(
-            paths, config, versions=versions, live=Live(follows, on_look, on_tick, sniffer)
-        )
+        return import_capture(paths, config, versions=versions, live=live)
 
 
 def _unpack(pages: Sequence[Path], out: Path | None) -> None:

@@ -168,7 +168,7 @@ def tap(**values: Any) -> None:
     )
     talk = console_for(sys.stderr)
     view = TapView(talk)
-    session = Tap(config, *showing(values, view))
+    session = Tap(config, showing(values, view))
     view.listening = [format_address(*each) for each in session.addresses]
 
     def show_settings() -> None:
@@ -228,14 +228,12 @@ def print_begin(view: TapView, config: SessionConfig, earlier: str = "") -> None
     view.console.print(earlier + line, soft_wrap=True, highlight=False)
 
 
-def showing(
-    values: Mapping[str, Any], view: TapView
-) -> tuple[Callable[[dict[str, Any]], None], Any]:
-    """Functions that show figures in a view and to Prometheus, and that answer Prometheus."""
+def showing(values: Mapping[str, Any], view: TapView) -> Callable[[dict[str, Any]], None]:
+    """A function that shows figures in a view and to Prometheus."""
     from flinknet.report.live import tap_metrics
 
     if values["metrics_port"] is None:
-        return view.update, lambda: None
+        return view.update
     endpoint = metrics_endpoint(values["metrics_port"], view.console)
     click.get_current_context().call_on_close(endpoint.close)
 
@@ -244,7 +242,7 @@ def showing(
             endpoint.publish(tap_metrics(look))
         view.update(look)
 
-    return show, endpoint.poll
+    return show
 
 
 def _rotation(rotate: str | None, ring: str | None) -> Rotation:

@@ -5,12 +5,11 @@ with one event loop, and a thread for each task that calls functions of a progra
                             task
     shuffle_environment     the network state of a TaskManager, independent of its tasks, and
                             bytes in files: of blocking partitions, of long records
-    connection_manager      its connections: server, client, shared clients
+    connection_manager      its connections: server, client, shared clients, and what creates their
+                            ends, also for peers that are not flinknet's
     visitors                accepted connections that have not shown yet that they belong here
     transport               between a socket and a Connection; sockets: with Flink's options, and
                             how the loop waits for them
-    protocol                the handlers of the data port, also for peers that are not flinknet's,
-                            and the clients of other TaskManagers
     tls                     contexts and handler; pinned_certificates: trusted by fingerprint
     fill_meter              how full the six buffering places are
     clock                   the one place that reads a clock
@@ -19,7 +18,7 @@ with one event loop, and a thread for each task that calls functions of a progra
                             stopped
     link                    an emulated wire, without sockets; link_process: the process that
                             forwards the data connections over it
-    metrics_log             metrics in a file of the run directory, and for Prometheus
+    metrics_log             metrics in a file of the run directory; metrics_endpoint: for Prometheus
     signals                 signals during a run
 
 It runs the same core and tasks as the simulator.

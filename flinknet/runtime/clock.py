@@ -36,7 +36,7 @@ class _HostClock:
         return now_ns + self._error_ns + now_ns * self._error_ppb // 1_000_000_000
 
     def adjust(self, at_ns: int, offset_ns: int, drift: float) -> None:
-        """Correct readings from now on; see `control_messages.AdjustClock`."""
+        """Correct readings from now on."""
         self._at_ns, self._offset_ns, self._drift = at_ns, offset_ns, drift
 
     def read_ns(self) -> int:
@@ -59,7 +59,7 @@ process_time_ns = time.process_time_ns
 
 
 def adjust(at_ns: int, offset_ns: int, drift: float) -> None:
-    """Read the clock of this host as the JobManager's; see `control_messages.AdjustClock`. Without
+    """Read the clock of this host as the JobManager's; see `cluster.host_clock.ClockLine`. Without
     effect if the process was not started with FLINKNET_CLOCK.
     """
     if _host_clock is not None:

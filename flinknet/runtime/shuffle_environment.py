@@ -26,9 +26,8 @@ from flinknet.trace.writer import EventWriter, TraceWriter
 from flinknet.whole_files import temporary_base
 
 from .clock import monotonic_ns
-from .connection_manager import ConnectionManager, LocalConnectionManager
+from .connection_manager import ConnectionManager, DataProtocol, LocalConnectionManager
 from .event_loop import EventLoop
-from .protocol import DataProtocol
 
 WRITE_BUFFER_BYTES = 1024 * 1024
 """Bytes collected for one write: writing 32 KiB buffers one by one is mostly system calls."""

@@ -55,7 +55,7 @@ def hello(token: str, *, version: str = str(messages.PROTOCOL_VERSION)) -> bytes
     return framed(f'{{"message":"Hello","body":{body}}}')
 
 
-CANCEL = framed(encode_message(messages.CancelJob()))
+CANCEL = framed(encode_message(messages.JobRequest(messages.CANCEL)))
 DIGITS = framed('{"message":"Heartbeat","body":{"number":' + "9" * 5000 + "}}")
 HUGE = {"job": "00" * 16, "report": to_plain(messages.Report()) | {"busy_share": 10**400}}
 STATE = {"attempt_id": "00" * 40, "state": "x", "error": "", "is_consequence": False, "kind": ""}
@@ -93,10 +93,10 @@ LINES = (
         "not known",
     ),
     (LATER, "an unknown message", message("os.system", {}), "not known"),
-    (LATER, "a name that is a list", message(["CancelJob"], {}), "not known"),
+    (LATER, "a name that is a list", message(["CancelTask"], {}), "not known"),
     (LATER, "an id that is too short", message("CancelTask", {"attempt_id": "00"}), "has 40 bytes"),
     (LATER, "a message that lacks a field", message("CancelTask", {}), "missing"),
-    (LATER, "a message with an extra field", message("CancelJob", {"more": 1}), "not known"),
+    (LATER, "a message with an extra field", message("Disconnect", {"more": 1}), "not known"),
     (
         LATER,
         "text where a number belongs",

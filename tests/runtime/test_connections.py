@@ -49,9 +49,8 @@ from flinknet.errors import (
     PartitionConnectionError,
     RemoteTransportError,
 )
-from flinknet.runtime.connection_manager import LOCAL_ONLY_PORT
+from flinknet.runtime.connection_manager import LOCAL_ONLY_PORT, ConnectionID
 from flinknet.runtime.event_loop import EventLoop
-from flinknet.runtime.protocol import ConnectionID
 from flinknet.runtime.shuffle_environment import ShuffleEnvironment, create_spill_file
 from flinknet.runtime.sockets import create_selector
 from flinknet.runtime.transport import TcpTransport

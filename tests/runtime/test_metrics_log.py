@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,8 @@ from flinknet.errors import LocalTransportError
 from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.runtime.cluster.collected import Collected, ProgressMeter
 from flinknet.runtime.cluster.reports import Statistics, TaskCounts
-from flinknet.runtime.metrics_log import MetricsEndpoint, MetricsLog, response_to
+from flinknet.runtime.metrics_endpoint import THREADS_MAX, MetricsEndpoint
+from flinknet.runtime.metrics_log import MetricsLog
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics, metrics_lines
 
 TIMES = {
@@ -100,68 +103,40 @@ def endpoint() -> Iterator[MetricsEndpoint]:
     opened.close()
 
 
-def test_who_asks_gets_the_last_text(endpoint: MetricsEndpoint) -> None:
+def answer(endpoint: MetricsEndpoint, request: bytes) -> bytes:
     with socket.create_connection(endpoint.address, timeout=5) as asking:
-        asking.sendall(b"GET /metrics HTTP/1.1\r\n")
+        asking.sendall(request + b"\r\n\r\n")
+        return b"".join(iter(lambda: asking.recv(1 << 16), b""))
+
+
+def test_who_asks_gets_the_last_text_whole(endpoint: MetricsEndpoint) -> None:
+    with socket.create_connection(endpoint.address, timeout=5):  # and says nothing
         endpoint.publish("old 1\n")
-        asking.sendall(b"Host: x\r\n\r\n")
-        endpoint.publish("new 2\n" + "more 3\n" * 10_000)
-        received = b"".join(iter(lambda: asking.recv(1 << 16), b""))
-    head, _, body = received.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
-    assert body.startswith(b"new 2\nmore 3\n")
-    assert f"Content-Length: {len(body)}\r\n".encode() in head
+        endpoint.publish("new 2\n" + "more 3\n" * 1_000_000)
+        head, _, body = answer(endpoint, b"GET /metrics?x=1 HTTP/1.1").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4")
+    assert body == b"new 2\n" + b"more 3\n" * 1_000_000
+    assert f"Content-Length: {len(body)}".encode() in head
+    assert answer(endpoint, b"HEAD /metrics HTTP/1.1") == head + b"\r\n\r\n"
 
 
-def test_who_asks_nothing_is_let_go(endpoint: MetricsEndpoint) -> None:
-    with socket.create_connection(endpoint.address, timeout=5) as silent:
-        for _ in range(60):
-            endpoint.poll()
-        assert silent.recv(1) == b""
-
-
-def test_a_response_larger_than_the_socket_takes_at_once_arrives_whole(
-    endpoint: MetricsEndpoint,
+def test_silent_connections_are_let_go_and_their_number_is_bounded(
+    endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    endpoint.publish("a_metric 1\n" * 1_000_000)
-    with socket.create_connection(endpoint.address, timeout=5) as asking:
-        asking.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
-        asking.setblocking(False)
-        received, is_ended = bytearray(), False
-        for _ in range(20_000):
-            endpoint.poll()
-            with contextlib.suppress(BlockingIOError):
-                piece = asking.recv(1 << 20)
-                received += piece
-                is_ended = not piece
-            if is_ended:
-                break
-    assert received.partition(b"\r\n\r\n")[2] == b"a_metric 1\n" * 1_000_000
-
-
-def test_silent_connections_do_not_keep_a_request_waiting(endpoint: MetricsEndpoint) -> None:
+    monkeypatch.setattr("flinknet.runtime.metrics_endpoint._Handler.timeout", 0.2)
     with contextlib.ExitStack() as stack:
-        for _ in range(100):
-            stack.enter_context(socket.create_connection(endpoint.address, timeout=5))
-        endpoint.poll()
-        asking = stack.enter_context(socket.create_connection(endpoint.address, timeout=5))
-        asking.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
-        endpoint.publish("a 1\n")
-        assert asking.recv(1 << 16).endswith(b"\r\n\r\na 1\n")
+        for _ in range(3 * THREADS_MAX):
+            silent = stack.enter_context(socket.create_connection(endpoint.address, timeout=5))
+        assert silent.recv(1) == b""
+        assert threading.active_count() <= THREADS_MAX
+    while threading.active_count() > 3:
+        time.sleep(0.01)
+    assert b"404" in answer(endpoint, b"GET /other HTTP/1.1")
 
 
-@pytest.mark.parametrize(
-    ("request_line", "status"),
-    [
-        (b"GET /metrics?x=1 HTTP/1.1", b"200 OK"),
-        (b"GET /other HTTP/1.1", b"404 Not Found"),
-        (b"POST /metrics HTTP/1.1", b"405 Method Not Allowed"),
-        (b"\x16\x03\x01", b"405 Method Not Allowed"),
-    ],
-)
-def test_each_request_has_an_answer(request_line: bytes, status: bytes) -> None:
-    assert response_to(request_line + b"\r\n\r\n", "a 1\n").startswith(b"HTTP/1.1 " + status)
-    assert response_to(b"HEAD /metrics HTTP/1.1\r\n\r\n", "a 1\n").endswith(b"\r\n\r\n")
+@pytest.mark.parametrize("request_line", [b"POST /metrics HTTP/1.1", b"\x16\x03\x01"])
+def test_another_request_is_refused(endpoint: MetricsEndpoint, request_line: bytes) -> None:
+    assert b"Error response" in answer(endpoint, request_line)
 
 
 def test_a_port_that_is_taken_is_one_line(endpoint: MetricsEndpoint) -> None:

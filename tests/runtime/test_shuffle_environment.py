@@ -15,7 +15,7 @@ import pytest
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.core.consumer import RecordReader
 from flinknet.errors import LocalProtocolError, LocalTransportError
-from flinknet.runtime.protocol import ConnectionID
+from flinknet.runtime.connection_manager import ConnectionID
 from flinknet.runtime.shuffle_environment import (
     FLUSH_INTERVAL_NS,
     FLUSH_PAUSE_NS,

@@ -40,20 +40,13 @@ class Tap:
 
     Args:
         on_look: called once a second with the current figures.
-        on_tick: called several times a second.
 
     Raises: ConfigError or TraceError if --out cannot be used, LocalTransportError for an address
         that is taken; in both cases before anything is begun.
     """
 
-    def __init__(
-        self,
-        config: TapConfig,
-        on_look: Callable[[dict[str, Any]], None],
-        on_tick: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, config: TapConfig, on_look: Callable[[dict[str, Any]], None]) -> None:
         self._config = config
-        self._on_tick = on_tick
         self._on_look = on_look
         self._relayed_bytes = [0, 0]
         self._recording_error: str | None = None
@@ -103,7 +96,6 @@ class Tap:
                     self._guard(session.take_names)
                     self._guard(session.recording.tick, now_ns)
                     self._warn_of_losses()
-                    self._guard(self._on_tick)
                     next_tick_ns = now_ns + TICK_NS
                 if now_ns >= next_look_ns:
                     self._guard(self._look, now_ns)

@@ -23,7 +23,7 @@ from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import TaskMetrics
 from flinknet.job.times import TaskTimes
 
-from ..protocol import ConnectionID
+from ..connection_manager import ConnectionID
 from ..shuffle_environment import ShuffleEnvironment
 from .control_messages import SubmitTask, TaskStateChanged
 from .task_io import TextReader

@@ -108,11 +108,11 @@ class JobClient:
 
     def status(self) -> JobStatus:
         """Query the status of the job. Raises: TransportError."""
-        return self._ask(messages.RequestStatus(self._job_id), JobStatus)
+        return self._ask(messages.JobRequest(messages.STATUS, self._job_id), JobStatus)
 
     def dump(self) -> JobDump:
         """Query the tasks of the job as they run. Raises: TransportError."""
-        return self._ask(messages.RequestDump(self._job_id), JobDump)
+        return self._ask(messages.JobRequest(messages.DUMP, self._job_id), JobDump)
 
     def cluster(self) -> ClusterStatus:
         """Query the status of the cluster. Raises: TransportError."""
@@ -140,29 +140,25 @@ class JobClient:
 
         Raises: TransportError; KeyboardInterrupt of a further Ctrl-C.
         """
-        return self._end(messages.CancelJob(self._job_id), waits, is_own=is_own)
+        return self._end(messages.CANCEL, waits, is_own=is_own)
 
     def stop(self, waits: Callable[[str], None] | None = None) -> messages.JobEnded:
         """Stop the job's sources; see `cancel`. Raises: ConfigError, too, if that is impossible."""
         try:
-            return self._end(messages.StopJob(self._job_id), waits)
+            return self._end(messages.STOP, waits)
         except RefusedError as error:
             raise ConfigError(str(error)) from None
 
     def _end(
-        self,
-        command: messages.CancelJob | messages.StopJob,
-        waits: Callable[[str], None] | None,
-        *,
-        is_own: bool = False,
+        self, command: str, waits: Callable[[str], None] | None, *, is_own: bool = False
     ) -> messages.JobEnded:
-        self.send(command)
+        self.send(messages.JobRequest(command, self._job_id))
         heard_ns = next_ns = monotonic_ns()
         said_ns, patience_ns = heard_ns + CANCELING_SAID_NS, round(END_WAIT_S * 2e9)
         with interrupts_noted(and_terminations=False) as interrupts:
             while (now_ns := monotonic_ns()) - heard_ns < patience_ns:
                 if now_ns >= next_ns:
-                    self.send(messages.RequestStatus(self._job_id))
+                    self.send(messages.JobRequest(messages.STATUS, self._job_id))
                     next_ns = now_ns + STATUS_INTERVAL_NS
                 message = self.receive(until_ns=next_ns)
                 if isinstance(message, messages.JobEnded):
@@ -174,7 +170,7 @@ class JobClient:
                 if interrupts:
                     if not is_own:
                         raise KeyboardInterrupt
-                    self.send(messages.CancelJob(self._job_id, is_urgent=True))
+                    self.send(messages.JobRequest(messages.HURRY, self._job_id))
                     interrupts.clear()
                     is_own = False
         raise self._lost(f"has not ended the job within {END_WAIT_S * 2:g} s")
@@ -321,7 +317,7 @@ def _follow(client: JobClient, watch: Watch) -> messages.JobEnded:
     while True:
         now_ns = monotonic_ns()
         if now_ns >= next_ns:
-            client.send(messages.RequestStatus())
+            client.send(messages.JobRequest(messages.STATUS))
             next_ns = now_ns + STATUS_INTERVAL_NS
         message = client.receive(until_ns=next_ns)
         if isinstance(message, messages.JobEnded):

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from flinknet import errors
 from flinknet.config import NetworkConfig
-from flinknet.plain_values import from_plain, to_plain
+from flinknet.plain_values import to_plain
 
 from ..clock import wall_clock_iso
 from .control_connection import ControlConnection
@@ -115,9 +115,6 @@ class TaskManagerProcessSpec:
         return f"tm-{self.index}"
 
 
-_SPECS: Mapping[str, type] = {JOB_MANAGER: JobManagerSpec, TASK_MANAGER: TaskManagerProcessSpec}
-
-
 def start_child(
     role: str,
     spec: Any,
@@ -155,54 +152,44 @@ def start_child(
     return process
 
 
-def read_spec(role: str, stdin: IO[bytes]) -> Any:
-    return from_plain(_SPECS[role], json.loads(stdin.read()))
-
-
 class RemoteProcess:
     """A process that a worker has started, with those parts of subprocess.Popen that its JobManager
     uses.
 
     Args:
-        await_exit: lets messages come in until the process has ended, for at most so many seconds.
-        end: kills it.
+        worker: the Worker that has started it.
 
     Attributes:
         pid: 0 until the worker, or the process itself, has named it.
-        worker: name of the worker.
-        worker_loss: why the worker is lost; None if it is not.
         reason: the last line of its log, of a process that has failed.
     """
 
-    def __init__(
-        self,
-        worker: str,
-        await_exit: Callable[[RemoteProcess, float], None],
-        end: Callable[[], None],
-    ) -> None:
+    def __init__(self, worker: Any, index: int) -> None:
         self.worker = worker
         self.pid = 0
         self.returncode: int | None = None
-        self.worker_loss: str | None = None
         self.reason = ""
-        self._await_exit = await_exit
-        self._end = end
+        self._index = index
+
+    @property
+    def worker_loss(self) -> str | None:
+        """Why the worker was lost while the process ran; None if it was not."""
+        loss: str | None = self.worker.loss
+        return loss if self.returncode is None else None
 
     def poll(self) -> int | None:
         return self.returncode
 
     def kill(self) -> None:
-        self._end()
+        self.worker.end(self._index)
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end. Raises: TimeoutExpired if the worker has not reported it in time; not
         after the loss of the worker, whose processes end without it.
         """
-        limit_s = KILL_WAIT_S if timeout is None else timeout
-        if self.returncode is None and self.worker_loss is None:
-            self._await_exit(self, limit_s)
+        self.worker.await_exit(self, KILL_WAIT_S if timeout is None else timeout)
         if self.returncode is None and self.worker_loss is None and timeout is not None:
-            raise subprocess.TimeoutExpired(self.worker, limit_s)
+            raise subprocess.TimeoutExpired(self.worker.name, timeout)
         return self.returncode or 0
 
 
@@ -257,7 +244,7 @@ class TaskManagerProcess:
     def process_name(self) -> str:
         """Its name with the number of its process, and its worker."""
         process = self.process
-        where = f" on worker {process.worker}" if isinstance(process, RemoteProcess) else ""
+        where = f" on worker {process.worker.name}" if isinstance(process, RemoteProcess) else ""
         return f"{self.name} (pid {process.pid}{where})"
 
     @property
@@ -308,6 +295,13 @@ _SELF_EXPLANATORY = (
 )
 """Errors whose text says everything, whichever TaskManager raised them."""
 
+_CONSEQUENCES = (
+    errors.RemoteTransportError,
+    errors.ProducerFailedError,
+    errors.PartitionConnectionError,
+)
+"""Errors of a TaskManager that lost another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ending:
@@ -323,18 +317,20 @@ class Ending:
 
     @property
     def is_death(self) -> bool:
-        """Whether it ended without a message."""
         return self.exit_code is not None
 
     @property
     def is_consequence(self) -> bool:
         """Whether it ended because it lost another TaskManager."""
-        lost = (
-            errors.RemoteTransportError,
-            errors.ProducerFailedError,
-            errors.PartitionConnectionError,
-        )
-        return not self.is_death and issubclass(kind_of(self.kind), lost)
+        return not self.is_death and issubclass(kind_of(self.kind), _CONSEQUENCES)
+
+    def __str__(self) -> str:
+        if not self.is_death:
+            return f"tm-{self.index}: {self.error}"
+        code = self.exit_code or 0
+        how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+        why = f": {self.error}" if self.error else ""
+        return f"tm-{self.index} (pid {self.pid}) died in mid-run, {how}{why}"
 
 
 def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
@@ -348,22 +344,15 @@ def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
             return kind(first.error)
         if issubclass(kind, errors.BufferPoolError):
             return errors.ConfigError(first.error)
-    sentences = [_sentence(each) for each in (first, *others)]
+    sentences = [str(each) for each in (first, *others)]
     if trace_dir is not None:
         sentences.append(f"What was recorded is in {trace_dir}")
     return errors.RunFailedError(". ".join(sentences))
 
 
-def _sentence(ending: Ending) -> str:
-    if not ending.is_death:
-        return f"tm-{ending.index}: {ending.error}"
-    code = ending.exit_code or 0
-    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-    why = f": {ending.error}" if ending.error else ""
-    return f"tm-{ending.index} (pid {ending.pid}) died in mid-run, {how}{why}"
-
-
 def kind_of(name: str) -> type[errors.FlinknetError]:
     """The class of an error by its name; FlinknetError itself for any other (a bug)."""
-    kind: type[errors.FlinknetError] = getattr(errors, name or "-", errors.FlinknetError)
-    return kind
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, errors.FlinknetError):
+        return kind
+    return errors.FlinknetError

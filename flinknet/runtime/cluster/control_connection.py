@@ -37,8 +37,8 @@ from .control_messages import (
     MESSAGES,
     PROTOCOL_VERSION,
     Challenge,
+    Heartbeat,
     Hello,
-    Payload,
     Refused,
     Welcome,
 )
@@ -102,8 +102,7 @@ class ControlConnection:
         self._nonce = secrets.token_hex(16)
         self._nonce_there = ""
         self._held: list[Any] = []
-        self._payload: Payload | None = None
-        self._skipped: Payload | None = None
+        self._payload_of: Heartbeat | None = None
         self._payload_bytes = 0
         self.welcome: dict[str, Any] | None = None
         self.local_host = ""
@@ -142,15 +141,12 @@ class ControlConnection:
         else:
             self._queue(message)
 
-    def send_payload(self, size_bytes: int) -> None:
-        """Queue bytes that the other end drops."""
-        self.send(Payload(size_bytes))
-        self._unsent.append(bytes(size_bytes))
-
     def _queue(self, message: Any) -> None:
         if self.loss is not None or self.is_closing:
             return
         data = _framed(message)
+        if isinstance(message, Heartbeat):
+            data += bytes(message.payload_bytes)
         self._unsent.append(data)
         self._unsent_bytes += len(data)
         if self._unsent_bytes > UNSENT_MAX_BYTES:
@@ -202,12 +198,11 @@ class ControlConnection:
 
     def _next_message(self) -> Any:
         unread = self._unread
-        if self._payload is not None:
+        if self._payload_bytes:
             count = min(self._payload_bytes, len(unread))
             del unread[:count]
             self._payload_bytes -= count
-            payload, self._payload = self._payload, self._payload if self._payload_bytes else None
-            return None if self._payload_bytes else payload
+            return None if self._payload_bytes else self._payload_of
         if len(unread) < LENGTH_BYTES:
             return None
         length = int.from_bytes(unread[:LENGTH_BYTES], "big")
@@ -217,14 +212,14 @@ class ControlConnection:
             return None
         data = bytes(unread[LENGTH_BYTES : LENGTH_BYTES + length])
         del unread[: LENGTH_BYTES + length]
-        return decode_message(MESSAGES, data)
+        message = decode_message(MESSAGES, data)
+        if isinstance(message, Heartbeat) and message.payload_bytes > 0 and self._is_known:
+            self._payload_of, self._payload_bytes = message, message.payload_bytes
+            return self._next_message()
+        return message
 
     def _take(self, message: Any) -> None:
         if self._is_known:
-            if isinstance(message, Payload) and message is not self._skipped:
-                self._payload = self._skipped = message
-                self._payload_bytes = max(0, message.size_bytes)
-                return
             self.received.append(message)
         elif self._role is not None:
             self._greet(self._role, message)

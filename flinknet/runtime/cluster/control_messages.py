@@ -19,13 +19,17 @@ from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.job.sources import NextInputSplit, RequestNextInputSplit
 from flinknet.results import ClusterStatus, JobDump, JobStatus, TaskManagerDump
 
+from .host_clock import ClockLine
 from .reports import Report as Report
 from .reports import Statistics as Statistics
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 
 LAUNCHER = "launcher"
 """Role of a connection to a worker that may start TaskManagers."""
+
+STATUS, DUMP, CANCEL, HURRY, STOP = "status", "dump", "cancel", "hurry", "stop"
+"""What a JobRequest asks for."""
 
 PART_BYTES = 512 << 10
 """The most bytes of a file in one message; heartbeats go on between two parts."""
@@ -41,7 +45,6 @@ CACHED, MODULES = "cached", "modules"
 
 
 def spill_name(job: ExecutionGraphID) -> str:
-    """Name of the spill directory of a job on a worker; see `InitializeJob`."""
     return f"spill-{job}"
 
 
@@ -65,9 +68,7 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The answer to a proof: the other side knows the secret, too. A worker gives facts of its
-    host: `host_id`, `cores`, and `environment`.
-    """
+    """The answer to a proof: the other side knows the secret, too. The facts are a worker's."""
 
     proof: str
     facts: dict[str, Any]
@@ -106,9 +107,8 @@ class SubmitJob:
 
 @dataclass(frozen=True, slots=True)
 class SubmitLoad:
-    """Launcher: generate the load of a scenario. Every process derives the same plan from it. Sinks
-    treat its `records` as MEASURED or, if Flink writes them, as STAMPED or COUNTED.
-    """
+    """Launcher: generate the load of a scenario, from which every process derives the same plan.
+    Sinks treat its `records` as MEASURED or, if Flink writes them, as STAMPED or COUNTED."""
 
     scenario: Scenario
     records: str = MEASURED
@@ -128,38 +128,16 @@ class RequestCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestStatus:
-    """Client: report the status of a job; the answer is a JobStatus. Without an id, here and in the
-    next requests: the job that this connection has submitted.
+class JobRequest:
+    """Client: a request about a job; without an id, about the one that this connection submitted.
+
+    STATUS is answered by a JobStatus; DUMP, its tasks as they run, by a JobDump; the others by
+    JobEnded, when it is over. STOP ends the sources, and the job finishes what they have emitted;
+    Refused names a source that cannot stop. HURRY cancels without task.cancellation.timeout:
+    TaskManagers whose functions do not return end, if the cluster is the job's own.
     """
 
-    job_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestDump:
-    """Client: describe the tasks of a job as they run; the answer is a JobDump."""
-
-    job_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class CancelJob:
-    """Client: cancel a job; the answer is JobEnded. An urgent one does not wait for
-    task.cancellation.timeout: TaskManagers whose functions do not return end, if the cluster is the
-    job's own.
-    """
-
-    job_id: str = ""
-    is_urgent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StopJob:
-    """Client: end the sources of a job, which finishes what they have emitted; the answer is
-    JobEnded, or Refused with the name of a source that cannot stop.
-    """
-
+    what: str
     job_id: str = ""
 
 
@@ -177,9 +155,8 @@ class ClusterStopped:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """JobManager: the job has finished, was canceled or failed; the result is in the run directory.
-    The exit code is 1 if the job failed while running, 2 if it was invalid.
-    """
+    """JobManager: the job is over; its result is in the run directory. The exit code is 1 if it
+    failed while running, 2 if it was invalid."""
 
     state: str
     reason: str
@@ -212,8 +189,6 @@ class InitializeJob:
     """JobManager: load a program, or a load, and prepare for its tasks.
 
     Attributes:
-        job: id of the job, shared by all its attempts.
-        trace_dir: None: no trace.
         spill_dir: of blocking results and, in CACHED and MODULES, of files of the program.
         out_dir: of printed lines; None: they go to standard output.
     """
@@ -236,8 +211,7 @@ class JobInitialized:
 @dataclass(frozen=True, slots=True)
 class SubmitTask:
     """JobManager: run an attempt (Flink: TaskExecutorGateway.submitTask). Addresses are those of
-    the TaskManagers that it reads from; without `start`, open the channels and wait for it.
-    """
+    the TaskManagers that it reads from; without `start`, open the channels and wait for it."""
 
     task: TaskDeploymentDescriptor
     addresses: dict[int, tuple[str, int]]
@@ -260,9 +234,8 @@ class ChannelsOpen:
 
 @dataclass(frozen=True, slots=True)
 class ExpectReaders:
-    """JobManager: these channels of other TaskManagers, all of one job, will request partitions of
-    this one. By receiver id (hexadecimal): channel number, for the trace, and its TaskManager.
-    """
+    """JobManager: these channels of a job will request partitions of this TaskManager. By receiver
+    id (hexadecimal): channel number, for the trace, and TaskManager of the reader."""
 
     job: ExecutionGraphID
     readers: dict[str, tuple[int, int]]
@@ -297,8 +270,7 @@ class ReleasePartitions:
 @dataclass(frozen=True, slots=True)
 class TaskStateChanged:
     """TaskManager: an attempt has changed its state (Flink: updateTaskExecutionState), perhaps
-    because another one failed first. `kind` is the class name of a FlinknetError.
-    """
+    because another one failed first. `kind` is the class name of a FlinknetError."""
 
     attempt_id: ExecutionAttemptID
     state: ExecutionState
@@ -325,17 +297,17 @@ class UpdatePartitions:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """JobManager: answer this heartbeat."""
+    """JobManager or launcher: answer this heartbeat, when so many bytes have come that follow it,
+    are no message and are dropped."""
 
     number: int
+    payload_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
     """TaskManager or worker: answers a Heartbeat, a worker with the instant by its host's clock.
-    The payload that Flink sends with it (TaskExecutorHeartbeatPayload) is sent more often, as
-    Statistics.
-    """
+    Flink's payload (TaskExecutorHeartbeatPayload) is sent more often, as Statistics."""
 
     number: int
     at_ns: int = 0
@@ -384,13 +356,9 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class StartTaskManager:
-    """Launcher: start a TaskManager on this worker.
-
-    Attributes:
-        spec: fields of a TaskManagerProcessSpec.
-        port: control port of the JobManager, on the host that the connection comes from.
-        has_own_clock: its clock differs from the JobManager's and is to be corrected.
-    """
+    """Launcher: start a TaskManager by the fields of its TaskManagerProcessSpec. The JobManager's
+    control port is on the host that the connection comes from. A clock that is not the JobManager's
+    will be corrected."""
 
     spec: dict[str, Any]
     port: int
@@ -412,18 +380,6 @@ class EndTaskManager:
     """Launcher: kill a TaskManager."""
 
     index: int
-
-
-@dataclass(frozen=True, slots=True)
-class AdjustClock:
-    """JobManager: how to read this host's clock, so that it agrees with the JobManager's: an
-    instant `at_ns` of the host's clock is `offset_ns` earlier than it shows, and the offset grows
-    by `drift` with each ns of it.
-    """
-
-    at_ns: int
-    offset_ns: int
-    drift: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,29 +413,19 @@ class FilePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Payload:
-    """Launcher: so many bytes follow, which are no message and are dropped; answered as a Heartbeat
-    with this number when the last has come.
-    """
-
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class WriteFile:
-    """Launcher: bytes to be appended to a file, by its path below the launcher's directory on the
-    worker: recorded arrivals (`RecordedLoad.save`), a cached file or a module of a program.
-    """
+    """Launcher: append bytes to a file, by its path below the launcher's directory on the worker:
+    recorded arrivals (`RecordedLoad.save`), a cached file or a module of a program."""
 
     name: str
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class WriteFailed:
-    """Worker: the bytes of the last WriteFile could not be written."""
+class FileWritten:
+    """Worker: the bytes of a WriteFile are written, or could not be for this `fault`."""
 
-    reason: str
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,7 +436,7 @@ class RemoveFiles:
 
 
 _DEFINED_ELSEWHERE = (
-    *(ClusterStatus, JobStatus, JobDump, TaskManagerDump, Start, Statistics),
+    *(ClusterStatus, JobStatus, JobDump, TaskManagerDump, Start, Statistics, ClockLine),
     *(RequestPartitionState, PartitionState, RequestNextInputSplit, NextInputSplit),
 )
 

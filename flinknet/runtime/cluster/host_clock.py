@@ -32,8 +32,9 @@ DRIFT_UNKNOWN = 100e-6
 
 @dataclass(frozen=True, slots=True)
 class ClockLine:
-    """The offset of a clock: `offset_ns` at the instant `at_ns` of that clock, and `drift` for each
-    ns from there.
+    """The offset of a host's clock: an instant `at_ns` of it is `offset_ns` earlier than it shows,
+    and the offset grows by `drift` with each ns of it. As a message of the JobManager: how to read
+    the clock from now on, so that it agrees with the JobManager's.
 
     Attributes:
         error_ns: the most that the offset differs from it, over the time of the samples.

@@ -32,9 +32,6 @@ from .job_state import JobState
 
 CONTACT_NAME = "jobmanager.json"
 
-IDLE_TASK_MANAGER = "idle-task-manager"
-"""Code of the warning about a TaskManager without tasks."""
-
 
 def spill_directory(run_dir: Path) -> Path:
     return run_dir / "spill"
@@ -127,7 +124,11 @@ def save_manifest(
     ).save(run_dir)
 
 
-def warnings_of(state: JobState, measurements: Measurements, has_run: bool) -> Iterator[RunWarning]:
+def warnings_of(
+    state: JobState, measurements: Measurements, has_run: bool, is_joining: bool
+) -> Iterator[RunWarning]:
+    """Warnings about a job that is over. Idle TaskManagers are none of a job that joined: it does
+    not decide the size of the cluster."""
     plan = measurements.plan
     has_rates = has_run and state is not JobState.FAILED
     if has_rates and measurements.ended_in_warm_up:
@@ -145,10 +146,10 @@ def warnings_of(state: JobState, measurements: Measurements, has_run: bool) -> I
         yield from few_flushes(length_ns, timeout_ns, more)
     used = {each for vertex in plan.vertices for each in vertex.task_managers}
     idle = [f"tm-{each}" for each in range(plan.task_managers) if each not in used]
-    if idle:
+    if idle and not is_joining:
         slots = plan.slots_per_task_manager
         yield RunWarning(
-            IDLE_TASK_MANAGER,
+            "idle-task-manager",
             f"{', '.join(idle)} had no task, because the others have slots for all of them; to"
             f" spread them give fewer --slots than {slots}, or -D"
             " taskmanager.load-balance.mode=SLOTS",

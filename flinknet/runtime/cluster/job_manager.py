@@ -199,6 +199,13 @@ class JobManager:
             if task_manager.is_registered:
                 task_manager.send(job.message)
 
+    def begin(self, job: JobLead, start: messages.Start) -> None:
+        """Set the instants of the run of a job; from now on its workers have traces."""
+        job.start = start
+        if self.workers is not None and job.message.trace_dir is not None:
+            for worker in self.workers.each:
+                worker.has_traces = True
+
     def end(self, job: JobLead, now_ns: int) -> None:
         """Free the slots of a job that has ended for other jobs."""
         job.master.release_slots()

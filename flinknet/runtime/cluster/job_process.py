@@ -43,9 +43,6 @@ CANCEL_WAIT_NS = 3_000_000_000
 gone; then their TaskManagers are ended."""
 
 
-_OfOneJob = messages.RequestStatus | messages.RequestDump | messages.CancelJob | messages.StopJob
-
-
 class DumpRound:
     """One client's request for a dump, until every TaskManager alive has answered."""
 
@@ -103,7 +100,6 @@ class JobManagerProcess:
         self._contact = Contact(
             loopback(), self.port, os.getpid(), spec.token, "", "", str(self._run_dir)
         )
-        self._task_managers = self._manager.task_managers
         self._jobs: dict[str, SubmittedJob] = {}
         self._first: SubmittedJob | None = None
         self._last: SubmittedJob | None = None
@@ -211,35 +207,33 @@ class JobManagerProcess:
             connection.send(self._status(now_ns))
         elif isinstance(message, messages.StopCluster):
             self._stop(connection, now_ns)
-        elif isinstance(message, _OfOneJob):
-            job = self._job_of(connection, message.job_id)
+        elif isinstance(message, messages.JobRequest):
+            own = (each for each in self._jobs.values() if each.submitter is connection)
+            job = self._jobs.get(message.job_id) if message.job_id else next(own, None)
             if job is not None:
-                self._answer(connection, job, message, now_ns)
+                self._answer(connection, job, message.what, now_ns)
             elif not self._is_over:
                 self._refuse(connection, f"it has no job {message.job_id}".rstrip())
 
     def _answer(
-        self, connection: ControlConnection, job: SubmittedJob, message: _OfOneJob, now_ns: int
+        self, connection: ControlConnection, job: SubmittedJob, what: str, now_ns: int
     ) -> None:
         if connection not in job.watchers:
             job.watchers.append(connection)
-        if isinstance(message, messages.RequestStatus):
+        if what == messages.STATUS:
             cluster = self._status(now_ns)
             others = tuple(each for each in cluster.jobs if each.job_id != job.job_id)
             connection.send(job.status(cluster.task_managers, others, now_ns=now_ns))
-        elif isinstance(message, messages.RequestDump):
-            self._dumps.append((DumpRound(connection, self._task_managers), job))
-        elif isinstance(message, messages.StopJob):
+        elif what == messages.DUMP:
+            self._dumps.append((DumpRound(connection, self._manager.task_managers), job))
+        elif what == messages.STOP:
             if reason := job.stop():
                 self._refuse(connection, reason)
-        else:
-            within_ns = 0 if message.is_urgent else NEVER_NS
+        elif what in (messages.CANCEL, messages.HURRY):
+            within_ns = 0 if what == messages.HURRY else NEVER_NS
             self._cancel(job, "it was canceled", within_ns, now_ns)
-
-    def _job_of(self, connection: ControlConnection, job_id: str) -> SubmittedJob | None:
-        if job_id:
-            return self._jobs.get(job_id)
-        return next((each for each in self._jobs.values() if each.submitter is connection), None)
+        else:
+            self._refuse(connection, "no request about a job")
 
     def _refuse(self, connection: ControlConnection, reason: str) -> None:
         connection.send(messages.Refused(reason))
@@ -321,7 +315,7 @@ class JobManagerProcess:
             self._spec.slots,
             self._spec.settings,
             tuple(each.summary() for each in self._jobs.values()),
-            self._task_managers.status(self._manager.shared.slots_in_use, now_ns=now_ns),
+            self._manager.task_managers.status(self._manager.shared.slots_in_use, now_ns=now_ns),
         )
 
     def _shut_down(self) -> None:

@@ -187,7 +187,7 @@ class _Bench(JobLead):
             )
         )
         stack.callback(manager.close)
-        stack.callback(self._fetch)
+        stack.callback(lambda: list(map(log, manager.fetch(self.id, self._recorded_in))))
         stack.callback(manager.end_task_managers)
         arrivals = scenario.workload.arrivals
         if manager.workers is not None and arrivals.startswith(RECORDED):
@@ -207,7 +207,8 @@ class _Bench(JobLead):
         other_processes = OtherProcesses(scenario.task_managers)
         start = _instants(scenario, drain_max_ns)
         self.save_manifest(None)
-        self.start = self._meter.start = start
+        manager.begin(self, start)
+        self._meter.start = start
         manager.send_to_all(start)
         self.begin_checkpoints(start, is_batch=scenario.workload.is_blocking, is_bench=True)
         self._on_progress = on_progress
@@ -255,6 +256,11 @@ class _Bench(JobLead):
             clocks=self._clocks,
         ).save(self._trace_dir)
 
+    @property
+    def _recorded_in(self) -> Path | None:
+        """The directory of the trace, once something is worth a look."""
+        return self._trace_dir if self._has_begun else None
+
     def _until(self, is_so: Callable[[], bool]) -> None:
         """Run until the condition holds. Raises: the error of a TaskManager that ended early."""
         while not is_so():
@@ -297,7 +303,7 @@ class _Bench(JobLead):
                 self._manager.run_once(until_ns=until_ns)
                 for each in self._endings():
                     known.setdefault(each.index, each)
-        raise error_of(list(known.values()), self._trace_dir if self._has_begun else None)
+        raise error_of(list(known.values()), self._recorded_in)
 
     def _endings(self) -> list[Ending]:
         """TaskManagers that ended since the last call. Raises: RunFailedError for a silent one."""
@@ -308,19 +314,25 @@ class _Bench(JobLead):
         for each, _ in take_all(self._manager.lost):
             exit_code = each.process.poll()
             if each.worker_loss is not None:
-                there = self._trace_dir if self._has_begun else None
-                rest = "" if there is None else f"; the rest is in {there}"
+                rest = "" if self._recorded_in is None else f"; the rest is in {self._recorded_in}"
                 raise RunFailedError(f"{each.worker_loss}{rest}")
             if exit_code is None:
-                raise _silent(each, self._scenario.heartbeat_timeout_ns)
+                raise self._silent(each, self._scenario.heartbeat_timeout_ns)
             found.append(
                 Ending(each.index, each.process.pid, exit_code=exit_code, error=each.reason)
             )
         if not found and monotonic_ns() - self._began_ns > START_WAIT_NS:
             for each in self._manager.task_managers:
                 if each.connection is None:
-                    raise _silent(each, START_WAIT_NS)
+                    raise self._silent(each, START_WAIT_NS)
         return found
+
+    def _silent(self, task_manager: TaskManagerProcess, silence_ns: int) -> RunFailedError:
+        there = self._recorded_in
+        return RunFailedError(
+            f"{task_manager.process_name} has said nothing for {silence_ns / 1e9:g} s and counts as"
+            f" lost{'' if there is None else f'; what it had recorded is in {there}'}"
+        )
 
     def _result(
         self, reports: Sequence[Report], start: messages.Start, processors: Taken
@@ -350,23 +362,10 @@ class _Bench(JobLead):
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
         return known_within(result, error_between_ns(self._clocks))
 
-    def _fetch(self) -> None:
-        """Copy the traces from the workers; every TaskManager has ended."""
-        if self._has_begun:
-            for fault in self._manager.fetch(self.id, self._trace_dir):
-                log(fault)
-
     def _leave(self, directory: RunDirectory) -> None:
         if not self._has_begun:  # nothing is worth a look, and its place can be used again
             directory.clear(trace_name(at) for at in range(self._scenario.task_managers))
         directory.release()
-
-
-def _silent(task_manager: TaskManagerProcess, silence_ns: int) -> RunFailedError:
-    return RunFailedError(
-        f"{task_manager.process_name} has said nothing for {silence_ns / 1e9:g} s and counts as"
-        " lost; what it had recorded is in the run directory"
-    )
 
 
 def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:

@@ -35,8 +35,8 @@ from flinknet.trace.writer import EventWriter
 from flinknet.whole_files import work_directory
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
+from ..connection_manager import PeerProtocol
 from ..host import available_cores, environment
-from ..protocol import PeerProtocol
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
 from .cluster_process import TaskManagerProcessSpec, kind_of

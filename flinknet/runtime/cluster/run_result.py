@@ -13,6 +13,7 @@ from flinknet.config import CREDIT, Scenario
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.errors import RunFailedError
+from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.task_metrics import back_pressure_level
 from flinknet.options import effective_flink_keys
@@ -79,71 +80,23 @@ def assemble(
     producers = {each.channel: each for report in reports for each in report.producer_channels}
     last = [each for each in consumers if load.is_last(load.channels[each.channel])]
     latency = latency_of(each.latency for each in last)
-    uncorrected = latency_of(each.uncorrected for each in last)
-    records = sum(each.measured_records for each in last)
-    last_ns = max((each.last_measured_ns for each in last), default=0)
-    duration_ns = max(last_ns, start.measured_to_ns or 0) - start.measured_from_ns
-    duration_ns = duration_ns if records else (start.measured_to_ns or 0) - start.measured_from_ns
-    duration_ns = max(duration_ns, 1)
-    size = sum(each.measured_bytes for each in last)
-    part_ns = max((start.measured_to_ns or 0) - start.measured_from_ns, 0) or duration_ns
-    taken_per_s = [each.taken_records_per_s for each in last]
-    is_max_rate = scenario.workload.is_max_rate
-    throughput = results.sustained_per_s(
-        records, duration_ns, part_ns, taken_per_s, is_max_rate=is_max_rate
+    measured = _measured(scenario, reports, last, latency, start, checkpoints)
+    within_ns = max((start.measured_to_ns or 0) - start.measured_from_ns, 0)
+    within_ns = within_ns or measured.duration_ns
+    processors = _processor_use(reports, taken)
+    throughput = measured.throughput_records_per_s or 0.0
+    warnings = (
+        never_sent_warning(load, measured, reports, start),
+        rate_warning(scenario, last, within_ns=within_ns, throughput=throughput),
     )
-    reasons = [sum(report.reasons[i] for report in reports if report.reasons) for i in range(5)]
-    measured = results.Measured(
-        records=records,
-        bytes=size,
-        buffers=sum(report.buffers for report in reports),
-        events=sum(report.events for report in reports),
-        duration_ns=duration_ns,
-        throughput_records_per_s=throughput,
-        throughput_bytes_per_s=None if throughput is None else throughput * size / records,
-        latency_ns=latency.summary(),
-        latency_uncorrected_ns=(latency if is_max_rate else uncorrected).summary(),
-        backlog_buffers=backlog_of(producers.values()),
-        credits=results.CreditSummary(
-            announced=sum(report.credit_announced for report in reports),
-            messages=sum(report.credit_messages for report in reports),
-            starved_ns=sum(each.starved_ns for each in producers.values()),
-        ),
-        flushes=results.FlushCounts(
-            full=reasons[FlushReason.FULL],
-            timeout=reasons[FlushReason.FLUSH],
-            event=reasons[FlushReason.EVENT] + reasons[FlushReason.END],
-        ),
-        checkpoints=checkpoints,
-    )
-    known = [report.cpu_share for report in reports if report.cpu_share is not None]
-    processors = results.ProcessorUse(
-        busy_share={f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
-        lacked_share={f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
-        stood_still_ns={
-            f"tm-{index}": report.stood_still_ns
-            for index, report in enumerate(reports)
-            if report.stood_still_ns
-        },
-        cpu_cores=sum(known) if len(known) == len(reports) else None,
-        **(asdict(taken) if taken is not None else {}),
-    )
-    behind = [
-        warning
-        for warning in (
-            never_sent_warning(load, measured, reports, start),
-            rate_warning(scenario, last, within_ns=part_ns, throughput=throughput or 0.0),
-        )
-        if warning is not None
-    ]
+    behind = [each for each in warnings if each is not None]
     ledger = ledger_of_load(
-        load, reports, measured, processors, within_ns=part_ns, is_behind=bool(behind)
+        load, reports, measured, processors, within_ns=within_ns, is_behind=bool(behind)
     )
     found = verdict(ledger)
     advice = advice_on(found, processors)
-    bytes_in = {each.channel: each.bytes_in for each in consumers}
-    local = [each.index for each in load.channels if each.is_local]
-    bytes_in_local = sum(bytes_in.get(index, 0) for index in local)
+    local = [each for each in consumers if load.channels[each.channel].is_local]
+    bytes_in_local = sum(each.bytes_in for each in local)
     return results.RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
@@ -160,11 +113,11 @@ def assemble(
         trace=trace,
         buffering=buffering,
         wiring=results.Wiring(
-            local_channels=len(local),
-            remote_channels=len(load.channels) - len(local),
+            local_channels=sum(each.is_local for each in load.channels),
+            remote_channels=sum(not each.is_local for each in load.channels),
             connections=load.connections(),
             bytes_in_local=bytes_in_local,
-            bytes_in_remote=sum(bytes_in.values()) - bytes_in_local,
+            bytes_in_remote=sum(each.bytes_in for each in consumers) - bytes_in_local,
         ),
         debloating=tuple(
             results.DebloatedGate(
@@ -190,6 +143,68 @@ def assemble(
         latency_distribution=latency.distribution(),
         verdict=found,
         link_records_per_s=_link_records_per_s(load, measured),
+    )
+
+
+def _measured(
+    scenario: Scenario,
+    reports: Sequence[Report],
+    last: Sequence[ConsumerChannelReport],
+    latency: LogLinearHistogram,
+    start: Start,
+    checkpoints: results.CheckpointSummary | None,
+) -> results.Measured:
+    """The totals of a run; records count where the `last` tasks take them."""
+    records = sum(each.measured_records for each in last)
+    size_bytes = sum(each.measured_bytes for each in last)
+    window_ns = (start.measured_to_ns or 0) - start.measured_from_ns
+    taking_ns = max((each.last_measured_ns for each in last), default=0) - start.measured_from_ns
+    duration_ns = max(1, window_ns, taking_ns if records else 0)
+    is_max_rate = scenario.workload.is_max_rate
+    throughput = results.sustained_per_s(
+        records,
+        duration_ns,
+        max(window_ns, 0) or duration_ns,
+        [each.taken_records_per_s for each in last],
+        is_max_rate=is_max_rate,
+    )
+    uncorrected = latency if is_max_rate else latency_of(each.uncorrected for each in last)
+    producers = [each for report in reports for each in report.producer_channels]
+    reasons = [sum(report.reasons[i] for report in reports if report.reasons) for i in range(5)]
+    return results.Measured(
+        records=records,
+        bytes=size_bytes,
+        buffers=sum(report.buffers for report in reports),
+        events=sum(report.events for report in reports),
+        duration_ns=duration_ns,
+        throughput_records_per_s=throughput,
+        throughput_bytes_per_s=None if throughput is None else throughput * size_bytes / records,
+        latency_ns=latency.summary(),
+        latency_uncorrected_ns=uncorrected.summary(),
+        backlog_buffers=backlog_of(producers),
+        credits=results.CreditSummary(
+            announced=sum(report.credit_announced for report in reports),
+            messages=sum(report.credit_messages for report in reports),
+            starved_ns=sum(each.starved_ns for each in producers),
+        ),
+        flushes=results.FlushCounts(
+            full=reasons[FlushReason.FULL],
+            timeout=reasons[FlushReason.FLUSH],
+            event=reasons[FlushReason.EVENT] + reasons[FlushReason.END],
+        ),
+        checkpoints=checkpoints,
+    )
+
+
+def _processor_use(reports: Sequence[Report], taken: results.Taken | None) -> results.ProcessorUse:
+    named = {f"tm-{index}": report for index, report in enumerate(reports)}
+    cpu_shares = [each.cpu_share for each in reports if each.cpu_share is not None]
+    return results.ProcessorUse(
+        busy_share={name: each.busy_share for name, each in named.items()},
+        lacked_share={name: each.stolen_share for name, each in named.items()},
+        stood_still_ns={x: each.stood_still_ns for x, each in named.items() if each.stood_still_ns},
+        cpu_cores=sum(cpu_shares) if len(cpu_shares) == len(reports) else None,
+        **(asdict(taken) if taken is not None else {}),
     )
 
 
@@ -285,7 +300,7 @@ def with_stages(
                 load.scenario.network.compression_codec,
             )
         )
-    writing_ns = sum(each.write_duration_ns for each in exchanges[:1])
+    writing_ns = exchanges[0].write_duration_ns
     total_ns = writing_ns + sum(each.read_duration_ns for each in exchanges)
     edge = edges_of_load(range(len(exchanges)), len(exchanges) - 1)[0]
     found = verdict(Ledger({}, [EdgeTime(0, 1, edge.name, written=writing_ns / total_ns)]))

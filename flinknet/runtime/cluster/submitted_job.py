@@ -201,9 +201,10 @@ class SubmittedJob(JobLead):
         measured_from_ns = start_ns + self.submission.warmup_ns
         duration_ns = self.submission.duration_ns
         end_ns = None if duration_ns is None else measured_from_ns + duration_ns
-        self.start = messages.Start(start_ns, measured_from_ns, None, end_ns, self._epoch_ns)
-        self.measurements.begin(self.start, now_ns)
-        self.begin_checkpoints(self.start, is_batch=deployment.plan.stages > 1, is_bench=False)
+        start = messages.Start(start_ns, measured_from_ns, None, end_ns, self._epoch_ns)
+        self._manager.begin(self, start)
+        self.measurements.begin(start, now_ns)
+        self.begin_checkpoints(start, is_batch=deployment.plan.stages > 1, is_bench=False)
 
     def _close(self, now_ns: int) -> None:
         """Let TaskManagers close and forget the job, which is over; then save everything."""
@@ -247,7 +248,8 @@ class SubmittedJob(JobLead):
         try:
             if self.start is not None:
                 self._save_manifest()
-            self._save_result()
+            with whole_file(self.run_dir / RESULT_NAME) as file:
+                file.write(json.dumps(self._result().to_dict(), indent=1).encode() + b"\n")
         except (FlinknetError, OSError) as error:
             return f"the results could not be saved: {error}"
         if self.submission.records_trace and self.start is not None:
@@ -257,8 +259,15 @@ class SubmittedJob(JobLead):
                 return f"its trace is not complete: {'; '.join([*faults, str(error)])}"
         return None
 
-    def _save_result(self) -> None:
-        error_ns = self._clock_error_ns
+    def _result(self) -> results.JobResult:
+        """The result of a job that is over."""
+        master, measurements, error_ns = self.master, self.measurements, self._clock_error_ns
+        vertices, edges = measurements.vertices(), measurements.edges()
+        deployed_ns, ended_ns = measurements.deployed_ns, measurements.ended_ns
+        has_run = deployed_ns is not None and ended_ns is not None
+        measured_ns = (ended_ns or 0) - measurements.measured_from_ns
+        found = verdict_on_job(vertices, edges) if measured_ns > 0 else None
+        latency_ns = measurements.latency().summary().known_within(error_ns)
         warnings = [*results.clock_warnings(error_ns), *self._warnings]
         if self.others:
             text = (
@@ -266,28 +275,9 @@ class SubmittedJob(JobLead):
                 f" {', '.join(self.others)}; they took processor time and network memory"
             )
             warnings.append(results.RunWarning("shared-cluster", text))
-        result = self._result([*warnings, *self.measurements.warnings()])
-        vertices = (
-            replace(each, latency_ns=each.latency_ns and each.latency_ns.known_within(error_ns))
-            for each in result.vertices
-        )
-        latency_ns = self.measurements.latency().summary().known_within(error_ns)
-        known = result.warnings
-        if self._is_joining:  # it does not decide the size of the cluster
-            known = tuple(each for each in known if each.code != job_files.IDLE_TASK_MANAGER)
-        measured = latency_ns if latency_ns.count else None
-        result = replace(result, vertices=tuple(vertices), warnings=known, latency_ns=measured)
-        with whole_file(self.run_dir / RESULT_NAME) as file:
-            file.write(json.dumps(result.to_dict(), indent=1).encode() + b"\n")
-
-    def _result(self, warnings: Sequence[results.RunWarning]) -> results.JobResult:
-        """The result of a job that is over, with these and more warnings."""
-        master, measurements = self.master, self.measurements
-        vertices, edges = measurements.vertices(), measurements.edges()
-        deployed_ns, ended_ns = measurements.deployed_ns, measurements.ended_ns
-        has_run = deployed_ns is not None and ended_ns is not None
-        measured_ns = (ended_ns or 0) - measurements.measured_from_ns
-        found = verdict_on_job(vertices, edges) if measured_ns > 0 else None
+        warnings += measurements.warnings()
+        warnings += job_files.warnings_of(master.state, measurements, has_run, self._is_joining)
+        warnings += job_files.lost_records(master, vertices, edges)
         return results.JobResult(
             job_id=self.job_id,
             name=self.name,
@@ -299,7 +289,10 @@ class SubmittedJob(JobLead):
             duration_ns=(ended_ns or 0) - (deployed_ns or 0) if has_run else 0,
             measured_ns=measured_ns if has_run and measured_ns > 0 else None,
             config=dict(effective_flink_keys(master.graph.job.config.network)),
-            vertices=vertices,
+            vertices=tuple(
+                replace(each, latency_ns=each.latency_ns and each.latency_ns.known_within(error_ns))
+                for each in vertices
+            ),
             edges=edges,
             connections=measurements.connections(),
             task_managers=tuple(
@@ -316,12 +309,9 @@ class SubmittedJob(JobLead):
             latency_markers=measurements.latency_markers(),
             limited_by="" if found is None else f"{found.text}.",
             verdict=found,
-            warnings=(
-                *warnings,
-                *job_files.warnings_of(master.state, measurements, has_run),
-                *job_files.lost_records(master, vertices, edges),
-            ),
+            warnings=tuple(warnings),
             trace=str(self.run_dir) if self.submission.records_trace else None,
+            latency_ns=latency_ns if latency_ns.count else None,
         )
 
 

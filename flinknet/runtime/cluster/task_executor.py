@@ -40,6 +40,7 @@ from .attempt import Attempt
 from .attempts import OPENING_POLL_NS, Attempts
 from .cluster_process import TaskManagerProcessSpec
 from .control_connection import ControlConnection
+from .host_clock import ClockLine
 from .hosted_job import HostedJob
 from .reports import Report
 
@@ -187,7 +188,7 @@ class TaskExecutor:
             attempts.start(message, now_ns=now_ns)
         elif isinstance(message, messages.CloseJob):
             self._close(message.job)
-        elif isinstance(message, messages.AdjustClock):
+        elif isinstance(message, ClockLine):
             adjust(message.at_ns, message.offset_ns, message.drift)
         elif isinstance(message, messages.Disconnect):
             self._has_ended = True

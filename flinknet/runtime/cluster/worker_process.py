@@ -218,16 +218,19 @@ class WorkerProcess:
     def _receive(self, connection: ControlConnection, session: _Session, message: Any) -> None:
         if isinstance(message, messages.Heartbeat):
             connection.send(messages.HeartbeatAnswer(message.number, monotonic_ns()))
-        elif isinstance(message, messages.Payload):
-            connection.send(messages.HeartbeatAnswer(message.size_bytes, monotonic_ns()))
         elif isinstance(message, messages.StartTaskManager):
             self._start(connection, session, message)
         elif isinstance(message, messages.WriteFile):
+            fault = ""
             if may_write(message.name, takes_code=self._takes_code):  # who misses it says so
+                path = session.directory / message.name
                 try:
-                    _append(session.directory / message.name, message.data)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with open(path, "ab") as file:
+                        file.write(message.data)
                 except OSError as error:
-                    connection.send(messages.WriteFailed(str(error)))
+                    fault = str(error)
+            connection.send(messages.FileWritten(fault))
         elif isinstance(message, messages.RemoveFiles):
             if JOB_NAME.fullmatch(message.folder):
                 shutil.rmtree(session.directory / message.folder, ignore_errors=True)
@@ -351,12 +354,6 @@ def part_of(directory: Path, message: messages.ReadFile) -> messages.FilePart:
 def may_write(name: str, *, takes_code: bool) -> bool:
     """Whether a launcher may write a file of this path."""
     return bool(ARRIVALS_NAME.fullmatch(name) or (takes_code and CODE_NAME.fullmatch(name)))
-
-
-def _append(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab") as file:
-        file.write(data)
 
 
 def _last_line(path: Path) -> str:

@@ -28,10 +28,14 @@ from . import control_messages as messages
 from .cluster_process import RemoteProcess, TaskManagerProcessSpec, WorkersSpec, log
 from .control_connection import ControlConnection, ControlServer, proof_of
 from .control_messages import FILE_NAME, LAUNCHER, PART_BYTES
-from .host_clock import ClockOfHost, HostClock
+from .host_clock import ClockLine, ClockOfHost, HostClock
 
 CONNECT_WAIT_S = 5.0
 ANSWER_WAIT_NS = 10_000_000_000
+"""How long nothing may move while an answer is awaited."""
+
+ANSWER_MAX_NS = 120_000_000_000
+"""How long an answer may take, however slowly bytes move: the largest has 8 MiB."""
 
 IP_MTU = 14
 """Linux's option, which Python's socket does not name."""
@@ -67,6 +71,7 @@ class Worker:
         local_host: address of this host, as the worker reaches it.
         has_own_clock: its clock is not this one's.
         mtu_bytes: largest packet on the way to it; None if the system does not say.
+        has_traces: a job that is recorded has begun on it.
         is_quiet: it has said nothing for QUIET_NS.
         next_adjustment_ns: when its TaskManagers are sent the next correction of their clock.
         loss: why it is lost; None if it is not.
@@ -87,7 +92,7 @@ class Worker:
         self._loop = loop
         self._timeout_ns = timeout_ns
         self._heartbeat_ns = max(1, min(HEARTBEAT_MAX_NS, timeout_ns // 6))
-        self.is_quiet = False
+        self.is_quiet = self.has_traces = False
         try:
             sock = socket.create_connection(address, CONNECT_WAIT_S)
         except OSError as error:
@@ -112,7 +117,6 @@ class Worker:
         self._number = 0
         self._next_probe_ns = self.next_adjustment_ns = 0
         self._answers: list[Any] = []
-        self._write_fault = ""
         self.await_answer(lambda: self._connection.welcome is not None, "has not answered")
         assert self._connection.welcome is not None
         self.facts = self._connection.welcome
@@ -124,25 +128,26 @@ class Worker:
 
     def await_answer(self, is_there: Callable[[], bool], what: str) -> None:
         """Let messages come in until the condition holds. Raises: TransportError if the worker is
-        lost, or if nothing arrives there or here for too long.
+        lost, if nothing arrives there or here for too long, or if the answer takes too long.
         """
-        until_ns, moved_bytes, transport = 0, -1, self._transport
+        began_ns = now_ns = monotonic_ns()
+        moved_ns, moved_bytes, transport = now_ns, -1, self._transport
         while True:
             self.read()
             if is_there():
                 return
             if self.loss is not None:
                 raise TransportError(self.loss)
-            now_ns = monotonic_ns()
             raise_dropped_termination()
+            now_ns = monotonic_ns()
             arrived_bytes = transport.sent_bytes - unacknowledged_bytes(transport.sock)
             if transport.received_bytes + arrived_bytes > moved_bytes:
-                moved_bytes = transport.received_bytes + arrived_bytes
-                until_ns = now_ns + ANSWER_WAIT_NS
-            if now_ns > until_ns:
-                seconds = ANSWER_WAIT_NS // 1_000_000_000
-                raise TransportError(f"worker {self.name} {what} within {seconds} s")
-            self._loop.run_once(until_ns=min(until_ns, now_ns + PROBE_INTERVAL_NS))
+                moved_bytes, moved_ns = transport.received_bytes + arrived_bytes, now_ns
+            for limit_ns, since_ns in (ANSWER_WAIT_NS, moved_ns), (ANSWER_MAX_NS, began_ns):
+                if now_ns - since_ns > limit_ns:
+                    seconds = f"{limit_ns / 1e9:g} s"
+                    raise TransportError(f"worker {self.name} {what} within {seconds}")
+            self._loop.run_once(until_ns=now_ns + PROBE_INTERVAL_NS)
 
     def measure_clock(self) -> None:
         """Measure the offset of its clock by round trips. Raises: TransportError if it is lost."""
@@ -158,13 +163,19 @@ class Worker:
                 to_plain(replace(spec, clock_offset_ns=self.offset_ns)), port, self.has_own_clock
             )
         )
-        process = RemoteProcess(
-            self.name,
-            self._await_exit,
-            lambda: self._connection.send(messages.EndTaskManager(index)),
-        )
-        self.processes[index] = process
+        process = self.processes[index] = RemoteProcess(self, index)
         return process
+
+    def end(self, index: int) -> None:
+        """Kill a TaskManager."""
+        self._connection.send(messages.EndTaskManager(index))
+
+    def await_exit(self, process: RemoteProcess, limit_s: float) -> None:
+        """Let messages come in until a process has ended, for at most so many seconds."""
+        until_ns = monotonic_ns() + round(limit_s * 1e9)
+        while process.returncode is None and self.loss is None and monotonic_ns() < until_ns:
+            self._loop.run_once(until_ns=until_ns)
+            self.read()
 
     def read(self) -> None:
         """Handle what has come."""
@@ -176,9 +187,10 @@ class Worker:
                 if sent_ns is not None:
                     self.clock.add(sent_ns, message.at_ns, connection.heard_ns)
             elif isinstance(message, messages.TaskManagerExited):
-                self._note(message)
-            elif isinstance(message, messages.WriteFailed):
-                self._write_fault = message.reason
+                process = self.processes.get(message.index)
+                if process is not None:
+                    process.pid = message.pid or process.pid
+                    process.returncode, process.reason = message.exit_code, message.reason
             elif isinstance(message, messages.Refused):
                 self._lose(f"worker {self.name} refuses: {message.reason}")
             else:
@@ -187,7 +199,7 @@ class Worker:
             why = f"was closed: {connection.fault}" if connection.fault else connection.loss
             self._lose(f"worker {self.name} is lost: the connection {why}")
 
-    def advance(self, now_ns: int) -> messages.AdjustClock | None:
+    def advance(self, now_ns: int) -> ClockLine | None:
         """Send what is due. Returns: how its TaskManagers are to read their clocks from now on;
         None: as before.
         """
@@ -211,15 +223,14 @@ class Worker:
         if not self.has_own_clock or now_ns < self.next_adjustment_ns:
             return None
         self.next_adjustment_ns = now_ns + ADJUST_INTERVAL_NS
-        line = self.clock.correction()
-        return messages.AdjustClock(line.at_ns, line.offset_ns, line.drift)
+        return self.clock.correction()
 
     def next_deadline_ns(self) -> int:
         return min(self._next_probe_ns, self._connection.heard_ns + self._timeout_ns)
 
     def fetch(self, job: ExecutionGraphID, directory: Path) -> None:
         """Move the files of a job from the worker. Raises: TransportError, OSError."""
-        (listed,) = self._ask([messages.ListFiles(job)])
+        (listed,) = self._ask(messages.ListFiles(job))
         for name, size in listed.sizes.items():
             if not FILE_NAME.fullmatch(name):
                 raise TransportError(f"worker {self.name} names a file {name!r:.40}")
@@ -227,18 +238,15 @@ class Worker:
             with open(directory / name, "wb") as file:
                 for at in range(0, len(offsets), PARTS_AHEAD):
                     some = offsets[at : at + PARTS_AHEAD]
-                    for part in self._ask([messages.ReadFile(job, name, each) for each in some]):
+                    for part in self._ask(*(messages.ReadFile(job, name, each) for each in some)):
                         file.write(part.data)
         self.remove_files(str(job))
 
     def write_file(self, name: str, data: bytes) -> None:
         """Append to a file, and wait until it is written. Raises: TransportError."""
-        self._write_fault = ""
-        self._connection.send(messages.WriteFile(name, data))
-        number = self._probe()  # one part at a time is on its way
-        self.await_answer(lambda: number not in self._sent_ns, "has not taken a file")
-        if self._write_fault:
-            raise TransportError(f"worker {self.name} cannot write a file: {self._write_fault}")
+        (written,) = self._ask(messages.WriteFile(name, data), what="has not taken a file")
+        if written.fault:
+            raise TransportError(f"worker {self.name} cannot write a file: {written.fault}")
 
     def remove_files(self, folder: str) -> None:
         self._connection.send(messages.RemoveFiles(folder))
@@ -249,42 +257,26 @@ class Worker:
 
     def bytes_per_s(self, size_bytes: int) -> float:
         """The bandwidth of the connection, by a payload of this size. Raises: TransportError."""
-        began_ns = self._sent_ns[size_bytes] = monotonic_ns()
-        self._connection.send_payload(size_bytes)
-        self.await_answer(lambda: size_bytes not in self._sent_ns, "has not answered")
+        began_ns = monotonic_ns()
+        number = self._probe(size_bytes)
+        self.await_answer(lambda: number not in self._sent_ns, "has not answered")
         return size_bytes * 1e9 / max(1, monotonic_ns() - began_ns)
 
-    def _ask(self, questions: Sequence[Any]) -> list[Any]:
+    def _ask(self, *questions: Any, what: str = "has not sent its files") -> list[Any]:
         self._answers.clear()
         for each in questions:
             self._connection.send(each)
-        wanted = len(questions)
-        self.await_answer(lambda: len(self._answers) >= wanted, "has not sent its files")
+        self.await_answer(lambda: len(self._answers) >= len(questions), what)
         return list(self._answers)
 
-    def _probe(self) -> int:
+    def _probe(self, payload_bytes: int = 0) -> int:
         self._number += 1
         self._sent_ns[self._number] = monotonic_ns()
         if len(self._sent_ns) > ROUND_TRIPS:
             del self._sent_ns[next(iter(self._sent_ns))]
-        self._connection.send(messages.Heartbeat(self._number))
+        self._connection.send(messages.Heartbeat(self._number, payload_bytes))
         self._transport.pump()
         return self._number
-
-    def _note(self, message: messages.TaskManagerExited) -> None:
-        process = self.processes.get(message.index)
-        if process is not None:
-            process.pid = message.pid or process.pid
-            process.returncode, process.reason = message.exit_code, message.reason
-
-    def _await_exit(self, process: RemoteProcess, limit_s: float) -> None:
-        until_ns = monotonic_ns() + round(limit_s * 1e9)
-        while process.returncode is None and self.loss is None:
-            now_ns = monotonic_ns()
-            if now_ns >= until_ns:
-                return
-            self._loop.run_once(until_ns=until_ns)
-            self.read()
 
     def lose_silent(self) -> None:
         """Count it as lost, as it or one of its TaskManagers has been silent for too long."""
@@ -293,13 +285,10 @@ class Worker:
 
     def _lose(self, reason: str) -> None:
         if self.loss is None:
-            if self.processes and (directory := self.facts.get("directory")):
+            if self.has_traces and (directory := self.facts.get("directory")):
                 reason += f"; its traces are still on that host, in {directory}"
             self.loss = reason
             self._connection.close()
-            for each in self.processes.values():
-                if each.returncode is None:
-                    each.worker_loss = reason
 
 
 class Workers:

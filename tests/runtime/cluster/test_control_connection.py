@@ -103,7 +103,7 @@ def test_a_message_arrives_as_it_was_sent_however_it_is_cut(
 
 def test_without_the_secret_nothing_is_taken() -> None:
     server, client = pair(token="guess")
-    client.send(messages.CancelJob())
+    client.send(messages.JobRequest(messages.CANCEL))
     with pytest.raises(RemoteProtocolError, match="the secrets differ"):
         carry(server, client)
     assert not server.received

@@ -45,6 +45,7 @@ def test_without_traces_no_place_is_named() -> None:
         ("InsufficientBuffersError", ConfigError),
         ("RemoteTransportError", RunFailedError),
         ("TlsError", RunFailedError),
+        ("failed_channels", RuntimeError),  # a function of the module
     ],
 )
 def test_an_error_keeps_its_kind_where_that_tells_the_user_more(

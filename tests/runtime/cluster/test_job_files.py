@@ -70,7 +70,7 @@ def test_the_rates_of_a_job_of_less_than_ten_flushes_are_doubted(
     ended_ns: int, state: JobState, codes: list[str]
 ) -> None:
     _, measurements = measured(ended_ns)
-    found = [*warnings_of(state, measurements, has_run=True)]
+    found = [*warnings_of(state, measurements, has_run=True, is_joining=False)]
     assert [each.code for each in found] == codes
     if codes == ["few-flushes"]:
         assert found[0].line == "run too short: 189 ms is less than 10 flushes of 100ms"

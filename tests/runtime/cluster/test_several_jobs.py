@@ -302,7 +302,7 @@ class Dispatcher:
 
     def register(self) -> Client:
         """One more TaskManager. Returns: the JobManager's end of the connection to it."""
-        known, connection = self.process._task_managers, self.client()
+        known, connection = self.process._manager.task_managers, self.client()
         started = TaskManagerProcess(len(known), Child())  # type: ignore[arg-type]
         known._known.append(started)
         self.hear(connection, messages.RegisterTaskManager(started.index, 1, 2, "127.0.0.1", 1))
@@ -358,13 +358,13 @@ def test_connections_to_a_task_manager_that_a_job_ends_are_told_no_more(
     one, two = (session.run(name, *task_managers) for name in ("one", "two"))
     session.process._manager.shared.connections.update(one.job_id, 1, [UsedConnection(0, 0, 4)])
     client = session.client()
-    (used,) = client.says(messages.RequestStatus(one.job_id)).connections
+    (used,) = client.says(messages.JobRequest(messages.STATUS, one.job_id)).connections
     assert used.name == "tm-0->tm-1"
     for _ in range(2):  # of its tasks
         two.master.to_end.append((1, "it did not end within 3min"))
     session.turn()
     session.turn()
-    status = client.says(messages.RequestStatus(one.job_id))
+    status = client.says(messages.JobRequest(messages.STATUS, one.job_id))
     assert status.connections == ()
     assert [each.state for each in status.task_managers] == ["ready", "lost"]
 
@@ -375,7 +375,7 @@ def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
 ) -> None:
     one, two, asking = (cluster.client() for _ in range(3))
     accepted = one.says(cluster.job("c"))
-    assert one.says(messages.RequestStatus()).name == "c"
+    assert one.says(messages.JobRequest(messages.STATUS)).name == "c"
     log = tmp_path / "c" / "tm-0.log"
     log.touch()
     assert two.says(cluster.job("other")).name == "other"
@@ -383,12 +383,12 @@ def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
         contact = Contact.load(tmp_path / name)
         assert contact is not None
         assert (contact.name, contact.cluster_dir) == (name, str(tmp_path / "c"))
-    status = asking.says(messages.RequestStatus(accepted.job_id))
+    status = asking.says(messages.JobRequest(messages.STATUS, accepted.job_id))
     assert isinstance(status, JobStatus)
     assert [(each.name, each.run_dir) for each in status.other_jobs] == [
         ("other", str(tmp_path / "other"))
     ]
-    asking.says(messages.CancelJob(accepted.job_id))
+    asking.says(messages.JobRequest(messages.CANCEL, accepted.job_id))
     cluster.turn()
     assert one.said[-1] == asking.said[-1] == messages.JobEnded("CANCELED", "it was canceled", 1)
     assert not any(isinstance(each, messages.JobEnded) for each in two.said)
@@ -397,7 +397,7 @@ def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
     assert not cluster.process._is_over  # for the other goes on
     assert log.exists()  # and so do the processes
     (other,) = two.says(messages.RequestCluster()).jobs
-    two.says(messages.CancelJob())
+    two.says(messages.JobRequest(messages.CANCEL))
     cluster.turn()
     assert cluster.process._is_over
     assert other.name == "other"
@@ -435,7 +435,9 @@ def test_a_session_goes_on_without_jobs_until_it_is_stopped(session: Dispatcher)
 @pytest.mark.socket
 def test_a_job_that_is_not_there_is_not_told_of(session: Dispatcher) -> None:
     client = session.client()
-    assert client.says(messages.RequestStatus("abc")) == messages.Refused("it has no job abc")
+    assert client.says(messages.JobRequest(messages.STATUS, "abc")) == messages.Refused(
+        "it has no job abc"
+    )
 
 
 @pytest.mark.socket

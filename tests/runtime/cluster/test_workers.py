@@ -467,7 +467,7 @@ def test_files_of_a_job_are_moved_from_a_worker(
 ) -> None:
     spec = WorkersSpec((("127.0.0.1", served.port),), SECRET)
     workers = Workers(loop, spec, NetworkConfig(), 50_000 * MS)
-    workers.each[0].processes[0] = RemoteProcess("", lambda *_: None, lambda: None)
+    workers.each[0].processes[0] = RemoteProcess(workers.each[0], 0)
     (session,) = served.directory.iterdir()
     ended, running = (ExecutionGraphID(bytes([each]) * 16) for each in (1, 2))
     for each in ended, running:
@@ -481,7 +481,7 @@ def test_files_of_a_job_are_moved_from_a_worker(
     workers.close()
 
 
-def test_a_slow_connection_takes_files_and_one_that_stands_still_is_refused(
+def test_a_slow_connection_takes_files_and_one_that_stands_still_or_trickles_is_refused(
     served: WorkerProcess, loop: EventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait_ns, gate = 500 * MS, threading.Event()
@@ -495,6 +495,10 @@ def test_a_slow_connection_takes_files_and_one_that_stands_still_is_refused(
         began_ns = monotonic_ns()
         worker.write_file(f"spill-{'0' * 32}/cached/word", bytes(PART_BYTES))
         assert monotonic_ns() - began_ns > 2 * wait_ns
+        with monkeypatch.context() as patched:
+            patched.setattr("flinknet.runtime.cluster.workers.ANSWER_MAX_NS", 700 * MS)
+            with pytest.raises(TransportError, match=r"has not taken a file within 0\.7 s"):
+                worker.write_file(f"spill-{'0' * 32}/cached/word", bytes(PART_BYTES))
         gate.clear()
         with pytest.raises(TransportError, match="has not taken a file within"):
             worker.write_file(f"spill-{'0' * 32}/cached/word", bytes(PART_BYTES))
