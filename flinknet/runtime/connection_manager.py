@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from flinknet import errors
 from flinknet.config import NetworkConfig
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection
@@ -24,13 +25,6 @@ from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.core.wire.frames import LayoutDetectingDecoder
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.core.wire.response_decoder import ResponseSink
-from flinknet.errors import (
-    LocalProtocolError,
-    LocalTransportError,
-    RemoteTransportError,
-    TransportError,
-    failed_channels,
-)
 from flinknet.job.gates import (
     create_consumer_connection,
     create_producer_connection,
@@ -75,14 +69,19 @@ class DataProtocol:
         self._channel_of = channel_of
         self.tls: Tls | None = None
 
+    def use_tls(self, network: NetworkConfig) -> None:
+        """Put TLS around connections, if it is on. Raises: ConfigError for unusable settings."""
+        if network.is_tls:
+            from .tls import create_tls
+
+            self.tls = create_tls(network)
+
     def server_connection(self) -> ProducerConnection:
-        """Create the producer's end of an accepted connection."""
         return create_producer_connection(
             self._network, self._flow_control, self._partitions, self._probe, self._channel_of
         )
 
     def client_connection(self, peer: str) -> ConsumerConnection:
-        """Create the consumer's end of a connection to `peer`."""
         return create_consumer_connection(self._network, self._flow_control, peer, self._probe)
 
     def outermost(self, connection: Connection, *, is_server: bool) -> Connection:
@@ -99,23 +98,12 @@ class PeerProtocol(DataProtocol):
 
     decoder: LayoutDetectingDecoder | None = None
 
-    def __init__(
-        self,
-        load: LoadPlan,
-        network: NetworkConfig,
-        flow_control: str,
-        partitions: ResultPartitionManager,
-        probe: Probe,
-        channel_of: dict[bytes, int],
-    ) -> None:
-        super().__init__(network, flow_control, partitions, probe, channel_of)
+    def __init__(self, load: LoadPlan, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._index_of = {
             (each.partition_id, each.subpartition): each.index for each in load.channels
         }
-        if load.scenario.network.is_tls:
-            from .tls import create_tls
-
-            self.tls = create_tls(load.scenario.network)
+        self.use_tls(load.scenario.network)
 
     def server_connection(self) -> ProducerConnection:
         return ProducerConnection(
@@ -150,10 +138,8 @@ class ConnectionID:
 
     Attributes:
         index: index of the data set (the exchange) of the channel; the factory takes it modulo
-            `taskmanager.network.max-num-tcp-connections`. With 1, as always in Flink 2.x, there is
-            one connection for each ordered pair of TaskManagers; with as many as there are data
-            sets it is one for each of them, as before Flink 1.15. Flink draws the index at random,
-            here data sets take turns.
+            `taskmanager.network.max-num-tcp-connections`. Flink draws it at random, here data sets
+            take turns.
     """
 
     task_manager: int
@@ -171,16 +157,16 @@ class AcceptedConnection:
     peer: str
     connection: ProducerConnection
 
-    def loss_error(self, reader_names: Mapping[int, str]) -> TransportError:
+    def loss_error(self, reader_names: Mapping[int, str]) -> errors.TransportError:
         """The error for a consumer, known by the names of its readers, that left open channels."""
         loss, channels = self.connection.loss, self.connection.lost_channels
         assert loss is not None
         names = {reader_names[index] for index in channels if index in reader_names}
         peer = f"{' and '.join(sorted(names)) or 'a consumer'} at {self.peer}"
-        text = f"the connection from {peer} {loss}"
-        if isinstance(loss, RemoteTransportError):
-            text += "; that task manager may be lost"
-        return type(loss)(f"{text}. {failed_channels(channels)}", peer, channels)
+        is_remote = isinstance(loss, errors.RemoteTransportError)
+        text = f"{loss}{'; that task manager may be lost' if is_remote else ''}"
+        failed = errors.failed_channels(channels)
+        return type(loss)(f"the connection from {peer} {text}. {failed}", peer, channels)
 
 
 def _strangeness(transport: TcpTransport, connection: ProducerConnection) -> Strangers:
@@ -210,20 +196,15 @@ class ConnectionManager:
         self._gone = Strangers()
 
     def start(self) -> int:
-        """Prepare to connect, then listen. No connection is opened yet. Returns: the port to
-        advertise: the server's, unless `taskmanager.data.port` names another one next to
-        `taskmanager.data.bind-port` (for a forwarder in between). Raises: ConfigError for unusable
-        TLS settings; as `sockets.listen`; LocalProtocolError when it has been started or shut down
-        before (Flink: "already been initialized").
+        """Prepare to connect, then listen. Returns: the port to advertise (see `advertised_port`).
+        Raises: ConfigError for unusable TLS settings; as `sockets.listen`; LocalProtocolError when
+        it has been started or shut down before (Flink: "already been initialized").
         """
         if self._is_started or self._is_shut_down:
             what = "shut down" if self._is_shut_down else "initialized"
-            raise LocalProtocolError(f"the network client has already been {what}")
+            raise errors.LocalProtocolError(f"the network client has already been {what}")
         self._is_started = True
-        if self._network.is_tls:
-            from .tls import create_tls
-
-            self.protocol.tls = create_tls(self._network)
+        self.protocol.use_tls(self._network)
         sock = listen(self._network)
         port: int = sock.getsockname()[1]
         self.port = VisitedPort(
@@ -242,7 +223,7 @@ class ConnectionManager:
         (Flink: PartitionRequestClientFactory). Raises: LocalProtocolError after `close`.
         """
         if self._is_shut_down:
-            raise LocalProtocolError("the network client has already been shut down")
+            raise errors.LocalProtocolError("the network client has already been shut down")
         index = connection_id.index % self._network.max_tcp_connections
         connection_id = replace(connection_id, index=index)
         client = self._client_of.get(connection_id)
@@ -254,11 +235,9 @@ class ConnectionManager:
             peer = connection_id.task_manager
             self._number_of[client] = peer, self._opened[peer]
             self._opened[peer] += 1
-            connecting = ConnectingChannel(
-                client, connection_id.address, self._network, self._loop, self._end_connecting
-            )
-            self._connecting.append(connecting)
-            connecting.begin()
+            setting = connection_id.address, self._network, self._loop
+            self._connecting.append(ConnectingChannel(client, *setting, self._end_connecting))
+            self._connecting[-1].begin()
         client.references += 1
         return client
 
@@ -286,7 +265,7 @@ class ConnectionManager:
     def check_accepting(self) -> None:
         """Raises: LocalTransportError while no connection can be accepted."""
         if self.port is not None and self.port.refusal is not None:
-            raise LocalTransportError(f"the data port {self.port.refusal}")
+            raise errors.LocalTransportError(f"the data port {self.port.refusal}")
 
     def strangers(self) -> Strangers:
         """Counts of connections that did not belong to the run, gone and still there."""
@@ -294,7 +273,6 @@ class ConnectionManager:
         return sum((_strangeness(*each) for each in visitors), self._gone)
 
     def close_port(self) -> None:
-        """Stop listening."""
         if self.port is not None:
             self.port.close()
 
@@ -307,11 +285,11 @@ class ConnectionManager:
         self.close_port()
 
     def _end_connecting(
-        self, connecting: ConnectingChannel, result: socket.socket | TransportError
+        self, connecting: ConnectingChannel, result: socket.socket | errors.TransportError
     ) -> None:
         self._connecting.remove(connecting)
         client = connecting.client
-        if isinstance(result, TransportError):
+        if isinstance(result, errors.TransportError):
             client.fail_to_connect(result, now_ns=monotonic_ns())
         else:
             self._loop.add_transport(result, self.protocol.outermost(client, is_server=False))
@@ -340,18 +318,14 @@ class LocalConnectionManager(ConnectionManager):
 
     def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
         """Raises: LocalTransportError, always."""
-        raise LocalTransportError(
-            f"a channel asks for a connection to {connection_id}, but there is one task manager"
-            " only, and no network; all channels must be local"
-        )
+        text = f"one TaskManager has no network to connect to {connection_id}"
+        raise errors.LocalTransportError(text)
 
 
 def advertised_port(network: NetworkConfig, bound_port: int) -> int:
-    """The port that other TaskManagers connect to.
-
-    In Flink each TaskManager has its own configuration. Here all have the same one: if the
-    bind-port is a range, the advertised ports count up along it, so that a forwarder can stand
-    before each TaskManager.
+    """The port that other TaskManagers connect to: the bound one, unless `taskmanager.data.port`
+    names another, of a forwarder, next to `taskmanager.data.bind-port`. In Flink each TaskManager
+    has its own configuration; here ports count up along a range of bind-ports.
     """
     external = network.data_port.strip()
     if network.bind_port and external.isdecimal() and external != "0":
@@ -372,7 +346,7 @@ class ConnectingChannel:
         address: tuple[str, int],
         network: NetworkConfig,
         loop: EventLoop,
-        end: Callable[[ConnectingChannel, socket.socket | TransportError], None],
+        end: Callable[[ConnectingChannel, socket.socket | errors.TransportError], None],
     ) -> None:
         self.client = client
         self._address = address
@@ -384,21 +358,19 @@ class ConnectingChannel:
         self.deadline_ns = 0
 
     def begin(self) -> None:
-        """Start an attempt."""
         self._attempts += 1
         self.deadline_ns = monotonic_ns() + self._network.connect_timeout_ns
         try:
             self._sock = connect(self._address, self._network)
-        except TransportError as error:
+        except errors.TransportError as error:
             self._handle_failure(error)
         else:
             self._loop.add_writer(self._sock, self._handle_writable)
 
     def handle_timeout(self) -> None:
-        """Fail the attempt: the peer has not answered in time."""
         seconds = self._network.connect_timeout_ns / 1e9
         self._give_up_socket().close()
-        self._handle_failure(RemoteTransportError(f"no answer within {seconds:g} s"))
+        self._handle_failure(errors.RemoteTransportError(f"no answer within {seconds:g} s"))
 
     def close(self) -> None:
         if self._sock is not None:
@@ -413,10 +385,9 @@ class ConnectingChannel:
         else:
             self._end(self, sock)
 
-    def _handle_failure(self, error: TransportError) -> None:
-        if isinstance(error, RemoteTransportError) and (
-            self._attempts <= self._network.connect_retries
-        ):
+    def _handle_failure(self, error: errors.TransportError) -> None:
+        may_retry = self._attempts <= self._network.connect_retries
+        if isinstance(error, errors.RemoteTransportError) and may_retry:
             self.begin()
             return
         tries = f" in {self._attempts} attempts" if self._attempts > 1 else ""

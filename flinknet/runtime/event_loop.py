@@ -93,7 +93,6 @@ class EventLoop:
         self._selector.register(sock, selectors.EVENT_WRITE, callback)
 
     def remove(self, sock: socket.socket | int) -> None:
-        """Call back no more."""
         self._selector.unregister(sock)
 
     def add_transport(
@@ -111,7 +110,6 @@ class EventLoop:
         return transport
 
     def make_wakeable(self) -> None:
-        """Prepare for calls of `wake`."""
         if self._wake_pipe is None:
             self._wake_pipe = reads, writes = os.pipe()
             for each in reads, writes:
@@ -162,9 +160,8 @@ class EventLoop:
                 callback()
             else:
                 self._calls.append((at_ns, callback))
-        for at_ns, _ in self._calls:
-            wake_ns = at_ns if wake_ns is None else min(wake_ns, at_ns)
-        return wake_ns
+        due = [at_ns for at_ns, _ in self._calls]
+        return min(due if wake_ns is None else [wake_ns, *due], default=None)
 
     def _serve(self, wake_ns: int | None) -> int | None:
         """Handle the deadlines of connections, and send their data. Returns: when to wake up."""
@@ -186,8 +183,8 @@ class EventLoop:
         return wake_ns
 
     def _may_go_on(self, has_sent: bool) -> bool:
-        """Whether somebody who had a turn already may have waited for the memory of what was sent,
-        or of a connection that failed without a word: a task, or another connection.
+        """Whether a task or connection that had its turn may have waited for memory that was freed
+        since, by sending or by a connection that failed.
         """
         has_local_channels = self.has_local_channels
         for task in self.tasks:
@@ -200,10 +197,8 @@ class EventLoop:
         return len(transports) > 1 and any(each.is_ready for each in transports)
 
     def _take(self, ready: Sequence[tuple[selectors.SelectorKey, int]]) -> None:
-        """Read from and write to the sockets that are ready.
-
-        Responses are sent at once: credit for a backlog is announced before the records that came
-        with it are read (1.2 of the rate).
+        """Read from and write to the sockets that are ready. Responses are sent at once: credit for
+        a backlog is announced before the records that came with it are read (1.2 of the rate).
         """
         for key, events in ready:
             target = key.data

@@ -7,6 +7,7 @@ Bytes that the receiver's kernel has, and has not acknowledged yet, count in bot
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from itertools import chain
@@ -36,8 +37,7 @@ def subpartition_bytes_max(
     """
     most = 0
     for partition in partitions:
-        copies = len(partition.subpartitions) if is_shared else 1
-        pool = partition.pool
+        copies, pool = len(partition.subpartitions) if is_shared else 1, partition.pool
         buffers = min(pool.max_buffers + pool.max_overdraft_buffers, total_buffers)
         most += copies * buffers * pool.segment_size_bytes
     return most
@@ -130,31 +130,29 @@ class FillMeter:
         is_reading = is_writable = True
         for transport in transports:
             connection = getattr(transport.connection, "inner", transport.connection)  # of TLS
+            sock, segment_bytes = transport.sock, self._segment_size_bytes
             if isinstance(connection, ProducerConnection):
-                is_writable = is_writable and connection.water_marks.is_writable
+                marks = connection.water_marks
+                is_writable = is_writable and marks.is_writable
                 levels += FillLevels(
                     netty_outbound_bytes=transport.unsent_bytes,
-                    socket_send_bytes=unacknowledged_bytes(transport.sock),
+                    socket_send_bytes=unacknowledged_bytes(sock),
                 )
+                outbound = marks.high_bytes + segment_bytes + BUFFER_RESPONSE_HEADER_BYTES
                 bounds += FillLevels(
-                    netty_outbound_bytes=connection.water_marks.high_bytes
-                    + self._segment_size_bytes
-                    + BUFFER_RESPONSE_HEADER_BYTES,
-                    socket_send_bytes=_size(transport.sock, socket.SO_SNDBUF),
+                    netty_outbound_bytes=outbound, socket_send_bytes=_size(sock, socket.SO_SNDBUF)
                 )
             elif isinstance(connection, ConsumerConnection):
                 is_reading = is_reading and connection.wants_data
                 levels += FillLevels(
-                    socket_receive_bytes=unread_bytes(transport.sock),
+                    socket_receive_bytes=unread_bytes(sock),
                     netty_inbound_bytes=netty_inbound_bytes([connection]),
                 )
+                inbound = netty_inbound_bytes_max(
+                    [connection], receive_bytes=RECEIVE_BYTES, segment_size_bytes=segment_bytes
+                )
                 bounds += FillLevels(
-                    socket_receive_bytes=_size(transport.sock, socket.SO_RCVBUF),
-                    netty_inbound_bytes=netty_inbound_bytes_max(
-                        [connection],
-                        receive_bytes=RECEIVE_BYTES,
-                        segment_size_bytes=self._segment_size_bytes,
-                    ),
+                    socket_receive_bytes=_size(sock, socket.SO_RCVBUF), netty_inbound_bytes=inbound
                 )
         self._sockets_max = FillLevels(*map(max, astuple(self._sockets_max), astuple(bounds)))
         return FillSample(
@@ -203,14 +201,15 @@ class FillTimeline:
         whole = []
         for number in sorted(by_interval):
             known |= by_interval[number]
+            halves = known.values()
             whole.append(
                 FillSample(
-                    at_ns=max(0, number * self._interval_ns),
-                    levels=sum((each.levels for each in known.values()), FillLevels()),
-                    is_reading=all(each.is_reading for each in known.values()),
-                    is_writable=all(each.is_writable for each in known.values()),
-                    is_writing=all(each.is_writing for each in known.values()),
-                    channels=_joined(each.channels for each in known.values()),
+                    max(0, number * self._interval_ns),
+                    sum((each.levels for each in halves), FillLevels()),
+                    all(each.is_reading for each in halves),
+                    all(each.is_writable for each in halves),
+                    all(each.is_writing for each in halves),
+                    _joined(each.channels for each in halves),
                 )
             )
         return Buffering(total, tuple(whole[:: 1 + max(0, len(whole) - 1) // SAMPLES_MAX]))
@@ -218,19 +217,15 @@ class FillTimeline:
 
 def _joined(halves: Iterable[Sequence[ChannelLevels]]) -> tuple[ChannelLevels, ...]:
     """The channels of all TaskManagers; none for a single one, which has all, and for many."""
-    joined: dict[int, ChannelLevels] = {}
+    written: Counter[int] = Counter()
+    received: Counter[int] = Counter()
     for each in chain.from_iterable(halves):
-        before = joined.get(each.channel, ChannelLevels(each.channel))
-        joined[each.channel] = ChannelLevels(
-            each.channel,
-            before.subpartition_bytes + each.subpartition_bytes,
-            before.input_channel_bytes + each.input_channel_bytes,
-        )
-    if not 1 < len(joined) <= CHANNELS_MAX:
+        written[each.channel] += each.subpartition_bytes
+        received[each.channel] += each.input_channel_bytes
+    if not 1 < len(written) <= CHANNELS_MAX:
         return ()
-    return tuple(joined[channel] for channel in sorted(joined))
+    return tuple(ChannelLevels(each, written[each], received[each]) for each in sorted(written))
 
 
 def _size(sock: socket.socket, option: int) -> int:
-    """The current size of a socket's buffer plus a packet, in bytes."""
     return sock.getsockopt(socket.SOL_SOCKET, option) + _PACKET_BYTES

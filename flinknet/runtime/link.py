@@ -24,9 +24,6 @@ HELD_MAX_BYTES = 16 * 1024 * 1024
 class Wire:
     """One direction of a link, shared by its connections.
 
-    Args:
-        seed: seed of the jitter.
-
     Attributes:
         held_bytes: bytes that have been accepted and not delivered.
         held_max_bytes: most of them before nothing is accepted.
@@ -88,11 +85,8 @@ class Wire:
 
 
 class Flow:
-    """The bytes of one direction of a connection that are under way, in their order.
-
-    Attributes:
-        wire: its wire.
-        is_ended: the sender has closed the connection.
+    """The bytes of one direction of a connection that are under way, in their order; it is ended
+    when the sender has closed the connection.
     """
 
     def __init__(self, wire: Wire) -> None:
@@ -141,6 +135,5 @@ class Flow:
         self._pieces.popleft()
 
     def clear(self) -> None:
-        """Discard everything under way, as the connection broke."""
         self.wire.held_bytes -= sum(len(piece) for _, piece in self._pieces)
         self._pieces.clear()

@@ -18,6 +18,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import permutations
 
 from flinknet.config import Link
 from flinknet.errors import RunFailedError
@@ -70,11 +71,7 @@ class _Side:
 
 
 class LinkForwarder:
-    """Listeners, connections and their event loop.
-
-    Args:
-        task_managers: their number; between each two there are two wires.
-    """
+    """Listeners, connections and their event loop; between each two TaskManagers are two wires."""
 
     def __init__(self, link: Link, task_managers: int, seed: int) -> None:
         self._epoll = select.epoll()
@@ -83,10 +80,8 @@ class LinkForwarder:
         self._listeners: dict[int, tuple[socket.socket, int, int]] = {}
         self._targets: dict[int, tuple[str, int]] = {}
         self._wires = {
-            (sender, receiver): Wire(link, seed * 1_000_003 + sender * 1009 + receiver)
-            for sender in range(task_managers)
-            for receiver in range(task_managers)
-            if sender != receiver
+            ends: Wire(link, seed * 1_000_003 + ends[0] * 1009 + ends[1])
+            for ends in permutations(range(task_managers), 2)
         }
         self.ports: dict[str, int] = {}
         host = loopback()
@@ -144,17 +139,16 @@ class LinkForwarder:
 
     def _next_ns(self) -> int | None:
         """The next arrival at a socket that takes bytes, or room for a sender that is held up."""
-        next_ns: int | None = None
+        due = []
         for side in self._sides.values():
             flow = side.flow
-            due_ns = flow.next_ns if side.other.is_writable else None
+            if side.other.is_writable and flow.next_ns is not None:
+                due.append(flow.next_ns)
             if side.is_readable and not flow.is_ended:
                 room_ns = flow.wire.room_at_ns()
-                if room_ns is not None and (due_ns is None or room_ns < due_ns):
-                    due_ns = room_ns
-            if due_ns is not None and (next_ns is None or due_ns < next_ns):
-                next_ns = due_ns
-        return next_ns
+                if room_ns is not None:
+                    due.append(room_ns)
+        return min(due, default=None)
 
     def _forward(self) -> None:
         """Deliver what has arrived, then read as much as the wires have room for."""
@@ -192,13 +186,9 @@ class LinkForwarder:
         """Send what has arrived at the other socket."""
         flow, other = side.flow, side.other
         while other.is_writable:
-            next_ns = flow.next_ns
-            if next_ns is None:
+            pieces = flow.due(monotonic_ns(), PIECES_MAX)
+            if not pieces:
                 return
-            now_ns = monotonic_ns()
-            if next_ns > now_ns:
-                return
-            pieces = flow.due(now_ns, PIECES_MAX)
             if not pieces[0]:
                 flow.drop_end()
                 other.sock.shutdown(socket.SHUT_WR)
@@ -220,10 +210,8 @@ class LinkForwarder:
             accepted.close()
             return
         opened = socket.socket(family_of(target[0]))
-        sides = (
-            _Side(accepted, self._wires[connecting, listening]),
-            _Side(opened, self._wires[listening, connecting]),
-        )
+        there, back = self._wires[connecting, listening], self._wires[listening, connecting]
+        sides = _Side(accepted, there), _Side(opened, back)
         sides[0].other, sides[1].other = sides[1], sides[0]
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES)
         for each in sides:
@@ -243,7 +231,6 @@ class LinkForwarder:
             self._epoll.register(each.sock.fileno(), mask)
 
     def _break(self, side: _Side) -> None:
-        """Close both sockets with a reset, as one of them has failed."""
         for each in (side, side.other):
             with suppress(OSError):
                 each.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
@@ -270,12 +257,7 @@ def _received_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
 
 
 class LinkEmulator:
-    """The process of an emulated link, for the process that starts it; it ends with that one.
-
-    Args:
-        task_managers: number of TaskManagers between which it stands.
-        seed: seed of the jitter.
-    """
+    """The process of an emulated link, for the process that starts it; it ends with that one."""
 
     def __init__(self, link: Link, task_managers: int, seed: int) -> None:
         spec = json.dumps([asdict(link), task_managers, seed])

@@ -5,6 +5,7 @@ time in which this process neither ran nor waited for a CPU.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -81,19 +82,16 @@ class OtherProcesses:
         ran = [each for each in _used_between(before, after) if each.slices]
         if not ran:
             return Taken(host_share, cores=len(before.cores))
-        used_ns: dict[str, int] = {}
+        used_ns: Counter[str] = Counter()
         for each in ran:
             if each.pid != after.launcher:
-                used_ns[each.name] = used_ns.get(each.name, 0) + each.used_ns
+                used_ns[each.name] += each.used_ns
         longest = sorted(used_ns.items(), key=lambda each: (-each[1], each[0]))[:NAMED_MAX]
+        shares = {name: own_ns / elapsed_ns for name, own_ns in longest}
         total_ns = max(1, sum(each.used_ns for each in ran))
         return Taken(
             host_share,
-            {
-                name: round(own_ns / elapsed_ns, 4)
-                for name, own_ns in longest
-                if own_ns >= _SHARE_MIN * elapsed_ns
-            },
+            {name: round(share, 4) for name, share in shares.items() if share >= _SHARE_MIN},
             total_ns / elapsed_ns,
             sum(each.used_ns * (each.used_ns / each.slices) for each in ran) / total_ns,
             len(before.cores),
@@ -115,23 +113,17 @@ def _used_between(before: ProcessorReading, after: ProcessorReading) -> Iterator
 
 def read_processors() -> ProcessorReading:
     """Read the CPU use of this machine so far."""
-    at_ns = monotonic_ns()
+    at_ns, of_cores = monotonic_ns(), []
+    with suppress(OSError):
+        of_cores = psutil.cpu_times(percpu=True)
     return ProcessorReading(
         at_ns,
         tuple(sorted(os.sched_getaffinity(0))),
-        _steal_s(),
+        {core: times.steal for core, times in enumerate(of_cores) if hasattr(times, "steal")},
         dict(threads_in(Path("/proc"))),
         os.getpid(),
         frozenset(each.pid for each in psutil.Process().children(recursive=True)),
     )
-
-
-def _steal_s() -> Mapping[int, float]:
-    try:
-        of_cores = psutil.cpu_times(percpu=True)
-    except OSError:
-        return {}
-    return {core: times.steal for core, times in enumerate(of_cores) if hasattr(times, "steal")}
 
 
 def threads_in(proc: Path) -> Iterator[tuple[int, ThreadUse]]:
@@ -192,7 +184,6 @@ class Standstill:
 
 
 def read_times() -> ProcessTimes:
-    """Read the times of this process."""
     try:
         queued_ns = int(_SCHEDSTAT.read_text().split()[1])
     except (OSError, ValueError, IndexError):

@@ -38,6 +38,12 @@ class PinnedCertificates:
     def is_shown_listed(self) -> bool:
         return self.shown in self._fingerprints
 
+    @property
+    def fault(self) -> str:
+        """What is wrong with the certificate checked last, if it is not listed."""
+        key = "security.ssl.internal.cert.fingerprint"
+        return f"the peer's certificate has the fingerprint {self.shown}, which {key} does not list"
+
     def use(self, context: ssl.SSLContext, *, is_server: bool) -> None:
         """Make a context accept these certificates and no others, together with `check`.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -63,11 +64,9 @@ class SpillFile:
         """
         start, left = offset, deque(into)
         try:
-            while left:
-                some = list(islice(left, PIECES_MAX))
-                count = os.preadv(self._descriptor, some, offset)
-                if not count:
-                    break
+            while left and (
+                count := os.preadv(self._descriptor, list(islice(left, PIECES_MAX)), offset)
+            ):
                 offset += count
                 _drop(left, count)
         except OSError as error:
@@ -84,7 +83,7 @@ class SpillFile:
                 self.path.unlink()
 
     def _write_through(self) -> None:
-        left = deque([memoryview(each) for each in self._unwritten])
+        left = deque(map(memoryview, self._unwritten))
         self._unwritten.clear()
         self._unwritten_bytes = 0
         try:
@@ -112,28 +111,19 @@ def _drop(pieces: deque[memoryview], count: int) -> None:
 def create_spill_file(
     directory: Path | None, partition_id: ResultPartitionID, name: str
 ) -> SpillFile:
-    """Create the file for a partition's bytes of this name."""
     assert directory is not None, "a run with blocking exchanges has a directory for them"
     partition = hashlib.sha256(partition_id.encode()).hexdigest()[:32]
     return SpillFile(directory / f"{partition}.{name}")
 
 
-SUFFIX = ".inputchannel"
-_NAME_BYTES = 20
-
-
 def create_record_file(directory: Path) -> RecordFile:
     """Create the file of a record that is too long for memory (Flink: SpanningWrapper); with its
-    directory a `core.consumer.record_reader.SpillStore`.
-
-    Differs from Flink: the name, which is random, is removed as soon as the file is open, so that
-    nothing remains however the process ends, and a whole record is mapped into memory, where Flink
-    reads it through a buffer of 2 MiB.
-
-    Raises: LocalTransportError if the directory cannot hold it.
+    directory a `core.consumer.record_reader.SpillStore`. Differs from Flink: its name is removed as
+    soon as it is open, so that nothing remains however the process ends, and a whole record is
+    mapped into memory, where Flink reads it through a buffer of 2 MiB. Raises: LocalTransportError.
     """
     try:
-        return RecordFile(directory / (os.urandom(_NAME_BYTES).hex() + SUFFIX))
+        return RecordFile(directory / f"{secrets.token_hex(20)}.inputchannel")
     except OSError as error:
         raise LocalTransportError(
             f"{directory}: no file can be made for a long record ({error.strerror}); set TMPDIR"
@@ -186,10 +176,8 @@ class ShuffleEnvironment:
     """The network state of one process.
 
     Args:
-        name: name of the TaskManager, in logs and traces.
         task_managers: number of TaskManagers in the cluster; a single one has no port.
         channel_of: index of each channel in the run, by receiver id; may change meanwhile.
-        may_spin: see EventLoop.
         protocol: creates the protocol of the data port, with the arguments of DataProtocol.
         counting: wraps the writer of events, to count them on their way (MessageCounts).
     """

@@ -19,11 +19,9 @@ _PR_SET_PDEATHSIG = 1
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Delay a Ctrl-C until a process has been started, and keep it from that process.
-
-    Child processes end on command of their parent, and must not report an interrupt while they are
-    still importing: they inherit the mask. It applies to this thread alone, so the handler is
-    delayed, too.
+    """Delay a Ctrl-C until a process has been started, and keep it from that process, which must
+    not report an interrupt while it still imports: it inherits the mask. That is this thread's
+    alone, so the handler is delayed, too.
     """
     held: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
@@ -61,13 +59,12 @@ def end_with_parent(grace_s: int) -> None:
 @contextmanager
 def terminations_unwind() -> Iterator[None]:
     """Let SIGTERM, and SIGHUP of a closed terminal, end the block like an exception, so that
-    processes and temporary files are cleaned up. The process exits with 128 + the signal, as shells
-    report it. A signal that is ignored (nohup) or has a handler keeps that. A repeated signal, as
-    `timeout` sends one to a process and to its group, does not disturb the ongoing end.
+    processes and temporary files are cleaned up. The process exits with 128 + the signal. A signal
+    that is ignored (nohup) or has a handler keeps that. A repeated signal does not disturb the end.
 
-    The exception may be raised anywhere, also in code that drops or replaces any exception raised
-    in it (C extensions, destructors, `__set_name__`). So the request is kept: it is raised again by
-    the next signal, by `raise_dropped_termination`, and when the block ends.
+    The exception may be raised in code that drops or replaces it (C extensions, destructors,
+    `__set_name__`). So the request is kept: it is raised again by the next signal, by
+    `raise_dropped_termination`, and when the block ends.
     """
     raise_dropped_termination()  # of a block around this one
     taken = [each for each in _TERMINATIONS if signal.getsignal(each) is signal.SIG_DFL]
@@ -120,11 +117,8 @@ def _terminate(number: int, _: FrameType | None) -> None:
 
 @contextmanager
 def interrupts_noted(*, and_terminations: bool = True) -> Iterator[list[int]]:
-    """Let Ctrl-C, SIGTERM and SIGHUP end the block when it suits: their numbers are added to a
-    list, which the code inside checks between two steps.
-
-    Args:
-        and_terminations: SIGTERM and SIGHUP, too.
+    """Let Ctrl-C (`and_terminations`: SIGTERM and SIGHUP, too) end the block when it suits: their
+    numbers are added to a list, which the code inside checks between two steps.
     """
     noted: list[int] = []
     taken = [signal.SIGINT]

@@ -20,6 +20,7 @@ from flinknet.errors import ConfigError, LocalTransportError, RemoteTransportErr
 from flinknet.loopback import bound_host, family_of
 
 PORT_MAX = 65_535
+BACKLOG = 128
 
 _GONE = {
     errno.ECONNRESET: "was reset by it",
@@ -32,10 +33,9 @@ _GONE = {
 
 
 def listen(network: NetworkConfig) -> socket.socket:
-    """Listen on the first free port of `taskmanager.data.bind-port` (else `taskmanager.data.port`):
-    a number, a range "50100-50200", or a list of both; 0 for any. Raises: ConfigError for text that
-    is not a port; FlinknetError if there is no loopback address; LocalTransportError naming the
-    range if no port is free, and at once for any other fault.
+    """Listen on the first free port of `taskmanager.data.bind-port` (else `taskmanager.data.port`;
+    see `listed_ports`). Raises: ConfigError for text that is not a port; FlinknetError if there is
+    no loopback address; LocalTransportError if no port is free, and at once for any other fault.
     """
     host, ports = bound_host(network.bind_host), network.bind_port or network.data_port
     key = "taskmanager.data.bind-port" if network.bind_port else "taskmanager.data.port"
@@ -45,10 +45,7 @@ def listen(network: NetworkConfig) -> socket.socket:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             _set_buffer_sizes(server, network)
             server.bind((host, port))
-            if network.server_backlog:
-                server.listen(network.server_backlog)
-            else:
-                server.listen()
+            server.listen(network.server_backlog or BACKLOG)
             server.setblocking(False)
             return server
         except OSError as error:
@@ -67,10 +64,7 @@ def listen(network: NetworkConfig) -> socket.socket:
 
 def accept(server: socket.socket) -> tuple[socket.socket, str]:
     """Accept the next connection. Returns: its socket, with the buffer sizes of the listening one,
-    and its address "host:port".
-
-    Netty turns Nagle's algorithm off on accepted sockets, too. The address must be read here: it is
-    gone once the peer has disconnected.
+    and its address "host:port", which is gone once the peer has disconnected.
     """
     sock, address = server.accept()
     sock.setblocking(False)
@@ -102,7 +96,6 @@ def connect(address: tuple[str, int], network: NetworkConfig) -> socket.socket:
 
 
 def connect_error(code: int) -> TransportError:
-    """The error for a connection attempt that failed with an errno."""
     if code in (errno.EMFILE, errno.ENFILE):
         return LocalTransportError("too many open files; raise the limit (ulimit -n)")
     return RemoteTransportError(os.strerror(code))
@@ -152,7 +145,7 @@ def _set_buffer_sizes(sock: socket.socket, network: NetworkConfig) -> None:
 
 
 def listed_ports(ports: str, key: str) -> list[int]:
-    """The ports of a number, a range or a list, in order. Raises: ConfigError."""
+    """The ports of a number (0: any), a range or a list, in order. Raises: ConfigError."""
     found: list[int] = []
     try:
         for part in ports.split(","):
@@ -194,7 +187,6 @@ class Listener:
 
     Args:
         watch: makes the driver call `accept` when a connection waits. Called at once.
-        unwatch: ends the watch.
 
     Attributes:
         refusal: why no connection can be accepted, while the listener is paused; else None.
@@ -225,7 +217,6 @@ class Listener:
             return None
 
     def wake(self) -> None:
-        """Resume accepting, if paused."""
         if self.is_paused:
             self.refusal = None
             self._watch()

@@ -170,9 +170,8 @@ class TlsConnection:
     @property
     def is_closing(self) -> bool:
         """Whether everything has been sent, including the close notification of TLS."""
-        if self.error is not None:
-            return True
-        return self.inner.is_closing and (self._has_sent_close_notify or not self.is_established)
+        has_said_so = self._has_sent_close_notify or not self.is_established
+        return self.error is not None or (self.inner.is_closing and has_said_so)
 
     @property
     def wants_data(self) -> bool:
@@ -202,22 +201,19 @@ class TlsConnection:
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
     ) -> Sequence[bytes | memoryview]:
         """Bytes of the handshake, then the encrypted data of the inner connection."""
-        if self.error is None:
-            if self.is_established:
-                self._encrypt(
-                    self.inner.data_to_send(
-                        now_ns=now_ns, unsent_bytes=unsent_bytes, room_bytes=room_bytes
-                    )
-                )
-            else:
-                if self._handshake_until_ns is None:
-                    self._handshake_until_ns = now_ns + self._handshake_timeout_ns
-                with suppress(RemoteProtocolError):  # kept in `error`; the alert goes out
-                    self._do_handshake()
+        if self.error is None and self.is_established:
+            pieces = self.inner.data_to_send(
+                now_ns=now_ns, unsent_bytes=unsent_bytes, room_bytes=room_bytes
+            )
+            self._encrypt(pieces)
+        elif self.error is None:
+            if self._handshake_until_ns is None:
+                self._handshake_until_ns = now_ns + self._handshake_timeout_ns
+            with suppress(RemoteProtocolError):  # kept in `error`; the alert goes out
+                self._do_handshake()
         return (self._outgoing.read(),) if self._outgoing.pending else ()
 
     def next_deadline_ns(self) -> int | None:
-        """The time-out of the handshake, then the deadline of the inner connection."""
         if self.is_established:
             return self.inner.next_deadline_ns()
         return self._handshake_until_ns
@@ -237,22 +233,16 @@ class TlsConnection:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             return
-        except ssl.SSLCertVerificationError as error:
-            raise self._fail(f"TLS handshake failed: {self._distrust(error)}") from None
         except ssl.SSLError as error:
-            raise self._fail(f"TLS handshake failed: {reason_of(error)}") from None
+            why, pinned = reason_of(error), self._pinned
+            if pinned is not None and isinstance(error, ssl.SSLCertVerificationError):
+                why = f"the peer's certificate is listed, but of no use ({error.verify_message})"
+                why = why if pinned.is_shown_listed else pinned.fault
+            raise self._fail(f"TLS handshake failed: {why}") from None
         pinned = self._pinned
         if pinned is not None and not pinned.check(self._tls.getpeercert(binary_form=True)):
-            raise self._fail(f"TLS handshake failed: {_unlisted(pinned.shown)}")
+            raise self._fail(f"TLS handshake failed: {pinned.fault}")
         self.is_established = True
-
-    def _distrust(self, error: ssl.SSLCertVerificationError) -> str:
-        """Why the certificate just shown is refused."""
-        if self._pinned is None:
-            return reason_of(error)
-        if self._pinned.is_shown_listed:
-            return f"the peer's certificate is listed, but of no use here ({error.verify_message})"
-        return _unlisted(self._pinned.shown)
 
     def _decrypt(self, now_ns: int) -> None:
         """Decrypt all available data, while the inner connection wants it, and pass it on."""
@@ -286,20 +276,11 @@ class TlsConnection:
         return RemoteProtocolError(text)
 
 
-def _unlisted(fingerprint: str) -> str:
-    return (
-        f"the peer's certificate has the fingerprint {fingerprint}, which"
-        " security.ssl.internal.cert.fingerprint does not list"
-    )
-
-
 def reason_of(error: ssl.SSLError) -> str:
     """OpenSSL's reason in words, and its usual cause."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"the peer's certificate is not trusted ({error.verify_message}); check"
-            " security.ssl.internal.truststore"
-        )
+        why = f"the peer's certificate is not trusted ({error.verify_message})"
+        return f"{why}; check security.ssl.internal.truststore"
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"):
         return f"the peer does not speak TLS ({reason})"
@@ -309,10 +290,8 @@ def reason_of(error: ssl.SSLError) -> str:
 
 
 def _check_required(network: NetworkConfig) -> None:
-    has_passwords = PKCS12 in (
-        network.ssl_keystore_type.lower(),
-        network.ssl_truststore_type.lower(),
-    )
+    types = network.ssl_keystore_type.lower(), network.ssl_truststore_type.lower()
+    has_passwords = PKCS12 in types
     for key in _REQUIRED + (_PASSWORDS if has_passwords else ()):
         if not getattr(network, f"ssl_{key.replace('-', '_')}"):
             raise ConfigError(
@@ -350,14 +329,14 @@ def _context(
 
 
 def _set_protocols(context: ssl.SSLContext, network: NetworkConfig) -> None:
-    wanted = []
-    for name in (each.strip() for each in network.ssl_protocol.split(",")):
+    names = [each.strip() for each in network.ssl_protocol.split(",")]
+    for name in names:
         if name not in _PROTOCOLS:
             raise ConfigError(
                 f"security.ssl.protocol: {name!r} is not known or no longer safe; write"
                 f" {' or '.join(_PROTOCOLS)}"
             )
-        wanted.append(_PROTOCOLS[name])
+    wanted = [_PROTOCOLS[each] for each in names]
     context.minimum_version, context.maximum_version = min(wanted), max(wanted)
     ciphers = openssl_ciphers(network.ssl_algorithms)
     if ciphers:
@@ -368,20 +347,13 @@ def _set_protocols(context: ssl.SSLContext, network: NetworkConfig) -> None:
 
 def _read_stores(network: NetworkConfig) -> tuple[bytes, str]:
     """The key and the trusted certificates, as PEM."""
+    own, trusted = Path(network.ssl_keystore or ""), Path(network.ssl_truststore or "")
+    passwords = network.ssl_keystore_password or "", network.ssl_key_password or ""
     name = "keystore"
     try:
-        key = read_key_store(
-            Path(network.ssl_keystore or ""),
-            network.ssl_keystore_type,
-            network.ssl_keystore_password or "",
-            network.ssl_key_password or "",
-        )
-        name = "truststore"
-        return key, read_trust_store(
-            Path(network.ssl_truststore or ""),
-            network.ssl_truststore_type,
-            network.ssl_truststore_password or "",
-        )
+        key = read_key_store(own, network.ssl_keystore_type, *passwords)
+        name, password = "truststore", network.ssl_truststore_password or ""
+        return key, read_trust_store(trusted, network.ssl_truststore_type, password)
     except ConfigError as error:
         raise ConfigError(f"security.ssl.internal.{name}: {error}") from None
 

@@ -25,7 +25,6 @@ class TcpTransport:
     Args:
         sock: connected socket, owned by the transport from now on.
         watch: called when `wants_to_read` or `wants_to_write` has changed.
-        forget: called just before the socket is closed.
         closed: called when the transport is closed and the connection has been informed.
 
     Attributes:
@@ -62,7 +61,6 @@ class TcpTransport:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the connection is ready and nothing waits for the socket."""
         return not self.is_closed and not self.unsent_bytes and self.connection.is_ready
 
     def follow_wants_data(self) -> None:

@@ -46,7 +46,6 @@ class VisitedPort(Generic[_Connection]):
     """A listening port.
 
     Args:
-        sock: non-blocking listening socket, owned by the port from now on.
         add: adds an accepted socket, with its address, to the event loop.
         is_known: whether a connection has shown that it belongs here, and is no visitor any more.
         is_waiting: whether requests of a visitor wait, so that it may be silent.
@@ -100,7 +99,6 @@ class VisitedPort(Generic[_Connection]):
                 transport.close(TransportError("was closed here: it has not said who it is"))
 
     def close(self) -> None:
-        """Stop listening; open connections stay open."""
         self._listener.close()
 
     def _accept(self) -> None:

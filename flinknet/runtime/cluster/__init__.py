@@ -12,13 +12,8 @@ The JobManager side:
                     when they start again
     placement       where tasks run, in which slots, and the numbers of their channels
     resource_manager, cluster_process    the processes of TaskManagers
-
     workers         hosts of TaskManagers other than this one: connections, files, and their clocks
-                    (host_clock)
-
-The side of a worker:
-
-    worker_process  starts TaskManagers for launchers on other hosts
+                    (host_clock); worker_process: starts TaskManagers there
 
 The TaskManager side:
 

@@ -36,7 +36,6 @@ class Attempt:
     others will return and then, with a load, for the start of the run; from then on it has a task.
 
     Attributes:
-        start: the instants of its run; None: it starts with the load.
         gates: empty until `is_open`.
         unread: input edges that are not readable yet.
         task, metrics: from `begin` on.
@@ -93,14 +92,9 @@ class Attempt:
         now_ns: int,
     ) -> bool:
         """Open its gates if they can have their memory now; each makes requests for its readable
-        partitions once the recovered state of its channels has been read. Returns: whether they are
-        open.
-
-        Args:
-            check_producer: called with an attempt and its channel if the producer does not have the
-                partition.
-
-        Raises: the error that prevents it.
+        partitions once the recovered state of its channels has been read. `check_producer` is
+        called with an attempt and its channel if the producer does not have the partition. Returns:
+        whether they are open. Raises: the error that prevents it.
         """
         if not self._setup.is_complete(now_ns=now_ns):
             return False
@@ -161,16 +155,10 @@ class Attempt:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has finished or failed."""
-        if self.failure is not None:
-            return True
-        if not self.task.is_finished:
-            return False
-        return not self._waits_for_readers or all(
-            each.is_consumed
-            for each in self.partitions
-            if each.partition_type.can_be_pipelined_consumed
-        )
+        if self.failure is not None or not self.task.is_finished:
+            return self.failure is not None
+        pipelined = (x for x in self.partitions if x.partition_type.can_be_pipelined_consumed)
+        return not self._waits_for_readers or all(each.is_consumed for each in pipelined)
 
     @property
     def has_unreported_change(self) -> bool:

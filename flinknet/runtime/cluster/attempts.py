@@ -67,11 +67,6 @@ class Attempts:
         self._requests_ns: int | None = None
 
     @property
-    def waiting_gates(self) -> list[SingleInputGate]:
-        """The open gates of attempts that wait for the start of the run."""
-        return [gate for each in self.prepared for gate in each.gates]
-
-    @property
     def has_setups(self) -> bool:
         """Whether there are attempts whose gates wait for memory."""
         return any(not each.is_open for each in self.prepared)
@@ -90,7 +85,6 @@ class Attempts:
 
     @property
     def has_lines(self) -> bool:
-        """Whether printed lines wait to be written."""
         return any(job.io.has_lines for job in self.jobs.values())
 
     def next_deadline_ns(self) -> int | None:
@@ -121,17 +115,13 @@ class Attempts:
 
     def forget(self, job: HostedJob) -> None:
         """Drop everything of a job that is over but running functions, which end first."""
-        self._ending = [
-            (running, None if job.owns(running.attempt_id) else final_state)
-            for running, final_state in self._ending
-        ]
+        cause = "its job is over"
+        self._ending = [(x, None if job.owns(x.attempt_id) else end) for x, end in self._ending]
         for attempt_id in [each for each in self._tasks if job.owns(each)]:
             running = self._tasks.pop(attempt_id)
-            running.release("its job is over")
+            running.release(cause)
             self._end(running, None)
-        self._drop_prepared(
-            [each for each in self.prepared if job.owns(each.attempt_id)], "its job is over"
-        )
+        self._drop_prepared([each for each in self.prepared if job.owns(each.attempt_id)], cause)
         for attempt_id in [each for each in self._written if job.owns(each)]:
             del self._written[attempt_id]
         self._reported_outputs = {each for each in self._reported_outputs if not job.owns(each[0])}
@@ -217,7 +207,6 @@ class Attempts:
             source.receive(message.splits)
 
     def start(self, start: messages.Start, *, now_ns: int) -> None:
-        """Start the run."""
         self._begun = start
         for each in [each for each in self.prepared if each.is_open]:
             self.prepared.remove(each)
@@ -279,18 +268,16 @@ class Attempts:
 
     def report_first_outputs(self) -> None:
         """Report new first outputs, so that their readers can start."""
-        is_any_missing = False
+        self.awaits_first_output = False
         for attempt_id, running in self._tasks.items():
             for output, partition in enumerate(running.partitions):
-                key = attempt_id, output
-                if key in self._reported_outputs:
+                if (attempt_id, output) in self._reported_outputs:
                     continue
-                if not has_output(partition):
-                    is_any_missing = True
-                    continue
-                self._reported_outputs.add(key)
-                self._send(messages.OutputConsumable(attempt_id, output))
-        self.awaits_first_output = is_any_missing
+                if has_output(partition):
+                    self._reported_outputs.add((attempt_id, output))
+                    self._send(messages.OutputConsumable(attempt_id, output))
+                else:
+                    self.awaits_first_output = True
 
     def used(self, tasks: Iterable[Attempt]) -> tuple[UsedConnection, ...]:
         """The connections that the open channels of these tasks use, in order."""
@@ -313,9 +300,8 @@ class Attempts:
     def _check_channels(self) -> None:
         """Raises: the first error that prevents waiting tasks from starting."""
         self._connections.check_accepting()
-        channels = [channel.error for gate in self.waiting_gates for channel in gate.channels]
-        clients = self._connections.clients
-        errors = [client.error for client in clients] + channels
+        channels = (x for each in self.prepared for gate in each.gates for x in gate.channels)
+        errors = [each.error for each in (*self._connections.clients, *channels)]
         # an error that names the partition first: its client's does not
         errors.sort(key=lambda error: not isinstance(error, PartitionConnectionError))
         for error in errors:
@@ -324,7 +310,6 @@ class Attempts:
         self.check_readers()
 
     def _request(self, gate: SingleInputGate) -> None:
-        """Request the partitions of a gate."""
         gate.request_partitions(now_ns=monotonic_ns())
         deadline_ns = gate.next_deadline_ns()
         if deadline_ns is not None:
@@ -332,13 +317,11 @@ class Attempts:
 
     def _repeat_requests(self, now_ns: int) -> None:
         """Let local channels request again the partitions that were missing."""
-        due: list[int] = []
-        for gate in [gate for each in (*self.running, *self.prepared) for gate in each.gates]:
+        gates = [gate for each in (*self.running, *self.prepared) for gate in each.gates]
+        for gate in gates:
             gate.handle_deadline(now_ns=now_ns)
-            deadline_ns = gate.next_deadline_ns()
-            if deadline_ns is not None:
-                due.append(deadline_ns)
-        self._requests_ns = min(due, default=None)
+        due = [each.next_deadline_ns() for each in gates]
+        self._requests_ns = min((each for each in due if each is not None), default=None)
 
     def _drop_prepared(self, attempts: Sequence[Attempt], cause: str) -> None:
         for each in attempts:
@@ -374,7 +357,6 @@ class Attempts:
         self._follow_tasks()
 
     def _job_of(self, attempt_id: ExecutionAttemptID) -> HostedJob:
-        """The job of an attempt; messages of a job come between its initialization and its end."""
         return self.jobs[attempt_id.execution_graph_id]
 
     def _send_last_statistics(self, running: Attempt) -> None:

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -56,13 +56,9 @@ class RefusedError(TransportError):
 
 
 class JobClient:
-    """A connection to a JobManager.
-
-    Args:
-        contact: its job is the one to query; without one: the job that this connection submits.
-        process: its JobManager, if this process has started it.
-
-    Raises: TransportError if it cannot be reached.
+    """A connection to a JobManager, the `process` if this one has started it. Queries are about the
+    job of the contact, or the one that this connection submits. Raises: TransportError if it cannot
+    be reached.
     """
 
     def __init__(self, contact: Contact, process: subprocess.Popen[bytes] | None = None) -> None:
@@ -107,15 +103,12 @@ class JobClient:
         return message
 
     def status(self) -> JobStatus:
-        """Query the status of the job. Raises: TransportError."""
         return self._ask(messages.JobRequest(messages.STATUS, self._job_id), JobStatus)
 
     def dump(self) -> JobDump:
-        """Query the tasks of the job as they run. Raises: TransportError."""
         return self._ask(messages.JobRequest(messages.DUMP, self._job_id), JobDump)
 
     def cluster(self) -> ClusterStatus:
-        """Query the status of the cluster. Raises: TransportError."""
         return self._ask(messages.RequestCluster(), ClusterStatus)
 
     def _ask(
@@ -123,7 +116,7 @@ class JobClient:
     ) -> _Answer:
         self.send(question)
         wait_s = wait_s or ANSWER_WAIT_S
-        until_ns = monotonic_ns() + round(wait_s * 1e9)
+        until_ns = _after_ns(wait_s)
         while (message := self.receive(until_ns=until_ns)) is not None:
             if isinstance(message, kind):
                 return message
@@ -133,12 +126,8 @@ class JobClient:
         self, waits: Callable[[str], None] | None = None, *, is_own: bool = False
     ) -> messages.JobEnded:
         """Cancel the job and wait for its end. A Ctrl-C meanwhile ends an own job without waiting
-        for functions to return.
-
-        Args:
-            waits: called once if the job does not end soon, with what it waits for.
-
-        Raises: TransportError; KeyboardInterrupt of a further Ctrl-C.
+        for functions to return. `waits` is called once if the job does not end soon, with what it
+        waits for. Raises: TransportError; KeyboardInterrupt of a further Ctrl-C.
         """
         return self._end(messages.CANCEL, waits, is_own=is_own)
 
@@ -182,17 +171,16 @@ class JobClient:
 
     def _lost(self, what: str) -> TransportError:
         """The error for a missing answer: the process has died, or it runs and `what` happened."""
-        _wait(lambda: not _is_job_manager(self.pid), DEATH_WAIT_S)
-        if _is_job_manager(self.pid):
-            again = "try again"
-            if self._connection.welcome is None:
-                again += " (or it runs another release of flinknet: stop it with that one)"
+        if _wait(lambda: not _is_job_manager(self.pid), DEATH_WAIT_S):
             return TransportError(
-                f"{self._name} {what}; its process runs: {again}, and see {self._log}"
+                f"the JobManager (pid {self.pid}) has died; its TaskManagers end with it. See"
+                f" {self._log}"
             )
+        again = "try again"
+        if self._connection.welcome is None:
+            again += " (or it runs another release of flinknet: stop it with that one)"
         return TransportError(
-            f"the JobManager (pid {self.pid}) has died; its TaskManagers end with it. See"
-            f" {self._log}"
+            f"{self._name} {what}; its process runs: {again}, and see {self._log}"
         )
 
 
@@ -202,28 +190,20 @@ def _cluster(place: JobManagerSpec | Contact, *, is_kept: bool) -> Iterator[JobC
     started one is killed, with the process group of its TaskManagers, unless it is to be kept and
     no error occurred. Raises: TransportError.
     """
-    if isinstance(place, Contact):
-        with terminations_unwind(), JobClient(replace(place, job_id="")) as client:
-            yield client
-        return
-    run_dir = Path(place.run_dir)
-    with terminations_unwind():
+    with terminations_unwind(), ExitStack() as stack:
+        if isinstance(place, Contact):
+            yield stack.enter_context(JobClient(replace(place, job_id="")))
+            return
+        run_dir = Path(place.run_dir)
         process = start_child(JOB_MANAGER, place, run_dir, "jobmanager", has_answer=True)
-        try:
-            port = _port_of(process)
-            contact = Contact(loopback(), port, process.pid, place.token, "", "")
-            with JobClient(contact, process) as client:
-                yield client
-        except BaseException:
-            is_kept = False
-            raise
-        finally:
-            if not is_kept:
-                try:
-                    _end(process)
-                finally:
-                    (run_dir / CONTACT_NAME).unlink(missing_ok=True)
-                    shutil.rmtree(spill_directory(run_dir), ignore_errors=True)
+        stack.callback(shutil.rmtree, spill_directory(run_dir), ignore_errors=True)
+        stack.callback((run_dir / CONTACT_NAME).unlink, missing_ok=True)
+        stack.callback(_end, process)
+        contact = Contact(loopback(), _port_of(process), process.pid, place.token, "", "")
+        with JobClient(contact, process) as client:
+            yield client
+        if is_kept:
+            stack.pop_all()
 
 
 def run_job(
@@ -236,11 +216,8 @@ def run_job(
     """Submit a job to a cluster of its own, or to a running one, and wait for its end.
 
     If this process receives a request to end, it ends the job; if it is killed, the JobManager
-    notices. A Ctrl-C cancels the job. A second one ends functions that do not return, of a job with
-    a cluster of its own, and leaves any other job.
-
-    Args:
-        waits: called once if a cancelled job does not end soon, with what it waits for.
+    notices. A Ctrl-C cancels the job (see `JobClient.cancel`). A second one ends functions that do
+    not return, of a job with a cluster of its own, and leaves any other job.
 
     Raises: TransportError if it could not start; RunFailedError if its JobManager has died;
         KeyboardInterrupt (of a further Ctrl-C) and SystemExit when every process has ended.
@@ -248,7 +225,14 @@ def run_job(
     with _cluster(place, is_kept=False) as client:
         client.send(submission)
         try:
-            return _follow(client, watch)
+            while True:
+                client.send(messages.JobRequest(messages.STATUS))
+                next_ns = _after_ns(STATUS_INTERVAL_NS / 1e9)
+                while (message := client.receive(until_ns=next_ns)) is not None:
+                    if isinstance(message, messages.JobEnded):
+                        return message
+                    if isinstance(message, JobStatus):
+                        watch(message)
         except TransportError as error:
             raise RunFailedError(str(error)) from error
         except KeyboardInterrupt:
@@ -271,7 +255,7 @@ def submit_job(place: JobManagerSpec | Contact, submission: messages.SubmitJob) 
     """
     with _cluster(place, is_kept=True) as client:
         client.send(submission)
-        message = client.receive(until_ns=monotonic_ns() + round(START_WAIT_S * 1e9))
+        message = client.receive(until_ns=_after_ns(START_WAIT_S))
         if isinstance(message, messages.JobAccepted):
             return DetachedJob(message.job_id, message.name, client.process)
         if isinstance(message, messages.JobEnded):
@@ -284,7 +268,7 @@ def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen
     and the process of its JobManager. Raises: TransportError if a TaskManager does not register.
     """
     with _cluster(spec, is_kept=True) as client:
-        until_ns = monotonic_ns() + round(START_WAIT_S * 1e9)
+        until_ns = _after_ns(START_WAIT_S)
         while True:
             status = client.cluster()
             states = {each.state for each in status.task_managers}
@@ -297,7 +281,7 @@ def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen
                 raise TransportError(
                     f"not all TaskManagers of the cluster have started; see {spec.run_dir}/{name}"
                 )
-            client.receive(until_ns=monotonic_ns() + round(POLL_S * 1e9))
+            client.receive(until_ns=_after_ns(POLL_S))
 
 
 class JobRefusedError(RunFailedError):
@@ -312,18 +296,8 @@ def new_token() -> str:
     return secrets.token_hex(32)
 
 
-def _follow(client: JobClient, watch: Watch) -> messages.JobEnded:
-    next_ns = 0
-    while True:
-        now_ns = monotonic_ns()
-        if now_ns >= next_ns:
-            client.send(messages.JobRequest(messages.STATUS))
-            next_ns = now_ns + STATUS_INTERVAL_NS
-        message = client.receive(until_ns=next_ns)
-        if isinstance(message, messages.JobEnded):
-            return message
-        if isinstance(message, JobStatus):
-            watch(message)
+def _after_ns(seconds: float) -> int:
+    return monotonic_ns() + round(seconds * 1e9)
 
 
 def _port_of(process: subprocess.Popen[bytes]) -> int:
@@ -354,10 +328,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _wait(is_so: Callable[[], bool], timeout_s: float) -> None:
-    until_ns = monotonic_ns() + round(timeout_s * 1e9)
-    while not is_so() and monotonic_ns() < until_ns:
+def _wait(is_so: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait until something is so, at most for some time. Returns: whether it is."""
+    until_ns = _after_ns(timeout_s)
+    while not (found := is_so()) and monotonic_ns() < until_ns:
         select.select([], [], [], POLL_S)
+    return found
 
 
 def _is_alive(pid: int) -> bool:
@@ -368,7 +344,6 @@ def _is_alive(pid: int) -> bool:
 
 
 def _is_job_manager(pid: int) -> bool:
-    """Whether that process is a JobManager; its pid may have been reused."""
     with suppress(psutil.Error):
         return _is_alive(pid) and JOB_MANAGER in psutil.Process(pid).cmdline()
     return False

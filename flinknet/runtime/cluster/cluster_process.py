@@ -18,6 +18,7 @@ from typing import IO, Any
 from flinknet import errors
 from flinknet.config import NetworkConfig
 from flinknet.plain_values import to_plain
+from flinknet.trace.manifest import ProcessInfo
 
 from ..clock import wall_clock_iso
 from .control_connection import ControlConnection
@@ -41,7 +42,6 @@ class WorkersSpec:
     """The workers that TaskManagers run on.
 
     Attributes:
-        addresses: host and port of each.
         secret: what they share; empty where certificates decide alone.
         producers_on, consumers_on: the worker of the sources, and of the sinks, by its number; None
             for the first, and for all others.
@@ -55,13 +55,9 @@ class WorkersSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobManagerSpec:
-    """The specification of a JobManager.
-
-    Attributes:
-        token: the secret of the cluster.
-        run_dir: receives the logs, and the output of the job that the cluster is started for.
-        is_session: the cluster is started for future jobs, and stays up without any.
-        workers: None: TaskManagers run on this host.
+    """The specification of a JobManager. Its run directory receives the logs, and the output of the
+    job that the cluster is started for; a session is started for future jobs, and stays up without
+    any. Without workers TaskManagers run on this host.
     """
 
     token: str
@@ -75,17 +71,14 @@ class JobManagerSpec:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerProcessSpec:
-    """The specification of a TaskManager: up to `sample_interval_ns` that of all in a cluster, the
-    rest its own.
+    """The specification of a TaskManager: up to `sample_interval_ns`, the pause between statistics,
+    that of all in a cluster, the rest its own.
 
     Attributes:
         token: the secret of the cluster.
         silence_max_ns: the JobManager is lost if it sends nothing for this long, and the
             TaskManager if it does not answer for as long.
-        sample_interval_ns: how often it sends statistics.
-        control_port: port of the JobManager.
         has_own_core: there is a CPU core for each TaskManager.
-        module_path: its `sys.path`.
         control_host: address of the JobManager, as a worker reaches it; empty: loopback.
         work_dir: directory of its traces on a worker; None: those of its jobs.
         takes_code: it may run programs.
@@ -153,15 +146,8 @@ def start_child(
 
 
 class RemoteProcess:
-    """A process that a worker has started, with those parts of subprocess.Popen that its JobManager
-    uses.
-
-    Args:
-        worker: the Worker that has started it.
-
-    Attributes:
-        pid: 0 until the worker, or the process itself, has named it.
-        reason: the last line of its log, of a process that has failed.
+    """A process that a Worker has started, with those parts of subprocess.Popen that its JobManager
+    uses. Its pid is 0 until it is named; the reason is the last line of its log if it has failed.
     """
 
     def __init__(self, worker: Any, index: int) -> None:
@@ -205,17 +191,19 @@ class TaskManagerState(Enum):
 class TaskManagerProcess:
     """One TaskManager; its data port has an address once it has registered."""
 
+    connection: ControlConnection | None = None
+    address: tuple[str, int] = ("", 0)
+    state = TaskManagerState.STARTING
+    heartbeats = 0
+
     def __init__(self, index: int, process: subprocess.Popen[bytes] | RemoteProcess) -> None:
         self.index = index
+        self.name = f"tm-{index}"
         self.process = process
-        self.state = TaskManagerState.STARTING
-        self.connection: ControlConnection | None = None
-        self.address: tuple[str, int] = ("", 0)
-        self.heartbeats = 0
 
     @property
-    def name(self) -> str:
-        return f"tm-{self.index}"
+    def info(self) -> ProcessInfo:
+        return ProcessInfo(self.name, f"{self.name}.fnt", self.process.pid)
 
     @property
     def is_registered(self) -> bool:
@@ -242,7 +230,6 @@ class TaskManagerProcess:
 
     @property
     def process_name(self) -> str:
-        """Its name with the number of its process, and its worker."""
         process = self.process
         where = f" on worker {process.worker.name}" if isinstance(process, RemoteProcess) else ""
         return f"{self.name} (pid {process.pid}{where})"
@@ -278,13 +265,6 @@ class TaskManagerProcess:
         with suppress(OSError):
             self.process.kill()
         self.process.wait()
-
-    def wait(self, timeout_s: float) -> None:
-        """Wait for the process to end by itself, then kill it."""
-        try:
-            self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
 
 
 _SELF_EXPLANATORY = (

@@ -88,11 +88,9 @@ class Collected:
     """The latest statistics of each task and channel, and the final reports.
 
     Attributes:
-        metrics_log: receives each sample of the metrics; None: they are not logged.
         channels: channels of all deployed attempts, by index.
         memory: metrics of the network memory of each TaskManager.
         tasks: the latest counts of each attempt, with its latest metrics and marked latency.
-        reports: final reports, by TaskManager.
     """
 
     metrics_log: MetricsLog | None = None
@@ -105,7 +103,7 @@ class Collected:
 
     @property
     def reports_in_order(self) -> list[Report]:
-        return [self.reports[index] for index in sorted(self.reports)]
+        return [each for _, each in sorted(self.reports.items())]
 
     def note_channels(self, tasks: Iterable[TaskDeploymentDescriptor]) -> list[ChannelInfo]:
         """Add the channels of tasks that start. Returns: those channels."""
@@ -130,7 +128,6 @@ class Collected:
             self.metrics_log.add(task_manager, metrics, statistics.memory, now_ns=statistics.at_ns)
 
     def metrics_of(self, attempt_id: ExecutionAttemptID) -> Mapping[str, float] | None:
-        """The latest metrics of an attempt."""
         counts = self.tasks.get(attempt_id)
         return counts.metrics if counts is not None and counts.metrics else None
 
@@ -145,14 +142,9 @@ class Collected:
 
     def warnings(self) -> list[results.RunWarning]:
         """Warnings from the reports of any run: unexpected visitors, incomplete traces."""
-        visited = sum(
-            (each.strangers for each in self.reports.values()), results.Strangers()
-        ).warning()
-        faults = [
-            f"tm-{index}: {each.trace_error}"
-            for index, each in sorted(self.reports.items())
-            if each.trace_error is not None
-        ]
+        reports = sorted(self.reports.items())
+        visited = sum((each.strangers for _, each in reports), results.Strangers()).warning()
+        faults = [f"tm-{at}: {x.trace_error}" for at, x in reports if x.trace_error is not None]
         if self.metrics_log is not None and self.metrics_log.error is not None:
             faults.append(self.metrics_log.error)
         incomplete = (results.RunWarning("trace-incomplete", each) for each in faults)
@@ -217,13 +209,10 @@ class _Taken:
         while len(steps) > _STEPS_MIN and steps[1][0] <= now_ns - RATE_WINDOW_NS:
             steps.popleft()
         since_ns, records, size_bytes = steps[0]
-        elapsed_ns = now_ns - since_ns
         is_still = now_ns - steps[-1][0] >= STILL_NS
-        if is_still or not elapsed_ns:
-            self.records_per_s = self.bytes_per_s = 0.0
-            return
-        self.records_per_s = (self.records - records) / elapsed_ns * 1e9
-        self.bytes_per_s = (self.size_bytes - size_bytes) / elapsed_ns * 1e9
+        taken = (0, 0) if is_still else (self.records - records, self.size_bytes - size_bytes)
+        elapsed_ns = max(1, now_ns - since_ns)
+        self.records_per_s, self.bytes_per_s = (each / elapsed_ns * 1e9 for each in taken)
 
 
 class ProgressMeter:
@@ -310,11 +299,12 @@ class ProgressMeter:
     def _fraction(self, now_ns: int) -> float | None:
         if self.start is None:
             return 0.0
-        workload = self._load.scenario.workload
+        workload, start_ns = self._load.scenario.workload, self.start.start_ns
         if self.start.measured_to_ns is not None:
-            total_ns = self.start.measured_to_ns - self.start.start_ns
-            return min(1.0, max(0.0, (now_ns - self.start.start_ns) / max(1, total_ns)))
-        if workload.records is not None:
+            share = (now_ns - start_ns) / max(1, self.start.measured_to_ns - start_ns)
+        elif workload.records is not None:
             expected = workload.records * workload.producers * workload.copies
-            return min(1.0, sum(x.records for x in self._taken.values()) / max(1, expected))
-        return None
+            share = sum(each.records for each in self._taken.values()) / max(1, expected)
+        else:
+            return None
+        return min(1.0, max(0.0, share))

@@ -19,13 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import flinknet
+from flinknet import errors
 from flinknet.core.connection import SEND_BATCH_BYTES
-from flinknet.errors import (
-    LocalTransportError,
-    RemoteProtocolError,
-    RemoteTransportError,
-    TransportError,
-)
 from flinknet.loopback import family_of, loopback
 from flinknet.plain_values import decode_message, encode_message
 from flinknet.units import format_address
@@ -33,15 +28,7 @@ from flinknet.units import format_address
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
 from ..visitors import VisitedPort
-from .control_messages import (
-    MESSAGES,
-    PROTOCOL_VERSION,
-    Challenge,
-    Heartbeat,
-    Hello,
-    Refused,
-    Welcome,
-)
+from . import control_messages as messages
 
 if TYPE_CHECKING:
     from ..tls import Tls
@@ -62,7 +49,6 @@ def _framed(message: Any) -> bytes:
 
 
 def proof_of(secret: str, *parts: str) -> str:
-    """An HMAC that proves knowledge of the secret without telling it, as hexadecimal text."""
     text = "\0".join(parts).encode(errors="surrogatepass")  # JSON can contain lone surrogates
     return hmac.new(secret.encode(), text, "sha256").hexdigest()
 
@@ -80,9 +66,6 @@ class ControlConnection:
     Attributes:
         welcome: the facts of the other end, once it has proved that it knows the secret.
         local_host, transport: of an accepted connection, the address of this end, and its socket's.
-        heard_ns: instant of the last bytes.
-        peer_role: role in the peer's hello; None before it.
-        received: messages not yet consumed, oldest first.
         loss: why the connection ended, None while it is open.
         fault: how the peer violated the protocol, None if it did not.
     """
@@ -99,26 +82,24 @@ class ControlConnection:
         self.peer = peer
         self._role = role
         self._facts = dict(facts or {})
-        self._nonce = secrets.token_hex(16)
-        self._nonce_there = ""
+        self._nonce, self._nonce_there = secrets.token_hex(16), ""
         self._held: list[Any] = []
-        self._payload_of: Heartbeat | None = None
-        self._payload_bytes = 0
+        self._payload_of: messages.Heartbeat | None = None
         self.welcome: dict[str, Any] | None = None
         self.local_host = ""
         self.transport: TcpTransport | None = None
         self.heard_ns = monotonic_ns()
         self.peer_role: str | None = None
         self.received: deque[Any] = deque()
-        self.loss: TransportError | None = None
+        self.loss: errors.TransportError | None = None
         self.fault: str | None = None
-        self.is_closing = False
-        self.wants_data = True
+        self.is_closing, self.wants_data = False, True
         self._unread = bytearray()
         self._unsent: list[bytes] = []
-        self._unsent_bytes = 0
+        self._unsent_bytes = self._payload_bytes = 0
         if role is None:
-            self._queue(Challenge(PROTOCOL_VERSION, flinknet.__version__, self._nonce))
+            version = messages.PROTOCOL_VERSION, flinknet.__version__
+            self._queue(messages.Challenge(*version, self._nonce))
 
     @property
     def _is_known(self) -> bool:
@@ -127,7 +108,6 @@ class ControlConnection:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no received message waits and the connection is open."""
         return not self.received and self.loss is None
 
     @property
@@ -145,12 +125,12 @@ class ControlConnection:
         if self.loss is not None or self.is_closing:
             return
         data = _framed(message)
-        if isinstance(message, Heartbeat):
+        if isinstance(message, messages.Heartbeat):
             data += bytes(message.payload_bytes)
         self._unsent.append(data)
         self._unsent_bytes += len(data)
         if self._unsent_bytes > UNSENT_MAX_BYTES:
-            self.loss = RemoteTransportError("was given up: the other end does not read")
+            self.loss = errors.RemoteTransportError("was given up: the other end does not read")
             self.is_closing = True
 
     def close(self) -> None:
@@ -170,16 +150,16 @@ class ControlConnection:
         try:
             while (message := self._next_message()) is not None:
                 self._take(message)
-        except RemoteProtocolError as error:
+        except errors.RemoteProtocolError as error:
             self.fault = str(error)
-            self.loss = TransportError(f"was closed for what came over it: {error}")
-            self._unsent.append(_framed(Refused(self.fault)))
+            self.loss = errors.TransportError(f"was closed for what came over it: {error}")
+            self._unsent.append(_framed(messages.Refused(self.fault)))
             self.is_closing = True
             raise
 
-    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+    def receive_eof(self, *, now_ns: int, error: errors.TransportError | None = None) -> None:
         if self.loss is None:
-            self.loss = error or RemoteTransportError("was closed by it")
+            self.loss = error or errors.RemoteTransportError("was closed by it")
 
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
@@ -207,13 +187,13 @@ class ControlConnection:
             return None
         length = int.from_bytes(unread[:LENGTH_BYTES], "big")
         if length > (MESSAGE_MAX_BYTES if self._is_known else HELLO_MAX_BYTES):
-            raise RemoteProtocolError(f"a control message of {length} bytes is too long")
+            raise errors.RemoteProtocolError(f"a control message of {length} bytes is too long")
         if len(unread) < LENGTH_BYTES + length:
             return None
         data = bytes(unread[LENGTH_BYTES : LENGTH_BYTES + length])
         del unread[: LENGTH_BYTES + length]
-        message = decode_message(MESSAGES, data)
-        if isinstance(message, Heartbeat) and message.payload_bytes > 0 and self._is_known:
+        message = decode_message(messages.MESSAGES, data)
+        if isinstance(message, messages.Heartbeat) and message.payload_bytes > 0 and self._is_known:
             self._payload_of, self._payload_bytes = message, message.payload_bytes
             return self._next_message()
         return message
@@ -223,54 +203,54 @@ class ControlConnection:
             self.received.append(message)
         elif self._role is not None:
             self._greet(self._role, message)
-        elif not isinstance(message, Hello):
-            raise RemoteProtocolError("the first message is not a hello")
+        elif not isinstance(message, messages.Hello):
+            raise errors.RemoteProtocolError("the first message is not a hello")
         else:
             self._admit(message)
 
     def _greet(self, role: str, message: Any) -> None:
         """Answer the challenge of a server, and check that it knows the secret, too."""
-        if isinstance(message, Refused):
+        if isinstance(message, messages.Refused):
             self.received.append(message)
-        elif isinstance(message, Challenge) and not self._nonce_there:
-            if (message.version, message.release) != (PROTOCOL_VERSION, flinknet.__version__):
-                raise RemoteProtocolError(
+        elif isinstance(message, messages.Challenge) and not self._nonce_there:
+            version, release = messages.PROTOCOL_VERSION, flinknet.__version__
+            if (message.version, message.release) != (version, release):
+                raise errors.RemoteProtocolError(
                     f"it runs flinknet {message.release:.40} (protocol {message.version}), here it"
-                    f" is {flinknet.__version__} (protocol {PROTOCOL_VERSION}); use the same"
-                    " flinknet on both sides"
+                    f" is {release} (protocol {version}); use the same flinknet on both sides"
                 )
             self._nonce_there = message.nonce
             parts = message.nonce, self._nonce, role
             proof = f"{self._nonce} {proof_of(self._token, 'hello', *parts)}"
-            self._queue(Hello(PROTOCOL_VERSION, role, proof))
-        elif isinstance(message, Welcome) and self._nonce_there:
+            self._queue(messages.Hello(version, role, proof))
+        elif isinstance(message, messages.Welcome) and self._nonce_there:
             if not self._proves(message.proof, "welcome", self._nonce_there, self._nonce, role):
-                raise RemoteProtocolError("it does not know the secret")
+                raise errors.RemoteProtocolError("it does not know the secret")
             self.welcome = message.facts
             held, self._held = self._held, []
             for each in held:
                 self._queue(each)
         else:
-            raise RemoteProtocolError("it has not shown that it knows the secret")
+            raise errors.RemoteProtocolError("it has not shown that it knows the secret")
 
     def _proves(self, proof: str, *parts: str) -> bool:
         given = proof.encode(errors="surrogatepass")  # JSON can contain lone surrogates
         return hmac.compare_digest(given, proof_of(self._token, *parts).encode())
 
-    def _admit(self, message: Hello) -> None:
+    def _admit(self, message: messages.Hello) -> None:
         """Check the proof of the secret in a client's hello."""
-        if message.version != PROTOCOL_VERSION:
-            raise RemoteProtocolError(
+        if message.version != messages.PROTOCOL_VERSION:
+            raise errors.RemoteProtocolError(
                 f"the hello is of version {str(message.version)[:20]}, here it is"
-                f" {PROTOCOL_VERSION}; use the same flinknet on both sides"
+                f" {messages.PROTOCOL_VERSION}; use the same flinknet on both sides"
             )
         nonce, _, given = message.token.partition(" ")
         parts = self._nonce, nonce, message.role
         if not self._proves(given, "hello", *parts):
             lacks = "the hello lacks the proof of the secret"
-            raise RemoteProtocolError("the secrets differ" if given else lacks)
+            raise errors.RemoteProtocolError("the secrets differ" if given else lacks)
         self.peer_role = message.role
-        self._queue(Welcome(proof_of(self._token, "welcome", *parts), self._facts))
+        self._queue(messages.Welcome(proof_of(self._token, "welcome", *parts), self._facts))
 
 
 class ControlServer:
@@ -278,12 +258,10 @@ class ControlServer:
 
     Args:
         token: the secret of the cluster.
-        address: host and port; None for any port on loopback.
         tls: wraps connections, whose clients must show a certificate; None: no TLS.
         facts: what clients that know the secret learn.
 
     Attributes:
-        host, port: the address that it listens on.
         connections: accepted connections; their reader removes those that have ended.
 
     Raises: LocalTransportError if the address cannot be used.
@@ -306,10 +284,9 @@ class ControlServer:
         try:
             sock = socket.create_server(where, family=family_of(where[0]))
         except OSError as error:
-            raise LocalTransportError(
-                f"cannot listen on {format_address(*where)}: {error.strerror or error}; give an"
-                " address of this host and a free port"
-            ) from error
+            fault = f"cannot listen on {format_address(*where)}: {error.strerror or error}"
+            advice = "give an address of this host and a free port"
+            raise errors.LocalTransportError(f"{fault}; {advice}") from error
         sock.setblocking(False)
         self.host: str
         self.host, self.port = sock.getsockname()[:2]

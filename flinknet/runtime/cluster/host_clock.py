@@ -80,7 +80,6 @@ class HostClock:
 
     @property
     def round_trip_ns(self) -> int:
-        """The shortest round trip."""
         return min(self._best.values()).round_trip_ns
 
     def line(self) -> ClockLine:
@@ -95,18 +94,15 @@ class HostClock:
         first = min(x for x in samples if x.at_ns <= begin_ns + span_ns // 4)
         last = min(x for x in samples if x.at_ns >= end_ns - span_ns // 4)
         apart_ns = last.at_ns - first.at_ns
-        line = ClockLine(
-            first.at_ns, first.offset_ns, (last.offset_ns - first.offset_ns) / apart_ns, 0
-        )
+        drift = (last.offset_ns - first.offset_ns) / apart_ns
+        line = ClockLine(first.at_ns, first.offset_ns, drift, 0)
         spread = (first.error_ns + last.error_ns) / apart_ns
         at_ends_ns = max(
             first.error_ns + spread * (first.at_ns - begin_ns),
             last.error_ns + spread * (end_ns - last.at_ns),
         )
-        beyond_ns = max(
-            abs(line.offset_at(each.at_ns) - each.offset_ns) - each.error_ns for each in samples
-        )
-        return ClockLine(line.at_ns, line.offset_ns, line.drift, round(max(at_ends_ns, beyond_ns)))
+        beyond_ns = max(abs(line.offset_at(x.at_ns) - x.offset_ns) - x.error_ns for x in samples)
+        return replace(line, error_ns=round(max(at_ends_ns, beyond_ns)))
 
     def correction(self) -> ClockLine:
         """The line to read the clock by from now on; it is kept for `error_ns`."""
@@ -116,9 +112,8 @@ class HostClock:
         if not line.drift or 2 * line.error_ns > DRIFT_ERROR_MAX * span_ns:
             best = min(x for x in samples if x.at_ns >= samples[-1].at_ns - SPAN_MIN_NS)
             line = ClockLine(best.at_ns, best.offset_ns, 0.0, best.error_ns)
-        self._corrections.append(
-            ClockLine(samples[-1].at_ns, round(line.offset_at(samples[-1].at_ns)), line.drift, 0)
-        )
+        at_ns = samples[-1].at_ns
+        self._corrections.append(ClockLine(at_ns, round(line.offset_at(at_ns)), line.drift, 0))
         return self._corrections[-1]
 
     def error_ns(self, from_ns: int, to_ns: int) -> int:

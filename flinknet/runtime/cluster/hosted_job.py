@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from functools import partial
@@ -46,7 +46,6 @@ class HostedJob:
     between processes; or the load of a scenario, whose tasks follow from their descriptors.
 
     Attributes:
-        id: id of the job, shared by all its attempts.
         scenario: of a load; None: it is a program.
         reports_first_output: whether readers of a task wait for its first output.
         storage: storage of its blocking partitions; `spill_dir`: their directory.
@@ -104,12 +103,7 @@ class HostedJob:
         return replace(task, job_information=known[None], task_information=known[task.vertex])
 
     def create_task(
-        self,
-        attempt: Attempt,
-        start: messages.Start,
-        send: Callable[[Any], None],
-        *,
-        now_ns: int,
+        self, attempt: Attempt, start: messages.Start, send: Callable[[Any], None], *, now_ns: int
     ) -> StreamTask:
         """Create the task of an attempt; that of a program, if it starts later than the run,
         generates records from then on. Raises: ConfigError, TaskFailedError.
@@ -119,14 +113,12 @@ class HostedJob:
         def respond(answer: Answer) -> None:
             send(messages.JobAnswer(self.id, answer))
 
+        ends = attempt.partitions, attempt.gates, environment.recorder, respond
         if isinstance(submission, messages.SubmitLoad):
             return create_load_task(
                 attempt.descriptor,
                 submission.scenario,
-                attempt.partitions,
-                attempt.gates,
-                environment.recorder,
-                respond,
+                *ends,
                 start=start,
                 spills=environment.spills,
                 records=submission.records,
@@ -137,10 +129,7 @@ class HostedJob:
         return create_task(
             attempt.descriptor,
             self._job,
-            attempt.partitions,
-            attempt.gates,
-            environment.recorder,
-            respond,
+            *ends,
             io=self.io,
             start=replace(start, start_ns=max(start.start_ns, now_ns)),
             seed=submission.seed,
@@ -151,7 +140,7 @@ class HostedJob:
 
     def statistics_of(
         self,
-        tasks: Iterable[Attempt],
+        tasks: Sequence[Attempt],
         *,
         connections: tuple[reports.UsedConnection, ...] = (),
         is_last: bool = False,
@@ -162,25 +151,19 @@ class HostedJob:
         ended.
         """
         now_ns = monotonic_ns()
-        known = list(tasks)
         has_metrics = is_last or now_ns >= self._next_metrics_ns
-        counts = tuple(_counts(each, has_metrics, now_ns) for each in known)
+        counts = tuple(_counts(each, has_metrics, now_ns) for each in tasks)
         memory = memory_metrics(self._environment.pool) if has_metrics else {}
         if has_metrics and not is_last:
             self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
-        own = {
-            channel
-            for each in known
-            for output in each.task.outputs.each
-            for channel in output.channels
-        }
+        own = {at for each in tasks for output in each.task.outputs.each for at in output.channels}
         written = (
             reports.WrittenChannel(x.channel, x.backlog_buffers, x.credits_available, x.starved_ns)
             for accepted in self._environment.connections.accepted
             for x in accepted.connection.snapshot(now_ns=now_ns)
             if x.channel in own
         )
-        read = tuple(channel for each in known for channel in _read(each))
+        read = tuple(channel for each in tasks for channel in _read(each))
         return reports.Statistics(now_ns, counts, read, tuple(written), memory, fill, connections)
 
     def log(self, text: str, details: str) -> str:
@@ -207,30 +190,26 @@ class HostedJob:
         return replace(found, trace_error=error, strangers=strangers)
 
     def close(self) -> None:
-        """Write the last printed lines and close their file."""
         self.io.flush()
         if self._out is not None:
             self._out.close()
 
 
 def _counts(running: Attempt, has_metrics: bool, now_ns: int) -> reports.TaskCounts:
-    latency = LogLinearHistogram()
-    records = size_bytes = 0
-    for meter in running.task.chain.latency_meters:
+    latency, meters = LogLinearHistogram(), running.task.chain.latency_meters
+    for meter in meters:
         if running.task.is_handed_over:
             meter.settle_soon()
         else:
             meter.settle()
         latency.merge(meter.latency)
-        records += meter.measured_records
-        size_bytes += meter.measured_bytes
     return reports.TaskCounts(
         running.attempt_id,
         running.task.name,
         running.metrics.sample(now_ns=now_ns) if has_metrics else {},
         latency.to_bytes() if latency.count else b"",
-        records,
-        size_bytes,
+        sum(each.measured_records for each in meters),
+        sum(each.measured_bytes for each in meters),
         tuple(running.task.chain.latency_stats or ()) if has_metrics else (),
     )
 
@@ -241,17 +220,12 @@ def _read(running: Attempt) -> Iterable[reports.ReadChannel]:
         return
     sizes = network_input.checkpoints.read_bytes
     for channel, receiver in zip(gate.channels, running.task.receivers, strict=True):
-        size_bytes = sizes[channel.index_in_input]
-        found = reports.ReadChannel(channel.index, receiver.records, size_bytes)
+        of_program: tuple[int, ...] = ()
         if isinstance(receiver, ChannelInput):
-            found = replace(
-                found,
-                measured_records=receiver.measured_records,
-                waiting_since_ns=receiver.waiting_since_ns,
-                last_due_ns=receiver.last_due_ns,
-                last_read_ns=receiver.last_read_ns,
-            )
-        yield found
+            instants = receiver.waiting_since_ns, receiver.last_due_ns, receiver.last_read_ns
+            of_program = receiver.measured_records, *instants
+        size_bytes = sizes[channel.index_in_input]
+        yield reports.ReadChannel(channel.index, receiver.records, size_bytes, *of_program)
 
 
 def _loaded(

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from flinknet.graph.job_config import RELEASE
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.results import EdgeMeasured, PriorAttempt, RunWarning, VertexMeasured, few_flushes
-from flinknet.trace.manifest import ProcessInfo
 from flinknet.units import counted, format_duration_ns
 
 from ..host import environment
@@ -54,8 +54,8 @@ def copy_to_cache(artifacts: Mapping[str, str], run_dir: Path) -> dict[str, Path
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """The address of a job's JobManager; the file is readable by its owner only. Job and name are
-    empty for a session cluster, whose processes have their logs in `cluster_dir`.
+    """The address of a job's JobManager. Job and name are empty for a session cluster, whose
+    processes have their logs in `cluster_dir`.
     """
 
     host: str
@@ -71,7 +71,6 @@ class Contact:
         return str(Path(self.cluster_dir) / "jobmanager.log")
 
     def save(self, run_dir: Path) -> None:
-        """Write it into the run directory, readable by its owner alone."""
         path = run_dir / CONTACT_NAME
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -113,7 +112,7 @@ def save_manifest(
             "job": _job_document(submission, master, measurements.plan),
         },
         config.network,
-        (ProcessInfo(each.name, f"{each.name}.fnt", each.process.pid) for each in task_managers),
+        (each.info for each in task_managers),
         measurements.channels,
         seed=submission.seed,
         host=environment(),
@@ -179,32 +178,25 @@ def _job_document(
     submission: messages.SubmitJob, master: JobMaster, plan: PhysicalPlan | None
 ) -> dict[str, Any]:
     """The names of vertices, tasks and edges, for readers of the trace."""
-    vertices = [] if plan is None else plan.vertices
-    edges = [] if plan is None else plan.edges
     return {
         "name": master.graph.job.name,
         "path": submission.path,
         "arguments": list(submission.arguments),
         "vertices": [
-            {
-                "index": vertex.index,
-                "name": vertex.name,
-                "parallelism": vertex.parallelism,
+            {name: getattr(vertex, name) for name in ("index", "name", "parallelism")}
+            | {
                 "tasks": [each.name for each in vertex.vertex.task_vertices],
                 "task_managers": [f"tm-{each}" for each in vertex.task_managers],
             }
-            for vertex in vertices
+            for vertex in (() if plan is None else plan.vertices)
         ],
         "edges": [
-            {
-                "index": edge.index,
-                "source": edge.source,
-                "target": edge.target,
-                "partitioner": edge.partitioner,
+            {name: getattr(edge, name) for name in ("index", "source", "target", "partitioner")}
+            | {
                 "partition_type": edge.partition_type.label,
                 "buffer_timeout_ns": edge.edge.result.buffer_timeout_ns,
             }
-            for edge in edges
+            for edge in (() if plan is None else plan.edges)
         ],
     }
 
@@ -228,9 +220,6 @@ def joined_settings(cluster: Mapping[str, str], job: Mapping[str, str]) -> dict[
     return {**cluster, **job}
 
 
-READ_BYTES = 1 << 20
-
-
 class PrintedLines:
     """Reads new lines of the files; half a line waits for its end."""
 
@@ -239,21 +228,13 @@ class PrintedLines:
 
     def new_lines(self) -> Iterator[str]:
         """Lines since the last call, file by file."""
-        for path, position in self._positions.items():
-            try:
-                with path.open("rb") as file:
-                    file.seek(position)
-                    while data := file.read(READ_BYTES):
-                        end = data.rfind(b"\n") + 1
-                        if not end:
-                            break
-                        position += end
-                        file.seek(position)
-                        yield from data[: end - 1].decode("utf-8", "replace").split("\n")
-            except OSError:  # it is not there yet
-                continue
-            finally:
-                self._positions[path] = position
+        for path in self._positions:
+            with suppress(OSError), path.open("rb") as file:  # it may not be there yet
+                file.seek(self._positions[path])
+                for line in file:
+                    if line.endswith(b"\n"):
+                        self._positions[path] += len(line)
+                        yield line[:-1].decode("utf-8", "replace")
 
 
 FAILED_ATTEMPTS_MAX = 16
@@ -272,11 +253,6 @@ def canceling(master: JobMaster) -> str:
 
 
 def failed_attempts(master: JobMaster) -> tuple[PriorAttempt, ...]:
-    failed = [
-        attempt
-        for subtask in master.graph.subtasks()
-        for attempt in prior_attempts(subtask)
-        if attempt.failure
-    ]
-    failed.sort(key=lambda each: each.attempt)
+    prior = (attempt for subtask in master.graph.subtasks() for attempt in prior_attempts(subtask))
+    failed = sorted((each for each in prior if each.failure), key=lambda each: each.attempt)
     return tuple(failed[-FAILED_ATTEMPTS_MAX:])

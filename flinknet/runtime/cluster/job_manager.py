@@ -45,11 +45,9 @@ class JobLead:
     (`submitted_job`), which differ in how they start and end.
 
     Attributes:
-        id: id of its graph, shared by all its attempts.
         message: the message by which TaskManagers prepare for it.
         start: the instants of the run; None: deployed tasks wait for them.
         is_stopping: whether its sources are to end, those of restarted tasks, too.
-        checkpoints: coordinates its checkpoints; None: there are none.
     """
 
     def __init__(self, message: messages.InitializeJob, master: JobMaster) -> None:
@@ -84,7 +82,6 @@ class JobLead:
 
     def begin_checkpoints(self, start: messages.Start, *, is_batch: bool, is_bench: bool) -> None:
         """Begin the checkpoints of the job, if it wants any; a batch job has none, as in Flink.
-
         Those of a bench end with its sources, and count in its measured part.
         """
         graph, config = self.master.graph, self.master.graph.job.config
@@ -135,7 +132,6 @@ class Outbox:
         self._send_released()
 
     def answered(self, index: int) -> None:
-        """Note that a TaskManager has confirmed one announcement."""
         self._unanswered -= Counter({index: 1})
         self._send_released()
 
@@ -162,10 +158,8 @@ class JobManager:
     Attributes:
         jobs: jobs that have not ended, by id, in order of submission.
         clients: connections that are not a TaskManager's.
-        dumps: dumps that TaskManagers have sent, consumed by the owner.
-        lost: lost TaskManagers, with the reason, consumed by the owner.
-        failed: failed attempts, and TaskManagers that cannot continue, consumed by the owner.
-        workers: the hosts of the TaskManagers; None: this one.
+        dumps, lost, failed: consumed by the owner: dumps of TaskManagers, lost ones with the
+            reason, and failed attempts and TaskManagers that cannot continue.
     """
 
     def __init__(self, spec: ClusterSpec) -> None:
@@ -173,14 +167,14 @@ class JobManager:
         temporary_base()  # TaskManagers spill long records there
         self._loop, common = EventLoop(may_spin=False), spec.task_manager
         self.workers: Workers | None = None
+        self._servers: list[ControlServer] = []
         if spec.workers is not None:
             from .workers import Workers
 
             self.workers = Workers(self._loop, spec.workers, common.network, common.silence_max_ns)
-        self._server = ControlServer(self._loop, common.token)
-        self._servers = [self._server]
-        if self.workers is not None:
             self._servers += self.workers.servers.values()
+        self._server = ControlServer(self._loop, common.token)
+        self._servers.append(self._server)
         self.port = self._server.port
         self.task_managers = ResourceManager(spec, self.workers)
         self.jobs: dict[ExecutionGraphID, JobLead] = {}
@@ -266,9 +260,7 @@ class JobManager:
             job.master.lose(task_manager.index, reason, now_ns=now_ns)
 
     def fail(self, message: messages.TaskStateChanged, now_ns: int) -> None:
-        """Pass the failure of an attempt to its job."""
-        job = self._job_of(message)
-        if job is not None:
+        if (job := self._job_of(message)) is not None:
             job.master.update_state(message, now_ns=now_ns)
 
     def end_task_managers(self) -> None:
@@ -289,7 +281,6 @@ class JobManager:
             self.lost += self.task_managers.advance(now_ns=monotonic_ns())
 
     def close(self) -> None:
-        """Stop listening; all connections end."""
         self._loop.pump()
         if self.workers is not None:
             self.workers.close()
@@ -317,31 +308,22 @@ class JobManager:
             if registered is not None:
                 for each in self.jobs.values():
                     registered.send(each.message)
-            return
-        if isinstance(message, messages.TaskManagerFailed):
-            failed = self.task_managers.failed(message)
+        elif isinstance(message, messages.TaskManagerFailed):
             connection.close()
-            if failed is not None:
+            if (failed := self.task_managers.failed(message)) is not None:
                 self.failed.append((failed, message))
+        elif (task_manager := self.task_managers.sender(connection)) is None:
             return
-        task_manager = self.task_managers.sender(connection)
-        if task_manager is None:
-            return
-        if isinstance(message, messages.HeartbeatAnswer):
+        elif isinstance(message, messages.HeartbeatAnswer):
             task_manager.heartbeats += 1
-            return
-        if isinstance(message, messages.ReadersExpected):
+        elif isinstance(message, messages.ReadersExpected):
             self._outbox.answered(task_manager.index)
-            return
-        if isinstance(message, TaskManagerDump):
+        elif isinstance(message, TaskManagerDump):
             self.dumps.append(message)
-            return
-        job = self._job_of(message)
-        if job is not None:
+        elif (job := self._job_of(message)) is not None:
             self._receive_of(job, task_manager, message, now_ns)
 
     def _job_of(self, message: Any) -> JobLead | None:
-        """The job that a message is about; None if it is over or unknown."""
         attempt_id = getattr(message, "attempt_id", None)
         if attempt_id is not None:
             return self.jobs.get(attempt_id.execution_graph_id)
@@ -398,6 +380,5 @@ class JobManager:
 
 
 def take_all(items: list[Any]) -> list[Any]:
-    found = list(items)
-    items.clear()
+    found, items[:] = list(items), ()
     return found

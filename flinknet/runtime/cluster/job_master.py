@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID
@@ -21,7 +22,6 @@ from flinknet.graph.failover import (
     subtasks_to_restart,
 )
 from flinknet.graph.physical_plan import PhysicalPlan
-from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.units import format_duration_ns
 
@@ -51,9 +51,8 @@ class JobMaster:
     Attributes:
         reason: why it failed, restarts or was canceled; empty otherwise.
         restarts: number of restarts of any part of it.
-        to_send: messages with the index of their TaskManager, consumed by the driver.
-        to_end: TaskManagers whose tasks do not end, with the reason, consumed by the driver.
-        deployments: rounds of deployment, consumed by the driver.
+        to_send, to_end, deployments: consumed by the driver: messages with the index of their
+            TaskManager, TaskManagers whose tasks do not end, with the reason, and rounds of tasks.
         canceling_since_ns: cancelled attempts that still run; `cancellation_timeout_ns`: how long.
     """
 
@@ -105,7 +104,7 @@ class JobMaster:
 
     @property
     def plan(self) -> PhysicalPlan:
-        """The current placement of all tasks; every task must have a slot."""
+        """The placement of all tasks, which all have slots."""
         return self._placement.plan(self._expected)
 
     def slots_in_use(self, task_manager: int) -> int:
@@ -125,18 +124,17 @@ class JobMaster:
 
     def lose(self, task_manager: int, reason: str, *, now_ns: int) -> None:
         """Remove a lost TaskManager with its slots, its tasks, and their partitions."""
-        is_new = self.state is JobState.CREATED
-        if is_new and not self._is_joining:  # it was waited for
-            self.fail(reason, now_ns=now_ns)
-        elif is_new:
-            self._expected -= 1
-        if task_manager not in self._pool.task_managers:
-            if is_new and self._is_joining:
-                self._begin_if_complete(now_ns)
-            return
-        self._pool.remove(task_manager)
-        for subtask in self.graph.lose(task_manager):
-            self._fail_attempt(subtask, reason, now_ns)
+        if self.state is JobState.CREATED:
+            if not self._is_joining:  # it was waited for
+                self.fail(reason, now_ns=now_ns)
+            else:
+                self._expected -= 1
+                if task_manager not in self._pool.task_managers:
+                    self._begin_if_complete(now_ns)
+        if task_manager in self._pool.task_managers:
+            self._pool.remove(task_manager)
+            for subtask in self.graph.lose(task_manager):
+                self._fail_attempt(subtask, reason, now_ns)
 
     def update_state(self, message: messages.TaskStateChanged, *, now_ns: int) -> bool:
         """Apply a state change that a TaskManager reports, unless the attempt is over or the
@@ -180,12 +178,11 @@ class JobMaster:
 
     def partition_state(self, question: RequestPartitionState) -> PartitionState:
         """Answer a consumer whose producer does not have the requested partition."""
-        attempt_id, partition_id = question.attempt_id, question.partition_id
+        asked = question.attempt_id, question.partition_id
         try:
-            state = self.graph.producer_state(partition_id)
+            return PartitionState(*asked, self.graph.producer_state(question.partition_id))
         except LocalProtocolError as error:
-            return PartitionState(attempt_id, partition_id, None, str(error))
-        return PartitionState(attempt_id, partition_id, state)
+            return PartitionState(*asked, None, str(error))
 
     def cancel(self, reason: str, *, now_ns: int, within_ns: int = NEVER_NS) -> None:
         """Cancel the job; tasks may take `within_ns` at most, if their timeout is longer."""
@@ -231,9 +228,8 @@ class JobMaster:
 
     def shortage(self) -> str:
         """The slots needed and offered, in words, and how long the job waits for them, if so."""
-        if self._waits_for_slots_since_ns is None or self._is_starting:
-            return ""
-        if self._pool.offered >= self._pool.needed:
+        is_waiting = self._waits_for_slots_since_ns is not None and not self._is_starting
+        if not is_waiting or self._pool.offered >= self._pool.needed:
             return ""
         waits = format_duration_ns(self._slots_wait_ns)
         return f"{self._pool.shortage}; waits {waits} for them (slot.request.timeout)"
@@ -275,22 +271,15 @@ class JobMaster:
         if chosen := self._inputs.to_deploy():
             self._deploy(chosen, now_ns)
 
-    def _with_unread(
-        self, task: TaskDeploymentDescriptor, plan: PhysicalPlan
-    ) -> TaskDeploymentDescriptor:
-        """The task, with inputs that are not readable yet marked as such."""
-        subtask = self.graph.subtask(task.attempt_id.execution_vertex_id)
-        edges = {gate.edge: plan.edges[gate.edge].edge for gate in task.inputs}
-        unread = self._inputs.begin(subtask, edges)
-        inputs = (replace(each, is_consumable=each.edge not in unread) for each in task.inputs)
-        return replace(task, inputs=tuple(inputs)) if unread else task
-
     def _deploy(self, subtasks: Sequence[ExecutionVertex], now_ns: int) -> None:
-        plan = self.plan
-        tasks = tuple(
-            self._with_unread(each, plan) for each in self._placement.tasks(plan, subtasks)
-        )
-        self.deployments.append(Deployment(plan, tasks))
+        plan, tasks = self.plan, []
+        for task in self._placement.tasks(plan, subtasks):
+            subtask = self.graph.subtask(task.attempt_id.execution_vertex_id)
+            edges = {gate.edge: plan.edges[gate.edge].edge for gate in task.inputs}
+            unread = self._inputs.begin(subtask, edges)  # inputs that are not readable yet
+            inputs = (replace(each, is_consumable=each.edge not in unread) for each in task.inputs)
+            tasks.append(replace(task, inputs=tuple(inputs)) if unread else task)
+        self.deployments.append(Deployment(plan, tuple(tasks)))
         for task in tasks:
             current = self.graph.subtask(task.attempt_id.execution_vertex_id).current
             current.switch_to(_S.SCHEDULED, now_ns=now_ns)
@@ -322,26 +311,20 @@ class JobMaster:
 
     def _cancel_for_restart(self, now_ns: int) -> None:
         """Cancel all tasks that must restart together with the failed ones."""
-        if self._config.failover_strategy == "full":
-            involved = list(self.graph.subtasks())
-        else:
-            involved = [
-                other
-                for subtask in list(self._to_restart)
-                for other in subtasks_to_restart(self._topology, subtask)
-            ]
+        involved: Iterable[ExecutionVertex] = self.graph.subtasks()
+        if self._config.failover_strategy != "full":
+            found = (subtasks_to_restart(self._topology, each) for each in list(self._to_restart))
+            involved = chain.from_iterable(found)
         self._to_restart.update(dict.fromkeys(involved))
-        self._cancel_tasks(involved, now_ns)
+        self._cancel_tasks(self._to_restart, now_ns)
 
     def _cancel_tasks(self, subtasks: Iterable[ExecutionVertex], now_ns: int) -> None:
-        for subtask in subtasks:
-            current = subtask.current
+        for current in [each.current for each in subtasks]:
             is_idle = current.state in (_S.CREATED, _S.SCHEDULED, _S.CANCELING)
-            if is_idle or current.state.is_terminal:
-                continue
-            current.switch_to(_S.CANCELING)
-            self.canceling_since_ns[current.attempt_id] = now_ns
-            self._send(current.task_manager, messages.CancelTask(current.attempt_id))
+            if not is_idle and not current.state.is_terminal:
+                current.switch_to(_S.CANCELING)
+                self.canceling_since_ns[current.attempt_id] = now_ns
+                self._send(current.task_manager, messages.CancelTask(current.attempt_id))
 
     def _ended(self, subtask: ExecutionVertex, now_ns: int) -> None:
         """React to the end of an attempt, whatever its final state."""
@@ -362,9 +345,8 @@ class JobMaster:
         """Release partitions whose readers have all finished."""
         if not self._config.releases_partitions:
             return
-        partitions = releasable_partitions(self._topology, self._topology.finished)
         by_place: dict[int | None, list[ExecutionAttemptID]] = {}
-        for partition in partitions:
+        for partition in releasable_partitions(self._topology, self._topology.finished):
             partition.is_released = True
             current = partition.producer.current
             by_place.setdefault(current.task_manager, []).append(current.attempt_id)
@@ -402,5 +384,4 @@ class JobMaster:
 
     @property
     def _may_restart(self) -> bool:
-        """Whether all tasks that are to restart have ended."""
         return all(each.state.is_terminal or each.state is _S.CREATED for each in self._to_restart)

@@ -10,6 +10,7 @@ from typing import Any
 from flinknet import results
 from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
 from flinknet.graph.execution_graph import (
+    Execution,
     ExecutionGraph,
     ExecutionJobVertex,
     ExecutionState,
@@ -28,32 +29,30 @@ from .reports import ReadChannel, Statistics
 
 def first_deployed_ns(graph: ExecutionGraph) -> int:
     """When the first task of a job was deployed, in any attempt; 0 if none was."""
-    stamps = [
-        each.timestamps_ns
-        for subtask in graph.subtasks()
-        for each in (*subtask.prior, subtask.current)
-    ]
-    deploying = ExecutionState.DEPLOYING
-    return min((each[deploying] for each in stamps if deploying in each), default=0)
+    attempts = [each for x in graph.subtasks() for each in (*x.prior, x.current)]
+    return min(_instants(attempts, ExecutionState.DEPLOYING), default=0)
 
 
 def finished_ns(vertices: Iterable[ExecutionJobVertex]) -> int | None:
     """When the last task of some vertices finished; None while one of them has not."""
-    subtasks = [subtask for vertex in vertices for subtask in vertex.task_vertices]
-    ends = [each.current.timestamps_ns.get(ExecutionState.FINISHED) for each in subtasks]
-    known = [each for each in ends if each is not None]
-    return max(known) if known and len(known) == len(ends) else None
+    subtasks = [subtask.current for vertex in vertices for subtask in vertex.task_vertices]
+    ends = _instants(subtasks, ExecutionState.FINISHED)
+    return max(ends) if ends and len(ends) == len(subtasks) else None
+
+
+def _instants(executions: Iterable[Execution], state: ExecutionState) -> list[int]:
+    """When attempts entered a state, of those that have."""
+    return [each.timestamps_ns[state] for each in executions if state in each.timestamps_ns]
 
 
 def times_of(vertex: ExecutionJobVertex, since_ns: int) -> results.VertexTimes:
     """The times of a vertex, from its current attempts."""
     executions = [each.current for each in vertex.task_vertices]
-    deployed = [each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions]
-    known = [each for each in deployed if each is not None]
+    deployed = _instants(executions, ExecutionState.DEPLOYING)
     outputs = [each.first_output_ns for each in executions if each.first_output_ns is not None]
     ended_ns = finished_ns([vertex])
     return results.VertexTimes(
-        min(known) - since_ns if known else None,
+        min(deployed) - since_ns if deployed else None,
         min(outputs) - since_ns if outputs else None,
         None if ended_ns is None else ended_ns - since_ns,
     )
@@ -94,7 +93,6 @@ class Measurements(Collected):
     _edge_of: dict[int, int] = field(default_factory=dict)
 
     def begin(self, start: Start, now_ns: int) -> None:
-        """Note the first deployment, and the instants of the run."""
         self.deployed_ns, self.start_ns = now_ns, start.start_ns
         self.measured_from_ns, self.end_ns = start.measured_from_ns, start.end_ns
 
@@ -137,7 +135,6 @@ class Measurements(Collected):
         return from_ns, ended_ns
 
     def _made_ns(self) -> int | None:
-        """When the sources had finished; None while one of them runs."""
         if self.plan is None:
             return None
         return finished_ns(
@@ -162,8 +159,7 @@ class Measurements(Collected):
         for vertex in plan.vertices:
             chain = vertex.vertex.job_vertex.config
             assert chain is not None
-            for part in (chain, *chain.chained.values()):
-                names[part.operator_id] = part.operator_name
+            names |= {x.operator_id: x.operator_name for x in (chain, *chain.chained.values())}
         histograms: list[results.MarkerHistogram] = []
         operators: list[results.MarkedOperator] = []
         for vertex in plan.vertices:
@@ -174,18 +170,15 @@ class Measurements(Collected):
                     histograms.append(_histogram(each, names, subtask))
                     found.setdefault((each.operator_id, each.source_id), []).append(each)
             for (operator_id, source_id), of_tasks in found.items():
-                records = None
-                if job.factories[operator_id].measures_latency:
-                    records = self.latency(vertex.vertex.id).summary()
+                latencies_ms = [ms for each in of_tasks for ms in each.latencies_ms]
+                records = self._summary(vertex)
                 operators.append(
                     results.MarkedOperator(
                         names.get(source_id, ""),
                         names[operator_id],
                         sum(each.markers for each in of_tasks),
-                        results.MarkerSummary.of(
-                            [ms for each in of_tasks for ms in each.latencies_ms]
-                        ),
-                        records if records is not None and records.count else None,
+                        results.MarkerSummary.of(latencies_ms),
+                        records if job.factories[operator_id].measures_latency else None,
                     )
                 )
         return results.LatencyMarkersMeasured(
@@ -234,23 +227,23 @@ class Measurements(Collected):
         shares = [self._shares(each.current.attempt_id) for each in executions]
         tasks = [
             results.TaskMeasured(
-                execution.name,
-                execution.current.attempt_number,
-                execution.state.value,
-                f"tm-{place}",
+                *(x.name, x.current.attempt_number, x.state.value, f"tm-{place}"),
                 **own,
-                metrics=dict(self.metrics_of(execution.current.attempt_id) or {}),
-                prior_attempts=prior_attempts(execution),
+                metrics=dict(self.metrics_of(x.current.attempt_id) or {}),
+                prior_attempts=prior_attempts(x),
             )
-            for execution, place, own in zip(executions, vertex.task_managers, shares, strict=True)
+            for x, place, own in zip(executions, vertex.task_managers, shares, strict=True)
         ]
-        latency: results.LatencySummary = self.latency(vertex.vertex.id).summary()
         return results.VertexMeasured(
             **self._figures(plan, vertex, shares),
-            latency_ns=latency if latency.count else None,
+            latency_ns=self._summary(vertex),
             tasks=tuple(tasks),
             times=times_of(vertex.vertex, first_deployed_ns(plan.graph)),
         )
+
+    def _summary(self, vertex: PlannedVertex) -> results.LatencySummary | None:
+        summary: results.LatencySummary = self.latency(vertex.vertex.id).summary()
+        return summary if summary.count else None
 
     def _figures(
         self, plan: PhysicalPlan, vertex: PlannedVertex, shares: Sequence[Shares]
@@ -281,14 +274,12 @@ class Measurements(Collected):
         return {name: each / total for name, each in passed.items()} if total > 0 else _UNKNOWN
 
     def _edge(self, plan: PhysicalPlan, edge: PlannedEdge, number: int) -> results.EdgeMeasured:
-        index = edge.index
-        own = {channel for channel, at in self._edge_of.items() if at == index}
+        index, edge_of = edge.index, self._edge_of
         records, size_bytes = self._totals(index)
         per_s = self._per_s(index)
-        reports = self.reports.values()
-        sent = [each for report in reports for each in report.producer_channels]
-        sent = [each for each in sent if each.channel in own]
-        written = [each for channel, each in self.written.items() if channel in own]
+        sent = [each for report in self.reports.values() for each in report.producer_channels]
+        sent = [each for each in sent if edge_of.get(each.channel) == index]
+        written = [each for at, each in self.written.items() if edge_of.get(at) == index]
         return results.EdgeMeasured(
             index,
             plan.vertices[edge.source].name,

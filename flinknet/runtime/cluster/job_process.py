@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from flinknet.core.wire.ids import ExecutionGraphID
@@ -43,6 +42,9 @@ CANCEL_WAIT_NS = 3_000_000_000
 gone; then their TaskManagers are ended."""
 
 
+TERMINATED = "the JobManager received a request to end"
+
+
 class DumpRound:
     """One client's request for a dump, until every TaskManager alive has answered."""
 
@@ -59,19 +61,12 @@ class DumpRound:
         """The job's part of all dumps; None while an answer is missing."""
         if any(each.is_alive and each.index not in self.answers for each in self._asked):
             return None
-        job = str(graph)
-        return tuple(
-            replace(
-                dump,
-                tasks=tuple(each for each in dump.tasks if each.attempt_id.startswith(job)),
-                kept_partitions=tuple(
-                    each
-                    for each in dump.kept_partitions
-                    if each.id.partition("@")[2].startswith(job)
-                ),
-            )
-            for _, dump in sorted(self.answers.items())
-        )
+        found, job = [], str(graph)
+        for _, dump in sorted(self.answers.items()):
+            tasks = (x for x in dump.tasks if x.attempt_id.startswith(job))
+            kept = (x for x in dump.kept_partitions if x.id.partition("@")[2].startswith(job))
+            found.append(replace(dump, tasks=tuple(tasks), kept_partitions=tuple(kept)))
+        return tuple(found)
 
 
 class JobManagerProcess:
@@ -81,25 +76,17 @@ class JobManagerProcess:
         self._spec = spec
         self._run_dir = Path(spec.run_dir)
         config, _ = job_config(spec.settings)
+        task_manager = TaskManagerProcessSpec(
+            *(spec.token, spec.task_managers, spec.slots, config.network, config.flow_control),
+            config.heartbeat_timeout_ns,
+        )
+        interval_ns, log_dir = config.heartbeat_interval_ns, self._run_dir
         self._manager = JobManager(
-            ClusterSpec(
-                TaskManagerProcessSpec(
-                    spec.token,
-                    spec.task_managers,
-                    spec.slots,
-                    config.network,
-                    config.flow_control,
-                    config.heartbeat_timeout_ns,
-                ),
-                config.heartbeat_interval_ns,
-                self._run_dir,
-                workers=spec.workers,
-            )
+            ClusterSpec(task_manager, interval_ns, log_dir, workers=spec.workers)
         )
         self.port = self._manager.port
-        self._contact = Contact(
-            loopback(), self.port, os.getpid(), spec.token, "", "", str(self._run_dir)
-        )
+        here = loopback(), self.port, os.getpid(), spec.token
+        self._contact = Contact(*here, "", "", spec.run_dir)
         self._jobs: dict[str, SubmittedJob] = {}
         self._first: SubmittedJob | None = None
         self._last: SubmittedJob | None = None
@@ -113,7 +100,7 @@ class JobManagerProcess:
 
     def run(self) -> None:
         """Start the TaskManagers, run the jobs, and end every process."""
-        signal.signal(signal.SIGTERM, self._terminate)
+        signal.signal(signal.SIGTERM, lambda *_: self._terminate())
         try:
             self._manager.task_managers.start(self.port)
             if self._spec.is_session:
@@ -125,11 +112,7 @@ class JobManagerProcess:
         finally:
             self._shut_down()
 
-    @property
-    def _is_ending(self) -> bool:
-        return self._is_terminated or self._is_over or bool(self._stoppers)
-
-    def _terminate(self, number: int, frame: FrameType | None) -> None:
+    def _terminate(self) -> None:
         self._is_terminated = True
 
     def _turn(self, now_ns: int) -> None:
@@ -153,27 +136,21 @@ class JobManagerProcess:
                 dump.client.send(JobDump(job.job_id, job.name, found))
                 self._dumps.remove((dump, job))
         if self._is_terminated:
-            self._cancel_all("the JobManager received a request to end", now_ns)
+            self._cancel_all(TERMINATED, now_ns)
         for job in list(self._jobs.values()):
             job.turn(now_ns=now_ns)
             if job.end is not None:
                 self._ended(job, job.end)
-        if not self._jobs:
-            self._end_if_idle(now_ns)
-
-    def _end_if_idle(self, now_ns: int) -> None:
-        """End the cluster if it has no job and will get none."""
+        if self._jobs:
+            return
         if self._is_terminated or self._stoppers:
             self._is_over = True
             if self._first is None:
-                self._end = messages.JobEnded(
-                    "CANCELED", "the JobManager received a request to end", 1
-                )
-        elif not self._spec.is_session and now_ns - self._began_ns > CLIENT_WAIT_NS:
+                self._end = messages.JobEnded("CANCELED", TERMINATED, 1)
+        elif now_ns - self._began_ns > CLIENT_WAIT_NS:
             self._give_up("no client has submitted a job")
 
     def _give_up(self, reason: str, exit_code: int = 1) -> None:
-        """End a cluster whose job will not come."""
         if not self._spec.is_session and not self._jobs:
             self._is_over, self._end = True, messages.JobEnded("FAILED", reason, exit_code)
 
@@ -221,9 +198,7 @@ class JobManagerProcess:
         if connection not in job.watchers:
             job.watchers.append(connection)
         if what == messages.STATUS:
-            cluster = self._status(now_ns)
-            others = tuple(each for each in cluster.jobs if each.job_id != job.job_id)
-            connection.send(job.status(cluster.task_managers, others, now_ns=now_ns))
+            connection.send(job.status(self._status(now_ns), now_ns=now_ns))
         elif what == messages.DUMP:
             self._dumps.append((DumpRound(connection, self._manager.task_managers), job))
         elif what == messages.STOP:
@@ -243,7 +218,7 @@ class JobManagerProcess:
         self, connection: ControlConnection, message: messages.SubmitJob, now_ns: int
     ) -> None:
         is_joining = self._spec.is_session or self._first is not None
-        if self._is_ending:
+        if self._is_terminated or self._is_over or self._stoppers:
             self._refuse(connection, "its cluster ends")
             return
         first = None if self._spec.is_session else self._first
@@ -302,11 +277,9 @@ class JobManagerProcess:
         for job in self._jobs.values():
             job.master.cancel(reason, now_ns=now_ns, within_ns=CANCEL_WAIT_NS)
 
-    def _lose(
-        self, task_manager: TaskManagerProcess, reason: str, log_name: str, now_ns: int
-    ) -> None:
-        self._manager.lose(task_manager, reason, now_ns)
-        self._manager.shared.connections.lose(task_manager.index)
+    def _lose(self, lost: TaskManagerProcess, reason: str, log_name: str, now_ns: int) -> None:
+        self._manager.lose(lost, reason, now_ns)
+        self._manager.shared.connections.lose(lost.index)
         self._give_up(f"{reason}; see {log_name}")
 
     def _status(self, now_ns: int) -> ClusterStatus:

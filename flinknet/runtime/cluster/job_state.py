@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 
 from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
 from flinknet.graph.execution_graph import (
@@ -106,7 +107,6 @@ class InputDependencies:
         self._unread: dict[ExecutionVertex, tuple[ConnectedEdge, ...]] = {}
 
     def note_output(self, subtask: ExecutionVertex, output: int, *, now_ns: int) -> None:
-        """Note the first output of a task in one of its partitions."""
         current = subtask.current
         self._has_output.add((current.attempt_id, output))
         if current.first_output_ns is None:
@@ -116,16 +116,18 @@ class InputDependencies:
         """Tasks that have not started and may now, by region."""
         ahead = [each for each in self._graph.vertices.values() if not self._is_past(each)]
         stage = min((self._stage_of[each.id] for each in ahead), default=None)
+        can_be_read = cache(self._can_be_read)
+
+        def has_inputs(subtask: ExecutionVertex) -> bool:
+            edges = subtask.job_vertex.inputs
+            readable = [not self._waits(each) or can_be_read(each.result) for each in edges]
+            return may_start(readable, self._constraint)
+
         chosen: list[ExecutionVertex] = []
-        known: dict[IntermediateResult, bool] = {}
         for region in self._topology.regions:
-            new = [
-                each
-                for each in region.subtasks
-                if each.state is ExecutionState.CREATED
-                and self._stage_of[each.job_vertex.id] == stage
-            ]
-            if all(self._may_start(each, known) for each in new):
+            new = [each for each in region.subtasks if each.state is ExecutionState.CREATED]
+            new = [each for each in new if self._stage_of[each.job_vertex.id] == stage]
+            if all(map(has_inputs, new)):
                 chosen += new
         return chosen
 
@@ -152,24 +154,14 @@ class InputDependencies:
     def _is_consumable(self, edge: ConnectedEdge) -> bool:
         return not self._waits(edge) or self._can_be_read(edge.result)
 
-    def _may_start(self, subtask: ExecutionVertex, known: dict[IntermediateResult, bool]) -> bool:
-        inputs = []
-        for edge in subtask.job_vertex.inputs:
-            result = edge.result
-            if result not in known:
-                known[result] = self._can_be_read(result)
-            inputs.append(known[result] or not self._waits(edge))
-        return may_start(inputs, self._constraint)
-
     def _waits(self, edge: ConnectedEdge) -> bool:
         """Whether the ends of an edge are not deployed together."""
         return self._depth_of[edge.result.producer.id] != self._depth_of[edge.target.id]
 
     def _is_past(self, vertex: ExecutionJobVertex) -> bool:
         """Whether later stages no longer wait for a vertex."""
-        if all(each.state is ExecutionState.FINISHED for each in vertex.task_vertices):
-            return True
-        return bool(vertex.results) and all(map(self._can_be_read, vertex.results))
+        is_over = all(each.state is ExecutionState.FINISHED for each in vertex.task_vertices)
+        return is_over or (bool(vertex.results) and all(map(self._can_be_read, vertex.results)))
 
     def _can_be_read(self, result: IntermediateResult) -> bool:
         at = result.producer.results.index(result)

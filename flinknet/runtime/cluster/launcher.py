@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from flinknet.errors import ConfigError, RunFailedError, TraceError
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.results import Progress, RunResult, RunWarning, Taken
-from flinknet.trace.manifest import MANIFEST_NAME, ProcessInfo
+from flinknet.trace.manifest import MANIFEST_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_run
 from flinknet.whole_files import work_directory
 
@@ -43,7 +44,7 @@ from .job_master import START_WAIT_NS, JobMaster
 from .job_measurements import first_deployed_ns, times_of
 from .placement import Deployment, FixedPlan, SharedCluster
 from .reports import Report, Statistics
-from .resource_manager import ClusterSpec, trace_name
+from .resource_manager import ClusterSpec
 from .run_result import assemble, check_records, with_stages
 
 START_DELAY_NS = 50_000_000
@@ -72,11 +73,9 @@ def run_scenario(
     Args:
         out_dir: the run directory, created if need be. None: nothing is written.
         trace: record every message into `out_dir`.
-        on_progress: called several times a second.
         sample_interval_ns: how often each process sends statistics; progress and fill levels have
             this resolution.
-        drain_max_ns: how long after the measured part records that fell due in it may be sent.
-        workers: the hosts of the TaskManagers; None: this one.
+        drain_max_ns: see DRAIN_MAX_NS.
 
     Raises:
         ConfigError, TransportError, TraceError: the run could not start.
@@ -132,33 +131,25 @@ class _Bench(JobLead):
         self._host = environment()  # takes a few milliseconds, which must not fall into the run
         self._collected = Collected(None if trace_dir is None else MetricsLog(trace_dir))
         self._collected.note_channels(plan.tasks)
-        self._has_begun = False
         self._stage_begins_ns: list[int] = []
         self._meter = ProgressMeter(plan, self._collected)
         self._timeline = FillTimeline(sample_interval_ns)
         self._on_progress: Callable[[Progress], None] | None = None
         self._open: set[int] = set()
-        self._is_measured = False
+        self._has_begun = self._is_measured = False
         self._is_staged = scheduling_of(scenario) is not SchedulingType.ALL_AT_ONCE
-        stage_of = {
-            each.vertex.id: each.index if self._is_staged else 0 for each in plan.plan.vertices
-        }
-        super().__init__(
-            messages.InitializeJob(
-                plan.plan.graph.id,
-                messages.SubmitLoad(scenario),
-                None if trace_dir is None else str(trace_dir),
-                None if spill_dir is None else str(spill_dir),
-                None,
-            ),
-            JobMaster(
-                plan.plan.graph,
-                scenario.task_managers,
-                SharedCluster(plan.plan.slots_per_task_manager),
-                now_ns=self._began_ns,
-                fixed=FixedPlan(plan.plan, plan.tasks, stage_of),
-            ),
+        graph = plan.plan.graph
+        directories = (None if each is None else str(each) for each in (trace_dir, spill_dir))
+        stages = {x.vertex.id: x.index if self._is_staged else 0 for x in plan.plan.vertices}
+        master = JobMaster(
+            graph,
+            scenario.task_managers,
+            SharedCluster(plan.plan.slots_per_task_manager),
+            now_ns=self._began_ns,
+            fixed=FixedPlan(plan.plan, plan.tasks, stages),
         )
+        load = messages.SubmitLoad(scenario)
+        super().__init__(messages.InitializeJob(graph.id, load, *directories, None), master)
 
     def begin(self, stack: ExitStack, workers: WorkersSpec | None) -> None:
         """Start the TaskManagers, which end with the stack, at the latest by being killed."""
@@ -167,24 +158,19 @@ class _Bench(JobLead):
             stack.callback(self._leave, RunDirectory(self._trace_dir))
             stack.callback(self._collected.metrics_log.close)
         scenario = self._scenario
+        spec = TaskManagerProcessSpec(
+            secrets.token_hex(32),
+            scenario.task_managers,
+            self._plan.plan.slots_per_task_manager,
+            scenario.network,
+            scenario.flow_control,
+            scenario.heartbeat_timeout_ns,
+            self._sample_interval_ns,
+        )
+        places = () if workers is None else places_of(self._plan, workers)
+        others = None, scenario.link, scenario.seed, workers, places
         self._manager = manager = JobManager(
-            ClusterSpec(
-                TaskManagerProcessSpec(
-                    secrets.token_hex(32),
-                    scenario.task_managers,
-                    self._plan.plan.slots_per_task_manager,
-                    scenario.network,
-                    scenario.flow_control,
-                    scenario.heartbeat_timeout_ns,
-                    self._sample_interval_ns,
-                ),
-                scenario.heartbeat_interval_ns,
-                None,
-                scenario.link,
-                scenario.seed,
-                workers,
-                () if workers is None else places_of(self._plan, workers),
-            )
+            ClusterSpec(spec, scenario.heartbeat_interval_ns, *others)
         )
         stack.callback(manager.close)
         stack.callback(lambda: list(map(log, manager.fetch(self.id, self._recorded_in))))
@@ -243,10 +229,7 @@ class _Bench(JobLead):
         manifest_of(
             self._scenario.to_dict(),
             self._scenario.network,
-            (
-                ProcessInfo(each.name, trace_name(each.index), each.process.pid)
-                for each in self._manager.task_managers
-            ),
+            (each.info for each in self._manager.task_managers),
             self._collected.channels,
             seed=self._scenario.seed,
             host=self._host | (asdict(use) if use is not None else {}),
@@ -262,7 +245,6 @@ class _Bench(JobLead):
         return self._trace_dir if self._has_begun else None
 
     def _until(self, is_so: Callable[[], bool]) -> None:
-        """Run until the condition holds. Raises: the error of a TaskManager that ended early."""
         while not is_so():
             raise_dropped_termination()
             now_ns = self._manager.run_once()
@@ -295,14 +277,14 @@ class _Bench(JobLead):
         self._manager.task_managers.check_link()
         if not endings:
             return
-        known = {each.index: each for each in reversed(endings)}
         if any(each.is_death or each.is_consequence for each in endings):
             self._on_progress = None
             until_ns = monotonic_ns() + LOSS_WAIT_NS  # another death may be the cause
-            while len(known) < len(self._manager.task_managers) and monotonic_ns() < until_ns:
+            count = len(self._manager.task_managers)
+            while len({x.index for x in endings}) < count and monotonic_ns() < until_ns:
                 self._manager.run_once(until_ns=until_ns)
-                for each in self._endings():
-                    known.setdefault(each.index, each)
+                endings += self._endings()
+        known = {each.index: each for each in reversed(endings)}
         raise error_of(list(known.values()), self._recorded_in)
 
     def _endings(self) -> list[Ending]:
@@ -338,33 +320,26 @@ class _Bench(JobLead):
         self, reports: Sequence[Report], start: messages.Start, processors: Taken
     ) -> RunResult:
         """Raises: RunFailedError when records were lost, repeated or out of order."""
-        plan, scenario = self._plan, self._scenario
+        plan, graph, start_ns = self._plan, self._plan.plan.graph, start.start_ns
         check_records(reports)
         trace = str(self._trace_dir) if self._trace_dir is not None else None
-        bounds = [report.fill_bounds for report in reports]
-        buffering = self._timeline.buffering(start.start_ns, bounds)
+        buffering = self._timeline.buffering(start_ns, [each.fill_bounds for each in reports])
         checkpoints = self.checkpoint_summary()
         result = assemble(plan, self._collected, start, trace, buffering, processors, checkpoints)
-        graph = plan.plan.graph
         spans_ns = [] if self.checkpoints is None else self.checkpoints.spans_ns
+        since_ns = first_deployed_ns(graph)
         result = replace(
             result,
-            checkpoint_spans_ns=tuple(
-                (began_ns - start.start_ns, ended_ns - start.start_ns)
-                for began_ns, ended_ns in spans_ns
-            ),
-            deployments={
-                each.name: times_of(each, first_deployed_ns(graph))
-                for each in graph.vertices.values()
-            },
+            checkpoint_spans_ns=tuple((at - start_ns, to - start_ns) for at, to in spans_ns),
+            deployments={each.name: times_of(each, since_ns) for each in graph.vertices.values()},
         )
-        if scenario.workload.is_blocking:
+        if self._scenario.workload.is_blocking:
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
         return known_within(result, error_between_ns(self._clocks))
 
     def _leave(self, directory: RunDirectory) -> None:
         if not self._has_begun:  # nothing is worth a look, and its place can be used again
-            directory.clear(trace_name(at) for at in range(self._scenario.task_managers))
+            directory.clear(f"tm-{at}.fnt" for at in range(self._scenario.task_managers))
         directory.release()
 
 
@@ -373,14 +348,13 @@ def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:
     it is set; those with other tasks, or with both, take turns. Raises: ConfigError for a place of
     sources or sinks where TaskManagers have both.
     """
-    count = len(workers.addresses)
-    last_only = range(min(1, count - 1), count)
-    found, sinks = [], 0
+    found, count = [], len(workers.addresses)
+    others = cycle(range(min(1, count - 1), count))
+    is_set = (workers.producers_on, workers.consumers_on) != (None, None)
     for index in range(max(plan.task_managers, plan.scenario.task_managers)):
         tasks = plan.tasks_on(index)
         has_sources = any(not each.inputs for each in tasks)
         has_sinks = any(not each.outputs for each in tasks)
-        is_set = (workers.producers_on, workers.consumers_on) != (None, None)
         if has_sources and has_sinks and is_set:
             raise ConfigError(
                 f"--producers-on, --consumers-on: tm-{index} has producers and consumers; leave"
@@ -390,11 +364,9 @@ def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:
             found.append(index % count)
         elif has_sources:
             found.append(workers.producers_on or 0)
-        elif workers.consumers_on is not None:
-            found.append(workers.consumers_on)
         else:
-            found.append(last_only[sinks % len(last_only)])
-            sinks += 1
+            on = workers.consumers_on
+            found.append(next(others) if on is None else on)
     return tuple(found)
 
 
@@ -403,15 +375,12 @@ def _instants(scenario: Scenario, drain_max_ns: int) -> messages.Start:
     workload = scenario.workload
     start_ns = monotonic_ns() + START_DELAY_NS
     measured_from_ns = start_ns + workload.warmup_ns
-    to_ns: int | None = None
-    if workload.records is None:
-        assert workload.duration_ns is not None
-        to_ns = measured_from_ns + workload.duration_ns
-    elif not workload.is_max_rate and workload.arrivals == "constant":
-        to_ns = measured_from_ns + round(workload.records / workload.rate_per_s * 1e9)
+    to_ns, records = None, workload.records
+    if records is not None and not workload.is_max_rate and workload.arrivals == "constant":
+        to_ns = measured_from_ns + round(records / workload.rate_per_s * 1e9)
     elif workload.duration_ns is not None:
         to_ns = measured_from_ns + workload.duration_ns
-    give_up_ns = to_ns + drain_max_ns if to_ns is not None and workload.records is None else None
+    give_up_ns = to_ns + drain_max_ns if to_ns is not None and records is None else None
     return messages.Start(
         start_ns, measured_from_ns, to_ns, to_ns, timestamp_epoch_ns(), give_up_ns
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -32,7 +33,6 @@ class _Times(NamedTuple):
     slept_ns: int
 
     def since(self, before: _Times) -> _Times:
-        """The differences from an earlier set; the clock's is at least 1."""
         clock_ns, *others = (now - then for now, then in zip(self, before, strict=True))
         return _Times(max(1, clock_ns), *others)
 
@@ -72,14 +72,14 @@ class LoadRun:
                 ]
         self._milestones.sort(key=lambda milestone: milestone[0])
         self._since_ns = 0
-        self._starved_before_ns: Mapping[int, int] = {}
-        self._taken_before: Mapping[int, int] = {}
+        self._starved_before_ns: Counter[int] = Counter()
+        self._taken_before: Counter[int] = Counter()
         self._is_over = False
         self._starved_ns: Mapping[int, int] = {}
         self._taken_per_s: Mapping[int, float] = {}
         self._metrics: dict[str, Metrics] = {}
         self._memory: Metrics = {}
-        self._stored: dict[int, StoredOutput] = {}
+        self._stored: list[StoredOutput] = []
         self._standstill = Standstill()
         self._begun = self._now()
         self._busy_share = self._stolen_share = 0.0
@@ -106,12 +106,8 @@ class LoadRun:
             self._note_cpu()
         for output, partition in zip(running.descriptor.outputs, running.partitions, strict=True):
             if partition.partition_type.is_blocking_or_blocking_persistent:
-                before = self._stored.get(output.edge, StoredOutput(output.edge, 0, 0))
-                self._stored[output.edge] = StoredOutput(
-                    output.edge,
-                    before.data_bytes + partition.data_bytes,
-                    before.stored_bytes + partition.stored_data_bytes,
-                )
+                sizes = partition.data_bytes, partition.stored_data_bytes
+                self._stored.append(StoredOutput(output.edge, *sizes))
         self._note_shares()
 
     def next_deadline_ns(self) -> int | None:
@@ -136,20 +132,16 @@ class LoadRun:
         now_ns = monotonic_ns()
         if len(self._ended) < len(self._tasks):
             self._note_cpu()
-        elapsed_ns = max(1, now_ns - self._since_ns)
-        self._taken_per_s = {
-            channel: (count - self._taken_before.get(channel, 0)) / elapsed_ns * 1e9
-            for channel, count in self._taken_records().items()
-        }
+        elapsed_ns, before = max(1, now_ns - self._since_ns), self._taken_before
+        taken = self._taken_records().items()
+        self._taken_per_s = {at: (count - before[at]) / elapsed_ns * 1e9 for at, count in taken}
         for name, running in self._tasks.items():
             if name not in self._ended:
                 self._metrics[name] = running.metrics.sample_end(now_ns=now_ns, is_drained=False)
         if len(self._ended) < len(self._tasks) or not self._memory:
             self._memory = memory_metrics(self._environment.pool)
-        self._starved_ns = {
-            channel: starved_ns - self._starved_before_ns.get(channel, 0)
-            for channel, starved_ns in self._starved_until_now_ns().items()
-        }
+        starved_ns = self._starved_until_now_ns().items()
+        self._starved_ns = {at: each - self._starved_before_ns[at] for at, each in starved_ns}
         for sink in self._sinks:
             run_input_of(sink.task).unpause()
 
@@ -183,7 +175,7 @@ class LoadRun:
                 if each.debloating is not None
                 for gate in each.debloating.gates
             ),
-            stored=tuple(self._stored.values()),
+            stored=tuple(self._stored),
             cpu_share=self._cpu_share,
         )
 
@@ -248,16 +240,10 @@ class LoadRun:
         size_bytes = self._statistics.channel_bytes_in
         return tuple(
             ConsumerChannelReport(
-                index,
-                sink.records,
-                sink.measured_records,
-                sink.measured_bytes,
+                *(index, sink.records, sink.measured_records, sink.measured_bytes),
                 sink.last_measured_ns,
-                sink.latency.to_bytes(),
-                sink.uncorrected.to_bytes(),
-                sink.disorder.lost,
-                sink.disorder.repeated,
-                sink.disorder.reordered,
+                *(sink.latency.to_bytes(), sink.uncorrected.to_bytes()),
+                *(sink.disorder.lost, sink.disorder.repeated, sink.disorder.reordered),
                 self._taken_per_s.get(index),
                 int(size_bytes[index]),
                 sink.value_bytes if isinstance(sink, ForeignSink) else None,
@@ -266,18 +252,14 @@ class LoadRun:
             for index, sink in _settled(x for x in self._tasks_in_order if not x.task.is_source)
         )
 
-    def _starved_until_now_ns(self) -> dict[int, int]:
+    def _starved_until_now_ns(self) -> Counter[int]:
         """Credit-starved time so far of each channel that was read from here, in ns."""
-        now_ns = monotonic_ns()
-        return {
-            channel.channel: channel.starved_ns
-            for accepted in self._environment.connections.accepted
-            for channel in accepted.connection.snapshot(now_ns=now_ns)
-        }
+        now_ns, accepted = monotonic_ns(), self._environment.connections.accepted
+        found = (x for each in accepted for x in each.connection.snapshot(now_ns=now_ns))
+        return Counter({each.channel: each.starved_ns for each in found})
 
-    def _taken_records(self) -> dict[int, int]:
-        """Number of records that each sink has taken so far, by channel."""
-        return {index: sink.records for index, sink in _settled(self._sinks)}
+    def _taken_records(self) -> Counter[int]:
+        return Counter({index: sink.records for index, sink in _settled(self._sinks)})
 
 
 def _settled(readers: Iterable[Attempt]) -> Iterator[tuple[int, LatencySink]]:

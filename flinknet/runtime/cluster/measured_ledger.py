@@ -25,17 +25,11 @@ def verdict_on_job(
     """The verdict on a job by the times of its tasks; None if no task reported any."""
     if all(each.busy is None for each in vertices):
         return None
-    places = {each.name: place for place, each in enumerate(vertices)}
+    at = {each.name: place for place, each in enumerate(vertices)}
     return verdict(
         ledger.Ledger(
-            {
-                places[each.name]: ledger.VertexTime(each.name, _task_times(each))
-                for each in vertices
-            },
-            [
-                ledger.EdgeTime(places[each.source], places[each.target], each.name)
-                for each in edges
-            ],
+            {at[each.name]: ledger.VertexTime(each.name, _task_times(each)) for each in vertices},
+            [ledger.EdgeTime(at[each.source], at[each.target], each.name) for each in edges],
             seen_by={"tasks": ledger.SeenBy.OWN_EVENTS},
             overtime_ns=_overtime_ns(vertices, edges),
         )
@@ -98,26 +92,19 @@ def ledger_of_load(
     times = []
     for edge in edges:
         inputs = []
-        for task in load.tasks:
+        for task in [each for each in load.tasks if each.vertex == edge.target]:
             own = [
                 min(starved_ns.get(each.index, 0) / within_ns, 1.0)  # counted until the drain ends
                 for each in load.channels
                 if (each.edge, each.consumer) == (edge.index, task.subtask)
             ]
-            if task.vertex == edge.target:
-                most = {ledger.CREDIT: max(own), ledger.BARRIER: aligning if len(own) > 1 else 0.0}
-                place = f"tm-{task.task_manager}"
-                mean = {ledger.FLUSH: flushing}
-                inputs.append(ledger.InputTime(task.subtask, place, len(own), 0, mean, most))
+            most = {ledger.CREDIT: max(own), ledger.BARRIER: aligning if len(own) > 1 else 0.0}
+            place, mean = f"tm-{task.task_manager}", {ledger.FLUSH: flushing}
+            inputs.append(ledger.InputTime(task.subtask, place, len(own), 0, mean, most))
         floating = network.floating_buffers * len(inputs) / sum(each.channels for each in inputs)
+        buffers = network.exclusive_buffers + floating
         times.append(
-            ledger.EdgeTime(
-                edge.source,
-                edge.target,
-                edge.name,
-                inputs=inputs,
-                buffers=network.exclusive_buffers + floating,
-            )
+            ledger.EdgeTime(edge.source, edge.target, edge.name, inputs=inputs, buffers=buffers)
         )
     return ledger.Ledger(
         {vertex: ledger.VertexTime(names[vertex], own) for vertex, own in tasks.items()},

@@ -14,7 +14,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,10 +54,8 @@ def consumer_plan(
     """One consumer that reads these subpartitions of each of these partitions. Raises: ConfigError
     if one is named twice.
     """
-    _check_distinct("--partition", partition_ids)
     _check_distinct("--subpartition", subpartitions)
-    channels = [(p, 0, each) for p in range(len(partition_ids)) for each in subpartitions]
-    return _plan(scenario, partition_ids, 1, channels)
+    return _plan(scenario, partition_ids, 1, [(0, each) for each in subpartitions])
 
 
 def producers_plan(scenario: Scenario, partition_ids: Sequence[ResultPartitionID]) -> LoadPlan:
@@ -65,19 +63,20 @@ def producers_plan(scenario: Scenario, partition_ids: Sequence[ResultPartitionID
     are placeholders for those that the consumers will choose. Raises: ConfigError if a partition is
     named twice.
     """
-    _check_distinct("--partition", partition_ids)
     consumers = scenario.workload.consumers
-    channels = [(p, each, each) for p in range(len(partition_ids)) for each in range(consumers)]
-    return _plan(scenario, partition_ids, consumers, channels)
+    return _plan(scenario, partition_ids, consumers, [(each, each) for each in range(consumers)])
 
 
 def _plan(
     scenario: Scenario,
     partition_ids: Sequence[ResultPartitionID],
     consumers: int,
-    channels: Sequence[tuple[int, int, int]],
+    read: Sequence[tuple[int, int]],
 ) -> LoadPlan:
+    """A plan whose channels read, of each partition, by this consumer this subpartition."""
+    _check_distinct("--partition", partition_ids)
     places = (PRODUCERS,) * len(partition_ids), (CONSUMERS,) * consumers
+    channels = ((at, *each) for at in range(len(partition_ids)) for each in read)
     return listed_load_plan(scenario, places, dict(enumerate(channels)), partition_ids)
 
 
@@ -119,7 +118,6 @@ class Peer:
 
     Args:
         load: plan of the exchange; our tasks are those of TaskManager `index`.
-        network: our network settings.
         directory: directory of the trace and its manifest; None: nothing is recorded.
         interrupts: signals received so far (signals.interrupts_noted).
     """
@@ -159,7 +157,6 @@ class Peer:
         )
         self._connections = self._environment.connections
         self._create_counts(None)  # until there is a trace
-        self._stack = ExitStack()
         self._control = LocalControl()
         spec = TaskManagerProcessSpec(
             *("", TASK_MANAGERS, len(self._tasks), network, load.scenario.flow_control),
@@ -181,26 +178,26 @@ class Peer:
     def run(self) -> None:
         """Run the exchange to its end. Raises: the first failure."""
         cause, scenario = self.cancelled, self._load.scenario
-        trace_dir, spill_dir = None if self._directory is None else str(self._directory), None
-        try:
-            if scenario.workload.is_blocking and self.index == PRODUCERS:
-                spill_dir = str(self._stack.enter_context(work_directory("spill")))
+        trace_dir = None if self._directory is None else str(self._directory)
+        is_spilling = scenario.workload.is_blocking and self.index == PRODUCERS
+        with work_directory("spill") if is_spilling else nullcontext() as spill:
+            spill_dir = None if spill is None else str(spill)
             load = messages.SubmitLoad(scenario, self._records)
             graph_id = self._load.plan.graph.id
             self._send(messages.InitializeJob(graph_id, load, trace_dir, spill_dir, None))
-            self._begin()
-            self._environment.loop.call_at(0, self._turn)
-            self._executor.serve()
-            if self._failure is not None:
-                raise self._failure
-        except FlinknetError as error:
-            cause = str(error)
-            raise
-        finally:
-            self.end_ns = monotonic_ns()
-            self._executor.release(cause)
-            self._drain()
-            self._stack.close()
+            try:
+                self._begin()
+                self._environment.loop.call_at(0, self._turn)
+                self._executor.serve()
+                if self._failure is not None:
+                    raise self._failure
+            except FlinknetError as error:
+                cause = str(error)
+                raise
+            finally:
+                self.end_ns = monotonic_ns()
+                self._executor.release(cause)
+                self._drain()
 
     def result(self) -> PeerResult:
         """The totals of the exchange; call this after `run`, however that ended."""
@@ -227,17 +224,12 @@ class Peer:
             seal_run(self._directory)
             self._run_directory.release()
 
-    # What the two kinds differ in
-
     def _begin(self) -> None:
         """Send the first commands."""
         raise NotImplementedError
 
     def _advance(self, now_ns: int) -> None:
-        """Send the commands that are due."""
         raise NotImplementedError
-
-    # The part of a JobManager
 
     @property
     def _tasks(self) -> list[TaskDeploymentDescriptor]:
@@ -302,8 +294,6 @@ class Peer:
         self._counts = MessageCounts(channels, is_consumer=is_consumer, writer=writer)
         return self._counts
 
-    # Results
-
     def _channels(self) -> Iterator[PeerChannel]:
         """The totals of each channel, from its messages and from the counts of our tasks."""
         load, counts = self._executor.attempts.load, self._counts
@@ -316,17 +306,12 @@ class Peer:
             if taken is not None and self._records == STAMPED:
                 disorder = taken.lost, taken.repeated, taken.reordered
             yield PeerChannel(
-                index,
-                str(channel.partition_id),
-                channel.subpartition,
+                *(index, str(channel.partition_id), channel.subpartition),
                 written if taken is None else taken.records,
                 None if taken is None else taken.value_bytes,
                 None if taken is None else taken.other_elements,
-                counts.buffers(index),
-                int(counts.buffer_bytes[index]),
-                counts.events(index),
-                int(counts.credit[index]),
-                int(counts.credit_messages[index]),
+                *(counts.buffers(index), int(counts.buffer_bytes[index]), counts.events(index)),
+                *(int(counts.credit[index]), int(counts.credit_messages[index])),
                 backlog if backlog >= 0 else None,
                 *disorder,
             )
@@ -335,22 +320,22 @@ class Peer:
         if self._directory is None:
             return
         load = self._load
-        receivers = {index: receiver for receiver, index in self._channel_of.items()}
-        channels = {each.index: each for each in channel_infos(load.sinks)}
+        receivers = {index: receiver.hex() for receiver, index in self._channel_of.items()}
+        channels = (
+            replace(
+                each,
+                receiver_id=receivers.get(each.index, each.receiver_id),
+                producer_process="producer",
+                consumer_process="consumer",
+                connection="producer->consumer",
+            )
+            for each in channel_infos(load.sinks)
+        )
         manifest_of(
             load.scenario.to_dict(),
             load.scenario.network,
             (self._process,),
-            (
-                replace(
-                    channels[each.index],
-                    receiver_id=receivers.get(each.index, each.receiver_id).hex(),
-                    producer_process="producer",
-                    consumer_process="consumer",
-                    connection="producer->consumer",
-                )
-                for each in load.channels
-            ),
+            channels,
             seed=load.scenario.seed,
             host=environment(),
             started_at=self._started_at,

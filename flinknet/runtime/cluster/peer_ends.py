@@ -83,7 +83,6 @@ class ProducerPeer(Peer):
 
     Args:
         on_listening: called with the address when partitions can be requested.
-        on_writing: called when the partitions start to be written.
         on_waiting: called every `note_every_ns` with what it waits for.
     """
 
@@ -102,6 +101,7 @@ class ProducerPeer(Peer):
         note_every_ns: int = WAITING_NOTE_NS,
     ) -> None:
         super().__init__(load, load.scenario.network, directory, interrupts)
+        self._is_blocking = load.scenario.workload.is_blocking
         self._on_listening = on_listening
         self._on_writing = on_writing
         self._on_waiting = on_waiting
@@ -147,10 +147,6 @@ class ProducerPeer(Peer):
             self._next_note_ns = now_ns + self._note_every_ns
             self._on_waiting(self._waiting_for())
         self._trigger_checkpoint(now_ns)
-
-    @property
-    def _is_blocking(self) -> bool:
-        return self._load.scenario.workload.is_blocking
 
     def _write(self) -> messages.Start:
         self._is_writing = True

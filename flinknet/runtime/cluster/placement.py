@@ -23,6 +23,7 @@ from flinknet.graph.slots import (
     slots_needed,
 )
 from flinknet.job import TaskDeploymentDescriptor, descriptors_of
+from flinknet.job.descriptor import InputChannelDescriptor
 from flinknet.results import ConnectionStatus
 from flinknet.units import counted
 
@@ -30,7 +31,6 @@ from .reports import UsedConnection
 
 Slot = tuple[int, int]
 """Index of the TaskManager, and number of the slot on it."""
-
 
 _ConnectionKey = tuple[int, int, int]
 """The producers' TaskManager, the consumers' TaskManager, and the connection's number."""
@@ -70,19 +70,14 @@ class ConnectionUses:
 
     def of(self, job_id: str) -> tuple[ConnectionStatus, ...]:
         """The connections that a job uses now."""
-        return tuple(
-            ConnectionStatus(
-                str(Connection(*key)),
-                channels,
-                tuple(
-                    name
-                    for other, name in self._names.items()
-                    if other != job_id and key in self._now[other]
-                ),
-                self._before[key],
+        found = []
+        for key, channels in sorted(self._now[job_id].items()):
+            others = (other for other in self._names if other != job_id and key in self._now[other])
+            names = tuple(self._names[each] for each in others)
+            found.append(
+                ConnectionStatus(str(Connection(*key)), channels, names, self._before[key])
             )
-            for key, channels in sorted(self._now[job_id].items())
-        )
+        return tuple(found)
 
 
 class SharedCluster:
@@ -113,19 +108,12 @@ class SharedCluster:
 
     def free_for(self, pool: SlotPool, task_manager: int) -> list[int]:
         """The slots of a TaskManager that are free or belong to this pool."""
-        owner_of = self._owner_of
-        return [
-            slot
-            for slot in range(self.slots_each)
-            if owner_of.get((task_manager, slot), pool) is pool
-        ]
+        slots, owner_of = range(self.slots_each), self._owner_of
+        return [each for each in slots if owner_of.get((task_manager, each), pool) is pool]
 
     def assign(self, pool: SlotPool, slots: set[Slot]) -> None:
-        """Set the slots that a pool owns."""
-        self._owner_of = {
-            slot: owner for slot, owner in self._owner_of.items() if owner is not pool
-        }
-        self._owner_of.update(dict.fromkeys(slots, pool))
+        others = {slot: owner for slot, owner in self._owner_of.items() if owner is not pool}
+        self._owner_of = others | dict.fromkeys(slots, pool)
 
 
 class SlotPool:
@@ -135,7 +123,6 @@ class SlotPool:
     slot stays in its place while its TaskManager lives.
 
     Args:
-        cluster: the slots that it shares with the pools of other jobs.
         mode: taskmanager.load-balance.mode.
         placed: a fixed assignment; None: shared slots go where slots are free.
     """
@@ -207,8 +194,13 @@ class SlotPool:
             for at, each in enumerate(placed):
                 self._places[at] = (alive[each.task_manager], each.slot)
         for at, shared in enumerate(self._shared):
-            if at not in self._places:
-                self._places[at] = self._unused(shared.stage)
+            if at not in self._places:  # there is an unused one in its stage, as they were counted
+                places = self._places.items()
+                used = {slot for x, slot in places if self._shared[x].stage == shared.stage}
+                known = (
+                    (x, y) for x in self.task_managers for y in self._cluster.free_for(self, x)
+                )
+                self._places[at] = next(each for each in known if each not in used)
         self._hold()
         return True
 
@@ -220,23 +212,11 @@ class SlotPool:
         if not self._is_released:  # TaskManagers can be lost after the end of the job
             self._cluster.assign(self, set(self._places.values()))
 
-    def _unused(self, stage: int) -> Slot:
-        """The first slot that is unused in a stage; there is one, as `allocate` counts them."""
-        used = {place for at, place in self._places.items() if self._shared[at].stage == stage}
-        return next(
-            (task_manager, slot)
-            for task_manager in self.task_managers
-            for slot in self._cluster.free_for(self, task_manager)
-            if (task_manager, slot) not in used
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class FixedPlan:
-    """A plan made in advance, independent of free slots, with the descriptors of its tasks.
-
-    Attributes:
-        stage_of: stage of each vertex; a stage begins when lower stages have ended or are readable.
+    """A plan made in advance, independent of free slots, with the descriptors of its tasks and the
+    stages of its vertices (`InputDependencies`).
     """
 
     plan: PhysicalPlan
@@ -259,10 +239,6 @@ class Placement:
 
     Args:
         fixed: a fixed plan; None: tasks are placed in available slots.
-
-    Attributes:
-        stage_of: stage of each vertex; a stage begins when lower stages have ended or are readable.
-        depth_of: depth of each vertex; joined tasks of the same depth are deployed together.
 
     Raises: ConfigError if a slot has fewer resources than its subtasks need.
     """
@@ -316,22 +292,16 @@ class Placement:
     def _numbered(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
         """The task with the numbers of its channels."""
         number_of, first = self._number_of, self._first_channel
+
+        def numbered(at: InputChannelDescriptor) -> InputChannelDescriptor:
+            connection = (at.connection_index + self._turn) % self._max_connections
+            return replace(at, index=number_of[at.index], connection_index=connection)
+
         outputs = (
             replace(each, channels=tuple(number_of.get(at, first + at) for at in each.channels))
             for each in task.outputs
         )
         inputs = (
-            replace(
-                gate,
-                channels=tuple(
-                    replace(
-                        at,
-                        index=number_of[at.index],
-                        connection_index=(at.connection_index + self._turn) % self._max_connections,
-                    )
-                    for at in gate.channels
-                ),
-            )
-            for gate in task.inputs
+            replace(each, channels=tuple(map(numbered, each.channels))) for each in task.inputs
         )
         return replace(task, outputs=tuple(outputs), inputs=tuple(inputs))

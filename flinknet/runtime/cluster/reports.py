@@ -43,9 +43,8 @@ class WrittenChannel:
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """Counts of one attempt so far: its metrics under Flink's names (empty if they were not
-    sampled); latency, number and bytes of the records that its sinks have measured; and the latency
-    that markers measured (only with the metrics).
+    """Counts of one attempt so far: its metrics (empty if they were not sampled); latency, number
+    and bytes of the records that its sinks have measured; the latency of markers, with the metrics.
     """
 
     attempt_id: ExecutionAttemptID
@@ -82,7 +81,6 @@ class Statistics:
 
     @property
     def job(self) -> ExecutionGraphID | None:
-        """The job of its tasks; None if there are none."""
         return self.tasks[0].attempt_id.execution_graph_id if self.tasks else None
 
 
@@ -122,7 +120,7 @@ class ProducerChannelReport:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """Size of the partitions of a blocking exchange, before and after compression."""
+    """Size of a partition of a blocking exchange, before and after compression."""
 
     edge: int
     data_bytes: int
@@ -139,7 +137,6 @@ class Report:
     For the tasks of a program it has only totals, producers' channels and strangers.
 
     Attributes:
-        trace_error: why the trace is incomplete; None if it is complete.
         busy_share: share of time not spent waiting.
         stolen_share: share of time in which the process wanted a CPU and had none.
         stood_still_ns: time in which the process neither ran nor waited for a CPU.

@@ -5,9 +5,10 @@ ResourceManager).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from subprocess import Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 from flinknet.config import Link
@@ -43,7 +44,6 @@ class ClusterSpec:
         task_manager: what its TaskManagers have in common.
         log_dir: directory of the processes' logs; None: they inherit this process's output.
         link: emulated link between each two TaskManagers; None: plain sockets.
-        workers: the hosts of the TaskManagers; None: this one.
         place_of: number of the worker of each TaskManager; if empty, they take turns.
     """
 
@@ -68,6 +68,10 @@ class ResourceManager:
         self._heartbeats = 0
         self._known: list[TaskManagerProcess] = []
         self._emulator: LinkEmulator | None = None
+
+    @property
+    def _hosts(self) -> Sequence[Worker]:
+        return () if self._workers is None else self._workers.each
 
     def __len__(self) -> int:
         return len(self._known)
@@ -95,39 +99,29 @@ class ResourceManager:
                 module_path=tuple(sys.path),
                 core=index,
             )
+            process: Popen[bytes] | RemoteProcess
             if self._workers is not None:
-                places = self._places()
-                started = self._workers.start(child, places[index], places)
-                self._known.append(TaskManagerProcess(index, started))
-                continue
-            with interrupts_held():
-                process = start_child(TASK_MANAGER, child, spec.log_dir, child.name)
+                in_turns = [at % len(self._workers.each) for at in range(count)]
+                process = self._workers.start(child, spec.place_of or in_turns)
+            else:
+                with interrupts_held():
+                    process = start_child(TASK_MANAGER, child, spec.log_dir, child.name)
             self._known.append(TaskManagerProcess(index, process))
-
-    def _places(self) -> Sequence[int]:
-        """Number of the worker of each TaskManager."""
-        assert self._workers is not None
-        count = len(self._workers.each)
-        task_managers = range(self._spec.task_manager.task_managers)
-        return self._spec.place_of or [at % count for at in task_managers]
-
-    def on_worker(self, worker: Worker) -> Iterable[TaskManagerProcess]:
-        return (self._known[index] for index in worker.processes)
 
     def register(
         self, connection: ControlConnection, message: messages.RegisterTaskManager, *, now_ns: int
     ) -> TaskManagerProcess | None:
         """Register a TaskManager; one that was not started here is refused, and None returned."""
-        for each in self._known:
+        for each in [each for each in self._known if each.index == message.index]:
             if isinstance(each.process, RemoteProcess) and not each.process.pid:
-                each.process.pid = message.pid * (each.index == message.index)
-            if each.index == message.index and each.process.pid == message.pid:
+                each.process.pid = message.pid
+            if each.process.pid == message.pid:
                 each.connection = connection
                 each.address = (message.data_host, message.data_port)
                 if self._emulator is not None:
                     self._emulator.set_target(each.index, each.address)
                 each.state = TaskManagerState.REGISTERED
-                for worker in self._workers.each if self._workers is not None else ():
+                for worker in self._hosts:
                     worker.next_adjustment_ns = 0  # it has missed the corrections so far
                 if self._next_heartbeat_ns is None:
                     self._next_heartbeat_ns = now_ns + self._spec.heartbeat_interval_ns
@@ -151,9 +145,10 @@ class ResourceManager:
 
     def failed(self, message: messages.TaskManagerFailed) -> TaskManagerProcess | None:
         """The TaskManager that reports its failure; None if it is unknown or no longer alive."""
-        known = ((each.index, each.process.pid, each.is_alive) for each in self._known)
-        is_known = (message.index, message.pid, True) in known
-        return self._known[message.index] if is_known else None
+        for each in self._known:
+            if (each.index, each.process.pid) == (message.index, message.pid) and each.is_alive:
+                return each
+        return None
 
     def sender(self, connection: ControlConnection) -> TaskManagerProcess | None:
         """The TaskManager at the other end; None if it is unknown or no longer alive."""
@@ -166,17 +161,16 @@ class ResourceManager:
         due = [each.heard_ns + timeout_ns for each in self._known if each.is_registered]
         if due and self._next_heartbeat_ns is not None:
             due.append(self._next_heartbeat_ns)
-        if self._workers is not None:
-            due += [each.next_deadline_ns() for each in self._workers.each if each.loss is None]
+        due += [each.next_deadline_ns() for each in self._hosts if each.loss is None]
         return min(due, default=None)
 
     def advance(self, *, now_ns: int) -> list[tuple[TaskManagerProcess, str]]:
         """Send the heartbeats that are due. Returns: lost TaskManagers, with the reason."""
-        for worker in self._workers.each if self._workers is not None else ():
+        for worker in self._hosts:
             adjustment = worker.advance(now_ns)
             if adjustment is not None:
-                for each in self.on_worker(worker):
-                    each.send(adjustment)
+                for index in worker.processes:
+                    self._known[index].send(adjustment)
         watched = [each for each in self._known if each.is_registered]
         if self._next_heartbeat_ns is not None and now_ns >= self._next_heartbeat_ns:
             self._next_heartbeat_ns = now_ns + self._spec.heartbeat_interval_ns
@@ -185,7 +179,7 @@ class ResourceManager:
                 each.send(messages.Heartbeat(self._heartbeats))
         timeout_ns = self._spec.task_manager.silence_max_ns
         silent = [each for each in watched if now_ns - each.heard_ns >= timeout_ns]
-        for worker in self._workers.each if self._workers is not None else ():
+        for worker in self._hosts:
             if worker.is_quiet and any(each.index in worker.processes for each in silent):
                 worker.lose_silent()
         lost = [(each, death) for each in self._known if (death := each.death()) is not None]
@@ -199,7 +193,6 @@ class ResourceManager:
         task_manager.kill()
 
     def send_to_all(self, message: Any) -> None:
-        """Send a message to all TaskManagers that are alive."""
         for each in self._known:
             if each.is_alive:
                 each.send(message)
@@ -226,10 +219,9 @@ class ResourceManager:
         for each in self._known:
             if each.connection is None:  # the command did not reach it
                 each.kill()
-            each.wait(EXIT_WAIT_S)
+            try:
+                each.process.wait(EXIT_WAIT_S)
+            except TimeoutExpired:
+                each.kill()
         if self._emulator is not None:
             self._emulator.close()
-
-
-def trace_name(index: int) -> str:
-    return f"tm-{index}.fnt"

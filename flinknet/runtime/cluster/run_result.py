@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from itertools import pairwise
 from typing import Any
 
 from flinknet import results
@@ -276,27 +277,21 @@ def with_stages(
     """Add the figures of each exchange to the result, and judge it as blocking. Every vertex but
     the first was deployed at `stage_begins_ns`, its input being complete.
     """
-    sent = [each for report in reports for each in report.producer_channels]
     consumed = [each for report in reports for each in report.consumer_channels]
-    stored = [each for report in reports for each in report.stored]
     last_ns = max((each.last_measured_ns for each in consumed), default=0)
-    turns_ns = [start.start_ns, *stage_begins_ns, last_ns]
+    turns_ns = pairwise([start.start_ns, *stage_begins_ns, last_ns])
+    stages_ns = pairwise(max(1, end_ns - begin_ns) for begin_ns, end_ns in turns_ns)
+    sent = [each for report in reports for each in report.producer_channels]
     exchanges = []
-    for index in range(len(stage_begins_ns)):
-        records = sum(
-            each.sent_records for each in sent if load.channels[each.channel].edge == index
-        )
-        write_ns = max(1, turns_ns[index + 1] - turns_ns[index])
-        read_ns = max(1, turns_ns[index + 2] - turns_ns[index + 1])
+    for index, (write_ns, read_ns) in enumerate(stages_ns):
+        own = [each for each in sent if load.channels[each.channel].edge == index]
+        records = sum(each.sent_records for each in own)
+        stored = [each for report in reports for each in report.stored if each.edge == index]
         exchanges.append(
             results.BlockingExchange(
-                records,
-                write_ns,
-                records / write_ns * 1e9,
-                read_ns,
-                records / read_ns * 1e9,
-                sum(each.data_bytes for each in stored if each.edge == index),
-                sum(each.stored_bytes for each in stored if each.edge == index),
+                *(records, write_ns, records / write_ns * 1e9, read_ns, records / read_ns * 1e9),
+                sum(each.data_bytes for each in stored),
+                sum(each.stored_bytes for each in stored),
                 load.scenario.network.compression_codec,
             )
         )

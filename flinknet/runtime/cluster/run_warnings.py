@@ -91,9 +91,9 @@ def advice_on(verdict: results.Bottleneck | None, processors: results.ProcessorU
     if stood := _stood_still(processors):
         return f"Run again: {stood}."
     taken, busy = processors.taken_share, processors.busy_share
-    is_limited = verdict is not None and not verdict.is_healthy
-    is_machine = verdict is not None and verdict.place in busy and verdict.edge is None
-    if max(busy.values(), default=0.0) < LOADED_FROM and (is_machine or not is_limited):
+    is_machine = verdict is None or verdict.is_healthy
+    is_machine = is_machine or (verdict.place in busy and verdict.edge is None)
+    if is_machine and max(busy.values(), default=0.0) < LOADED_FROM:
         return "The run was not at its limit, so the machine is the cause: use a quiet one."
     if taken > DISTURBED_SHARE:
         return (
@@ -140,9 +140,7 @@ def warnings_of(
 
 
 def _stood_still(processors: results.ProcessorUse) -> str:
-    """Which TaskManagers stood still and for how long; empty if none did."""
-    stood_ns = processors.stood_still_ns
-    if not stood_ns:
+    if not (stood_ns := processors.stood_still_ns):
         return ""
     is_all = len(stood_ns) == len(processors.lacked_share)
     which = "its processes" if is_all else " and ".join(stood_ns)
@@ -154,9 +152,8 @@ def never_sent_warning(
 ) -> results.RunWarning | None:
     """The warning about records of a rate that were due and never sent; None if all were."""
     workload = load.scenario.workload
-    if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
-        return None
-    if workload.arrivals.startswith(RECORDED):  # all of them are sent
+    are_all_sent = workload.is_max_rate or workload.arrivals.startswith(RECORDED)
+    if start.give_up_ns is None or start.measured_to_ns is None or are_all_sent:
         return None
     due = scheduled_records(workload.rate_per_s, None, start.start_ns, start.end_ns)
     due *= workload.producers * workload.copies

@@ -51,11 +51,9 @@ class SubmittedJob(JobLead):
     Args:
         run: id of the job, unique among all runs.
         is_joining: the cluster was not started for this job.
-        contact: address of its JobManager, to be saved in its run directory.
 
     Attributes:
         own: the TaskManagers of the cluster when it was submitted.
-        watchers: clients that receive its final state.
         others: names of the jobs that ran at the same time.
         end: its final state; None while it runs or is being saved.
 
@@ -108,14 +106,10 @@ class SubmittedJob(JobLead):
                 | {f"{messages.MODULES}/{name}": path for name, path in modules.items()},
             )
         replace(contact, job_id=run, name=self.name).save(self.run_dir)
-        initialization = messages.InitializeJob(
-            graph.id,
-            message,
-            message.run_dir if message.records_trace else None,
-            str(spill_dir),
-            message.run_dir if is_joining else None,
-        )
-        super().__init__(initialization, master)
+        trace_dir = message.run_dir if message.records_trace else None
+        out_dir = message.run_dir if is_joining else None
+        prepare = messages.InitializeJob(graph.id, message, trace_dir, str(spill_dir), out_dir)
+        super().__init__(prepare, master)
         manager.submit(self)
         uses.begin(run, self.name)
 
@@ -134,14 +128,8 @@ class SubmittedJob(JobLead):
         if self.master.state.is_terminal and self.end is None:
             self._close(now_ns)
 
-    def status(
-        self,
-        task_managers: tuple[results.TaskManagerStatus, ...],
-        others: tuple[results.ClusterJob, ...],
-        *,
-        now_ns: int,
-    ) -> results.JobStatus:
-        """The status of the job."""
+    def status(self, cluster: results.ClusterStatus, *, now_ns: int) -> results.JobStatus:
+        """The status of the job in its cluster."""
         master, measurements, checkpoints = self.master, self.measurements, self.checkpoints
         latency = measurements.latency()
         return results.JobStatus(
@@ -153,12 +141,12 @@ class SubmittedJob(JobLead):
             (measurements.ended_ns or now_ns) - self.submitted_ns,
             0 if checkpoints is None else checkpoints.completed,
             measurements.vertices_now(),
-            task_managers,
+            cluster.task_managers,
             latency.percentile(0.5),
             latency.percentile(0.99),
             job_files.failed_attempts(master),
             self._uses.of(self.job_id),
-            others,
+            tuple(each for each in cluster.jobs if each.job_id != self.job_id),
         )
 
     def summary(self) -> results.ClusterJob:
@@ -213,23 +201,18 @@ class SubmittedJob(JobLead):
             measurements.ended_ns = now_ns
             self._manager.end(self, now_ns)
             task_managers.send_to_all(messages.CloseJob(self.id))
-        waiting = [
-            each
-            for each in task_managers
-            if each.is_registered and each.index not in measurements.reports
-        ]
-        if waiting and now_ns - measurements.ended_ns < CLOSE_WAIT_NS:
+        asked = [each.index for each in task_managers if each.is_registered]
+        is_complete = all(each in measurements.reports for each in asked)
+        if not is_complete and now_ns - measurements.ended_ns < CLOSE_WAIT_NS:
             return
         self._manager.jobs.pop(self.id, None)
         self._uses.end(self.job_id)
-        master = self.master
-        is_well = master.state is JobState.FINISHED
-        text = "" if is_well else master.reason
-        fault = self._save_all()
-        if fault is not None:
-            is_well = False
-            text = f"{text}; {fault}".lstrip("; ")
-        self.end = messages.JobEnded(master.state.name, text, int(not is_well))
+        is_well = self.master.state is JobState.FINISHED
+        faults = [] if is_well else [self.master.reason]
+        faults += self._save_all()
+        text = "; ".join(filter(None, faults))
+        exit_code = int(not is_well or bool(faults))
+        self.end = messages.JobEnded(self.master.state.name, text, exit_code)
 
     def _save_manifest(self) -> None:
         if not self.submission.records_trace:
@@ -242,22 +225,21 @@ class SubmittedJob(JobLead):
             self.run_dir, self.submission, self.master, self.measurements, self.own, clocks
         )
 
-    def _save_all(self) -> str | None:
+    def _save_all(self) -> list[str]:
         """Save the result and seal the trace. Returns: the error, if there was one."""
+        what, also = "the results could not be saved", list[str]()
         faults = self._manager.fetch(self.id, self.run_dir)
         try:
             if self.start is not None:
                 self._save_manifest()
             with whole_file(self.run_dir / RESULT_NAME) as file:
                 file.write(json.dumps(self._result().to_dict(), indent=1).encode() + b"\n")
-        except (FlinknetError, OSError) as error:
-            return f"the results could not be saved: {error}"
-        if self.submission.records_trace and self.start is not None:
-            try:
+            what, also = "its trace is not complete", faults
+            if self.submission.records_trace and self.start is not None:
                 seal_run(self.run_dir)
-            except (FlinknetError, OSError) as error:
-                return f"its trace is not complete: {'; '.join([*faults, str(error)])}"
-        return None
+        except (FlinknetError, OSError) as error:
+            return [f"{what}: {'; '.join([*also, str(error)])}"]
+        return []
 
     def _result(self) -> results.JobResult:
         """The result of a job that is over."""
@@ -297,10 +279,7 @@ class SubmittedJob(JobLead):
             connections=measurements.connections(),
             task_managers=tuple(
                 results.TaskManagerMeasured(
-                    each.name,
-                    each.process.pid,
-                    each.state.value,
-                    self.slots_each,
+                    *(each.name, each.process.pid, each.state.value, self.slots_each),
                     dict(measurements.memory.get(each.index, {})),
                 )
                 for each in self.own
@@ -333,7 +312,6 @@ def _graph_of(
 
 
 def remove_empty(directory: Path) -> None:
-    """Remove empty log and output files."""
     for pattern in ("*.log", "*.out"):
         for path in directory.glob(pattern):
             with suppress(OSError):

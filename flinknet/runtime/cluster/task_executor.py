@@ -15,7 +15,7 @@ import shutil
 import socket
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -118,13 +118,11 @@ class TaskExecutor:
             self._environment.recorder.close()
 
     def _next_deadline_ns(self) -> int:
-        due = [self._next_statistics_ns, self._next_flush_ns]
+        due = [self._connections.next_deadline_ns(), self.attempts.next_deadline_ns()]
         if self._awaited_channels is not None:
             due.append(monotonic_ns() + OPENING_POLL_NS)
-        for each in self._connections.next_deadline_ns(), self.attempts.next_deadline_ns():
-            if each is not None:
-                due.append(each)
-        return min(due)
+        due += self._next_statistics_ns, self._next_flush_ns
+        return min(each for each in due if each is not None)
 
     def _turn(self, now_ns: int) -> None:
         attempts, received = self.attempts, self._control.received
@@ -151,8 +149,7 @@ class TaskExecutor:
     def _receive(self, message: Any, now_ns: int) -> None:
         attempts = self.attempts
         if isinstance(message, messages.SubmitTask):
-            outputs = message.task.outputs
-            check_partitioners(self._spec, *(each.partitioner for each in outputs))
+            _check_partitioners(self._spec, *(each.partitioner for each in message.task.outputs))
             attempts.submit(message, now_ns=now_ns)
         elif isinstance(message, messages.UpdatePartitions):
             attempts.update_partitions(message)
@@ -249,23 +246,18 @@ class TaskExecutor:
 
 
 def connected(spec: TaskManagerProcessSpec) -> socket.socket:
-    """Connect to the control port. Raises: OSError; TransportError from a worker."""
+    """Connect to the control port. Raises: TransportError."""
     address = spec.control_host or loopback(), spec.control_port
     try:
-        sock = socket.create_connection(address, CONNECT_WAIT_S if spec.control_host else None)
+        sock = socket.create_connection(address, CONNECT_WAIT_S)
     except OSError as error:
-        if not spec.control_host:
-            raise
-        raise TransportError(
-            f"the JobManager at {format_address(*address)} cannot be reached"
-            f" ({error.strerror or error})"
-        ) from error
+        there = f"the JobManager at {format_address(*address)}"
+        raise TransportError(f"{there} cannot be reached ({error.strerror or error})") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
 
 def _wrapped(control: ControlConnection, spec: TaskManagerProcessSpec) -> Connection:
-    """The control connection, under TLS if it leads to another host and the cluster uses TLS."""
     if not (spec.control_host and spec.network.ssl_internal_enabled):
         return control
     from ..tls import create_tls
@@ -273,7 +265,7 @@ def _wrapped(control: ControlConnection, spec: TaskManagerProcessSpec) -> Connec
     return create_tls(spec.network).around(control, is_server=False)
 
 
-def check_partitioners(spec: TaskManagerProcessSpec, *names: str) -> None:
+def _check_partitioners(spec: TaskManagerProcessSpec, *names: str) -> None:
     """Raises: ConfigError for a custom one, a function of any module, if it may run none."""
     if not spec.takes_code and any(each.startswith(CUSTOM_PARTITIONER) for each in names):
         raise ConfigError("its worker runs no custom partitioners (--no-code)")
@@ -287,17 +279,18 @@ def on_worker(
     """
     submission = message.submission
     if isinstance(submission, messages.SubmitLoad):
-        check_partitioners(spec, submission.scenario.workload.partitioner)
+        _check_partitioners(spec, submission.scenario.workload.partitioner)
     elif not spec.takes_code:
         raise ConfigError("its worker runs no programs (--no-code)")
     if spec.work_dir is None:
         return message
-    directory = Path(spec.work_dir, str(message.job))
-    spill_dir = Path(spec.work_dir, messages.spill_name(message.job))
+    directory = str(Path(spec.work_dir, str(message.job)))
+    spill_dir = str(Path(spec.work_dir, messages.spill_name(message.job)))
     for each in directory, spill_dir:
-        each.mkdir(parents=True, exist_ok=True)
+        Path(each).mkdir(parents=True, exist_ok=True)
+    out_dir = None
     if isinstance(submission, messages.SubmitJob):
-        submission = replace(submission, run_dir=str(directory))
+        submission, out_dir = replace(submission, run_dir=directory), directory
     elif submission.scenario.workload.arrivals.startswith(RECORDED):
         arrivals = RECORDED + str(Path(spec.work_dir, messages.ARRIVALS))
         workload = replace(submission.scenario.workload, arrivals=arrivals)
@@ -305,23 +298,19 @@ def on_worker(
     return replace(
         message,
         submission=submission,
-        trace_dir=None if message.trace_dir is None else str(directory),
-        spill_dir=None if message.spill_dir is None else str(spill_dir),
-        out_dir=str(directory) if isinstance(submission, messages.SubmitJob) else None,
+        trace_dir=message.trace_dir and directory,
+        spill_dir=message.spill_dir and spill_dir,
+        out_dir=out_dir,
     )
 
 
 def dump_of(
-    index: int, tasks: Iterable[Attempt], registered: Sequence[ResultPartition]
+    index: int, tasks: Sequence[Attempt], registered: Sequence[ResultPartition]
 ) -> TaskManagerDump:
     """Describe the tasks of a TaskManager as they are now, and all `registered` partitions."""
-    found = list(tasks)
-    own = {id(partition) for task in found for partition in task.partitions}
-    return TaskManagerDump(
-        index,
-        tuple(_task(each) for each in found),
-        tuple(_partition(each) for each in registered if id(each) not in own),
-    )
+    own = {id(partition) for task in tasks for partition in task.partitions}
+    kept = (_partition(each) for each in registered if id(each) not in own)
+    return TaskManagerDump(index, tuple(map(_task, tasks)), tuple(kept))
 
 
 def _task(running: Attempt) -> TaskDump:
@@ -352,7 +341,7 @@ def _partition(partition: ResultPartition) -> PartitionDump:
 
 
 CONNECT_WAIT_S = 10.0
-"""How long a TaskManager on a worker waits for the JobManager's host."""
+"""How long a TaskManager waits for the JobManager's host."""
 
 REPORT_WAIT_S = 2.0
 """How long the JobManager may take to read the failure."""
@@ -374,7 +363,7 @@ def run_task_manager(spec: TaskManagerProcessSpec) -> None:
         if executor is not None:
             executor.fail(error)
         if spec.control_host:
-            print(error, file=sys.stderr)  # the worker reports the last line
+            print(error, file=sys.stderr)  # the last line, which its worker reports
         _report_failure(spec, str(error), type(error).__name__)
     except Exception:  # a bug; the JobManager's side shows the traceback
         exit_code = 1

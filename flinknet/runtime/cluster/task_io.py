@@ -124,8 +124,7 @@ class SocketReader:
             self._connecting = sock
             self._loop.add_writer(sock, self._connected)
         else:
-            sock.close()
-            self._refused(code)
+            self._refused(sock, code)
 
     def _connected(self) -> None:
         sock, self._connecting = self._connecting, None
@@ -133,17 +132,15 @@ class SocketReader:
         self._loop.remove(sock)
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            sock.close()
-            self._refused(code)
+            self._refused(sock, code)
             return
         self._sock = sock
         self.pump()
 
-    def _refused(self, code: int) -> None:
-        self._text.fail(
-            f"it cannot be connected to ({connect_error(code)}); start what the text comes from"
-            " first"
-        )
+    def _refused(self, sock: socket.socket, code: int) -> None:
+        sock.close()
+        why = f"it cannot be connected to ({connect_error(code)})"
+        self._text.fail(f"{why}; start what the text comes from first")
 
     def _receive(self) -> None:
         assert self._sock is not None
@@ -173,8 +170,7 @@ class FileReader:
             self._descriptor = os.open(text.path, os.O_RDONLY)
             text.set_size(os.fstat(self._descriptor).st_size)
         except OSError as error:
-            text.fail(f"it cannot be read ({error.strerror})")
-            self.close()
+            self._fail(error)
 
     @property
     def is_waiting(self) -> bool:
@@ -186,8 +182,7 @@ class FileReader:
         try:
             data = os.pread(self._descriptor, READ_BYTES, self._text.next_byte)
         except OSError as error:
-            self._text.fail(f"it cannot be read ({error.strerror})")
-            self.close()
+            self._fail(error)
             return
         if data:
             self._text.receive_data(data)
@@ -195,6 +190,10 @@ class FileReader:
             self._text.receive_eof()
         if self._text.is_ended:
             self.close()
+
+    def _fail(self, error: OSError) -> None:
+        self._text.fail(f"it cannot be read ({error.strerror})")
+        self.close()
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -206,7 +205,6 @@ TextReader = SocketReader | FileReader
 
 
 def reader_of(loop: EventLoop, text: TextInput) -> TextReader:
-    """Create the reader of a text input."""
     if isinstance(text, SocketTextInput):
         return SocketReader(loop, text)
     assert isinstance(text, FileTextInput)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -58,28 +58,23 @@ CODE_NAME = re.compile(
 """Paths of the cached files and modules of a program."""
 
 
+@dataclass(slots=True, eq=False)
 class _Session:
     """The TaskManagers of one launcher, and their files."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.silence_max_ns = SILENCE_MAX_NS
-        self.kill_ns: int | None = None
+    directory: Path
+    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    silence_max_ns: int = SILENCE_MAX_NS
+    kill_ns: int = 0
 
 
 class WorkerProcess:
     """The state of a worker.
 
     Args:
-        address: host and port to listen on.
         secret: what launchers must know; empty where certificates decide alone.
         network: TLS settings of this host.
         takes_code: its TaskManagers may run programs.
-
-    Attributes:
-        port: the port that it listens on.
-        directory: of the files of its TaskManagers.
 
     Raises: ConfigError for TLS settings that cannot be used, and for an address that stands for all
         addresses; TransportError if it cannot listen.
@@ -103,19 +98,14 @@ class WorkerProcess:
         self._secret = secret
         self._network = network
         self._takes_code = takes_code
+        facts = {
+            "host_id": host_id(),
+            "cores": available_cores(),
+            "directory": str(self.directory),
+            "environment": environment(),
+        }
         try:
-            self._server = ControlServer(
-                self._loop,
-                secret,
-                address=address,
-                tls=tls,
-                facts={
-                    "host_id": host_id(),
-                    "cores": available_cores(),
-                    "directory": str(self.directory),
-                    "environment": environment(),
-                },
-            )
+            self._server = ControlServer(self._loop, secret, address=address, tls=tls, facts=facts)
             if ip_address(self._server.host).is_unspecified:
                 self._server.close()
                 raise ConfigError(
@@ -149,9 +139,6 @@ class WorkerProcess:
 
     def close(self) -> None:
         for session in [*self._sessions.values(), *self._ending]:
-            for process in session.processes.values():
-                process.kill()
-                process.wait()
             self._leave(session)
         self._server.close()
         self._loop.close()
@@ -168,11 +155,13 @@ class WorkerProcess:
         if connection.transport is not None:
             connection.transport.close()  # what it has not read would keep it open
         self._server.connections.remove(connection)
-        session = self._sessions.get(connection)
+        session = self._sessions.pop(connection, None)
         if session is not None:
             if connection.fault is not None:
                 log(f"launcher {connection.peer}: {connection.fault}")
-            self._lose(connection, session, now_ns)
+            session.kill_ns = now_ns + GRACE_S * 1_000_000_000
+            self._ending.append(session)
+            self._end(session, now_ns)
             return
         host = connection.peer.rpartition(":")[0]
         if host not in self._strangers and len(self._strangers) < PEERS_LOGGED:
@@ -183,14 +172,12 @@ class WorkerProcess:
     def _serve(self, connection: ControlConnection, now_ns: int) -> None:
         """Handle what a launcher has sent, or has not sent for too long."""
         session = self._sessions.get(connection)
-        if session is None:
-            if connection.peer_role is None or connection.is_closing:
-                return
+        if session is None and connection.peer_role is not None and not connection.is_closing:
             session = self._begin(connection)
-        while session is not None and connection.received:
-            self._receive(connection, session, connection.received.popleft())
         if session is None:
             return
+        while connection.received:
+            self._receive(connection, session, connection.received.popleft())
         for index, process in list(session.processes.items()):
             code = process.poll()
             if code is not None:
@@ -203,11 +190,11 @@ class WorkerProcess:
 
     def _begin(self, connection: ControlConnection) -> _Session | None:
         """Begin the session of a launcher. Returns: None for one that is refused."""
-        if connection.peer_role != LAUNCHER or len(self._sessions) >= SESSIONS_MAX:
-            is_full = connection.peer_role == LAUNCHER
-            reason = "it has too many launchers" if is_full else "it serves launchers only"
-            connection.send(messages.Refused(reason))
-            connection.close()
+        if connection.peer_role != LAUNCHER:
+            _refuse(connection, "it serves launchers only")
+            return None
+        if len(self._sessions) >= SESSIONS_MAX:
+            _refuse(connection, "it has too many launchers")
             return None
         self._count += 1
         directory = self.directory / f"{self._count:06d}"
@@ -235,16 +222,14 @@ class WorkerProcess:
             if JOB_NAME.fullmatch(message.folder):
                 shutil.rmtree(session.directory / message.folder, ignore_errors=True)
         elif isinstance(message, messages.EndTaskManager):
-            process = session.processes.get(message.index)
-            if process is not None:
+            if process := session.processes.get(message.index):
                 process.kill()
         elif isinstance(message, messages.ListFiles):
             connection.send(messages.Files(sizes_in(session.directory / str(message.job))))
         elif isinstance(message, messages.ReadFile):
             connection.send(part_of(session.directory / str(message.job), message))
         else:
-            connection.send(messages.Refused("no message for a worker"))
-            connection.close()
+            _refuse(connection, "no message for a worker")
 
     def _start(
         self, connection: ControlConnection, session: _Session, message: messages.StartTaskManager
@@ -255,7 +240,18 @@ class WorkerProcess:
             index = spec.index
             if index in session.processes or len(session.processes) >= TASK_MANAGERS_MAX:
                 raise FlinknetError("it has that TaskManager, or too many")
-            spec = self._local(connection, session, spec, message.port)
+            names = [each.name for each in fields(NetworkConfig) if each.name.startswith("ssl_")]
+            own = {x: getattr(self._network, x) for x in names if not x.endswith("_enabled")}
+            spec = replace(  # what this host decides: addresses, directories, certificates
+                spec,
+                token=proof_of(self._secret, "cluster", spec.token),
+                network=replace(spec.network, bind_host=connection.local_host, **own),
+                control_host=connection.peer.rpartition(":")[0],
+                control_port=message.port,
+                module_path=tuple(sys.path),
+                work_dir=str(session.directory),
+                takes_code=self._takes_code,
+            )
             session.silence_max_ns = spec.silence_max_ns
             variables = {} if clock_name() or not message.has_own_clock else {VARIABLE: UNCHANGED}
             with interrupts_held():
@@ -268,55 +264,22 @@ class WorkerProcess:
         session.processes[index] = process
         connection.send(messages.TaskManagerExited(index, process.pid, None))
 
-    def _local(
-        self,
-        connection: ControlConnection,
-        session: _Session,
-        spec: TaskManagerProcessSpec,
-        port: int,
-    ) -> TaskManagerProcessSpec:
-        """The specification with what this host decides: addresses, directories, certificates."""
-        own = self._network
-        of_tls = {
-            each.name: getattr(own, each.name)
-            for each in fields(NetworkConfig)
-            if each.name.startswith("ssl_") and not each.name.endswith("_enabled")
-        }
-        return replace(
-            spec,
-            token=proof_of(self._secret, "cluster", spec.token),
-            network=replace(spec.network, bind_host=connection.local_host, **of_tls),
-            control_host=connection.peer.rpartition(":")[0],
-            control_port=port,
-            module_path=tuple(sys.path),
-            work_dir=str(session.directory),
-            takes_code=self._takes_code,
-        )
-
-    def _lose(self, connection: ControlConnection, session: _Session, now_ns: int) -> None:
+    def _end(self, session: _Session, now_ns: int) -> None:
         """End the TaskManagers of a launcher that is gone: those that do not end by themselves are
         killed.
         """
-        if self._sessions.pop(connection, None) is None:
-            return
-        session.kill_ns = now_ns + GRACE_S * 1_000_000_000
-        self._ending.append(session)
-        self._end(session, now_ns)
-
-    def _end(self, session: _Session, now_ns: int) -> None:
-        assert session.kill_ns is not None
         alive = [each for each in session.processes.values() if each.poll() is None]
-        if alive and now_ns < session.kill_ns:
-            return
-        for process in alive:
-            process.kill()
-            process.wait()
-        self._ending.remove(session)
-        session.processes.clear()
-        self._leave(session)
+        if not alive or now_ns >= session.kill_ns:
+            self._ending.remove(session)
+            self._leave(session)
 
     def _leave(self, session: _Session) -> None:
-        """Remove the files of a session, unless they hold something that was not fetched."""
+        """Kill what is left of a session, and remove its files, unless they hold something that was
+        not fetched.
+        """
+        for process in session.processes.values():
+            process.kill()
+            process.wait()
         kept = any(session.directory.glob("*/*.fnt"))
         for each in session.directory.glob("spill-*"):
             shutil.rmtree(each, ignore_errors=True)
@@ -324,6 +287,11 @@ class WorkerProcess:
             log(f"what was not fetched stays in {session.directory}")
         else:
             shutil.rmtree(session.directory, ignore_errors=True)
+
+
+def _refuse(connection: ControlConnection, reason: str) -> None:
+    connection.send(messages.Refused(reason))
+    connection.close()
 
 
 def sizes_in(directory: Path) -> dict[str, int]:
@@ -338,26 +306,21 @@ def sizes_in(directory: Path) -> dict[str, int]:
 
 def part_of(directory: Path, message: messages.ReadFile) -> messages.FilePart:
     """A part of a file of a job; none for a name that is no file of a TaskManager."""
-    data = b""
-    if FILE_NAME.fullmatch(message.name):
-        for each in (directory, directory.parent):
-            with (
-                suppress(OSError, ValueError, OverflowError),  # offsets that no file has, too
-                open(each / message.name, "rb") as file,
-            ):
-                file.seek(message.offset)
-                data = file.read(PART_BYTES)
-                break
-    return messages.FilePart(data)
+    for each in (directory, directory.parent) if FILE_NAME.fullmatch(message.name) else ():
+        with (
+            suppress(OSError, ValueError, OverflowError),  # offsets that no file has, too
+            open(each / message.name, "rb") as file,
+        ):
+            file.seek(message.offset)
+            return messages.FilePart(file.read(PART_BYTES))
+    return messages.FilePart(b"")
 
 
 def may_write(name: str, *, takes_code: bool) -> bool:
-    """Whether a launcher may write a file of this path."""
     return bool(ARRIVALS_NAME.fullmatch(name) or (takes_code and CODE_NAME.fullmatch(name)))
 
 
 def _last_line(path: Path) -> str:
-    """The last line of a log, for the report of an end."""
     with suppress(OSError):
         lines = path.read_bytes()[-4096:].decode(errors="replace").splitlines()
         return lines[-1][:500] if lines else ""

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +68,8 @@ class Worker:
         timeout_ns: it is lost if it says nothing for so long.
 
     Attributes:
-        name: its address, as it was given.
         facts: those of its host (`WorkerProcess`).
         local_host: address of this host, as the worker reaches it.
-        has_own_clock: its clock is not this one's.
         mtu_bytes: largest packet on the way to it; None if the system does not say.
         has_traces: a job that is recorded has begun on it.
         is_quiet: it has said nothing for QUIET_NS.
@@ -156,18 +156,12 @@ class Worker:
             self.await_answer(lambda: number not in self._sent_ns, "has not answered")  # noqa: B023
 
     def start(self, spec: TaskManagerProcessSpec, port: int) -> RemoteProcess:
-        """Start a TaskManager, which connects to this port."""
-        index = spec.index
-        self._connection.send(
-            messages.StartTaskManager(
-                to_plain(replace(spec, clock_offset_ns=self.offset_ns)), port, self.has_own_clock
-            )
-        )
-        process = self.processes[index] = RemoteProcess(self, index)
+        plain = to_plain(replace(spec, clock_offset_ns=self.offset_ns))
+        self._connection.send(messages.StartTaskManager(plain, port, self.has_own_clock))
+        process = self.processes[spec.index] = RemoteProcess(self, spec.index)
         return process
 
     def end(self, index: int) -> None:
-        """Kill a TaskManager."""
         self._connection.send(messages.EndTaskManager(index))
 
     def await_exit(self, process: RemoteProcess, limit_s: float) -> None:
@@ -216,10 +210,10 @@ class Worker:
             log(f"worker {self.name} {since if self.is_quiet else 'answers again'}")
         if now_ns >= self._next_probe_ns:
             self._probe()
-            is_probed = self.has_own_clock and self.processes
-            self._next_probe_ns = now_ns + (
-                min(PROBE_INTERVAL_NS, self._heartbeat_ns) if is_probed else self._heartbeat_ns
+            most_ns = (
+                PROBE_INTERVAL_NS if self.has_own_clock and self.processes else HEARTBEAT_MAX_NS
             )
+            self._next_probe_ns = now_ns + min(most_ns, self._heartbeat_ns)
         if not self.has_own_clock or now_ns < self.next_adjustment_ns:
             return None
         self.next_adjustment_ns = now_ns + ADJUST_INTERVAL_NS
@@ -292,15 +286,9 @@ class Worker:
 
 
 class Workers:
-    """The workers of a cluster.
-
-    Args:
-        timeout_ns: a worker is lost if it says nothing for so long.
-
-    Attributes:
-        servers: control ports for their TaskManagers, by the address that they connect to.
-
-    Raises: TransportError if one cannot be used; ConfigError for TLS settings.
+    """The workers of a cluster, which are lost if they say nothing for `timeout_ns`, and control
+    ports for their TaskManagers, by the address that they connect to. Raises: TransportError if one
+    cannot be used; ConfigError for TLS settings.
     """
 
     def __init__(
@@ -311,76 +299,58 @@ class Workers:
         token = proof_of(spec.secret, "cluster", self._nonce)
         self.servers: dict[str, ControlServer] = {}
         try:
-            self.each = [
-                Worker(loop, each, spec.secret, tls, timeout_ns) for each in spec.addresses
-            ]
+            self.each = [Worker(loop, x, spec.secret, tls, timeout_ns) for x in spec.addresses]
         except FlinknetError:
             loop.close()
             raise
-        for worker in self.each:
-            if worker.local_host not in self.servers:
-                address = worker.local_host, 0
-                self.servers[worker.local_host] = ControlServer(
-                    loop, token, address=address, tls=tls
-                )
+        for host in {each.local_host for each in self.each}:
+            self.servers[host] = ControlServer(loop, token, address=(host, 0), tls=tls)
 
-    def start(
-        self, spec: TaskManagerProcessSpec, number: int, place_of: Sequence[int]
-    ) -> RemoteProcess:
-        """Start a TaskManager on the worker of this number.
-
-        Args:
-            place_of: number of the worker of every TaskManager of the cluster.
-        """
-        worker = self.each[number]
+    def start(self, spec: TaskManagerProcessSpec, place_of: Sequence[int]) -> RemoteProcess:
+        worker = self.each[place_of[spec.index]]
         hosts = [self.each[each].facts["host_id"] for each in place_of]
         on_host = [at for at, host in enumerate(hosts) if host == worker.facts["host_id"]]
         placed = replace(
             spec,
             token=self._nonce,
             module_path=(),
-            network=_without_secrets(spec.network),
+            network=replace(
+                spec.network,
+                ssl_keystore_password=None,
+                ssl_key_password=None,
+                ssl_truststore_password=None,
+            ),
             has_own_core=worker.facts["cores"] >= len(on_host),
             core=on_host.index(spec.index),
         )
         return worker.start(placed, self.servers[worker.local_host].port)
 
     def clocks(self, from_ns: int) -> list[ClockOfHost]:
-        """Measure the clocks of all hosts once more.
-
-        Returns: them, with the error of instants since `from_ns`.
-        """
+        """Measure the clocks of all hosts once more, and the error of instants since `from_ns`."""
         for worker in self.each:
             with suppress(TransportError):
                 if worker.loss is None and worker.has_own_clock:
                     worker.measure_clock()
         found, to_ns = [], monotonic_ns()
         for worker in self.each:
-            clock = ClockOfHost(worker.name, worker.facts["host_id"], 0, 0.0, 0)
+            figures: tuple[int, float, int] = (0, 0.0, 0)
             if worker.has_own_clock:
                 line = worker.clock.line()
-                clock = replace(
-                    clock,
-                    offset_ns=round(line.offset_at(to_ns + line.offset_ns)),
-                    drift_ppm=round(line.drift * 1e6, 3),
-                    error_ns=worker.clock.error_ns(from_ns, to_ns),
-                )
-            found.append(clock)
+                offset_ns = round(line.offset_at(to_ns + line.offset_ns))
+                error_ns = worker.clock.error_ns(from_ns, to_ns)
+                figures = offset_ns, round(line.drift * 1e6, 3), error_ns
+            found.append(ClockOfHost(worker.name, worker.facts["host_id"], *figures))
         return found
 
     def fetch(self, job: ExecutionGraphID, directory: Path) -> list[str]:
-        """Move the files of a job from all workers.
-
-        Returns: why some could not be copied.
-        """
+        """Move the files of a job from all workers. Returns: why some could not be copied."""
         faults = []
         for worker in self.each:
-            if not worker.processes or worker.loss is not None:
-                continue
-            try:
-                worker.fetch(job, directory)
-            except (FlinknetError, OSError) as error:
-                faults.append(str(error))
+            if worker.processes and worker.loss is None:
+                try:
+                    worker.fetch(job, directory)
+                except (FlinknetError, OSError) as error:
+                    faults.append(str(error))
         return faults
 
     def write_files(self, folder: str, files: Mapping[str, Path]) -> Iterator[None]:
@@ -393,13 +363,12 @@ class Workers:
         try:
             for name, path in files.items():
                 with open(path, "rb") as file:
-                    part = file.read(PART_BYTES)
-                    while True:
+                    for part in chain(
+                        [file.read(PART_BYTES)], iter(partial(file.read, PART_BYTES), b"")
+                    ):
                         for worker in left:
                             worker.write_file(f"{folder}/{name}", part)
                             yield
-                        if not (part := file.read(PART_BYTES)):
-                            break
         except (FlinknetError, OSError):
             for worker in left:
                 worker.remove_files(folder)
@@ -419,9 +388,3 @@ def check_reachable(spec: WorkersSpec, network: NetworkConfig) -> None:
     loop = EventLoop(may_spin=False)
     Workers(loop, spec, network, ANSWER_WAIT_NS).close()
     loop.close()
-
-
-def _without_secrets(network: NetworkConfig) -> NetworkConfig:
-    return replace(
-        network, ssl_keystore_password=None, ssl_key_password=None, ssl_truststore_password=None
-    )
