@@ -138,21 +138,18 @@ def keep_alive_of(sock: socket.socket) -> list[int]:
 
 
 @pytest.mark.row("S066")
-def test_the_three_numbers_of_keep_alive_are_set_when_they_are_configured() -> None:
-    network = replace(NETWORK, keep_alive_idle_s=77, keep_alive_interval_s=11, keep_alive_count=5)
-    with listen(NETWORK) as server, connect(server.getsockname(), network) as client:
-        assert keep_alive_of(client) == [77, 11, 5]
-
-
-@pytest.mark.row("S066")
-def test_keep_alive_is_the_systems_where_nothing_is_configured() -> None:
-    with socket.socket() as plain, listen(NETWORK) as server:
-        system = keep_alive_of(plain)
-        with connect(server.getsockname(), NETWORK) as client:
-            assert keep_alive_of(client) == system
-        only_count = replace(NETWORK, keep_alive_count=system[2] + 1)
-        with connect(server.getsockname(), only_count) as client:
-            assert keep_alive_of(client) == [*system[:2], system[2] + 1]
+def test_the_three_numbers_of_keep_alive_are_the_systems_unless_they_are_configured() -> None:
+    with socket.socket() as plain:
+        idle_s, interval_s, count = keep_alive_of(plain)
+    all_three = {"keep_alive_idle_s": 77, "keep_alive_interval_s": 11, "keep_alive_count": 5}
+    for numbers, expected in (
+        ({}, [idle_s, interval_s, count]),
+        ({"keep_alive_count": count + 1}, [idle_s, interval_s, count + 1]),
+        (all_three, [77, 11, 5]),
+    ):
+        network = replace(NETWORK, **numbers)  # type: ignore[arg-type]
+        with listen(NETWORK) as server, connect(server.getsockname(), network) as client:
+            assert keep_alive_of(client) == expected
 
 
 @pytest.mark.row("S066")

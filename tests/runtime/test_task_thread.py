@@ -69,26 +69,28 @@ def test_the_loop_is_patient_again_after_a_while(
     thread.release()
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)])
-def test_what_work_raises_is_raised_where_it_ends(loop: EventLoop, error: BaseException) -> None:
+KILLS = TaskFailedError, r"^Map \(1/1\): a function raised [CK]\w+\("
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "text"),
+    [
+        (ValueError("no"), ValueError, "no"),
+        (SystemExit(3), SystemExit, "3"),
+        (asyncio.CancelledError("no"), *KILLS),  # it would end the process
+        (KeyboardInterrupt(), *KILLS),
+    ],
+)
+def test_what_work_raises_is_raised_where_it_ends(
+    loop: EventLoop, error: BaseException, raised: type[BaseException], text: str
+) -> None:
     def fail() -> None:
         raise error
 
     thread = TaskThread(loop, "Map (1/1)")
-    with pytest.raises(type(error)):
+    with pytest.raises(raised, match=text):
         run(loop, thread, fail)
     run(loop, thread, lambda: None)
-    thread.release()
-
-
-@pytest.mark.parametrize("error", [asyncio.CancelledError("no"), KeyboardInterrupt()])
-def test_what_would_end_the_process_fails_the_task(loop: EventLoop, error: BaseException) -> None:
-    def fail() -> None:
-        raise error
-
-    thread = TaskThread(loop, "Map (1/1)")
-    with pytest.raises(TaskFailedError, match=r"^Map \(1/1\): a function raised [CK]\w+\("):
-        run(loop, thread, fail)
     thread.release()
 
 

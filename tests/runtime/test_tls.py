@@ -507,13 +507,6 @@ def test_broken_certificates_are_reported(sets: Path, tmp_path: Path) -> None:
         create_tls(network)
 
 
-def test_names_of_ciphers_are_translated() -> None:
-    default = PLAIN.ssl_algorithms
-    assert openssl_ciphers(default) == "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384"
-    assert openssl_ciphers("TLS_RSA_WITH_AES_128_CBC_SHA") == "AES128-SHA"
-    assert openssl_ciphers("TLS_AES_256_GCM_SHA384") == ""
-
-
 def test_every_cipher_of_the_table_is_one_of_openssl() -> None:
     from flinknet.runtime.tls import _CIPHERS
 

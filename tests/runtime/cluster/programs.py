@@ -1,4 +1,20 @@
-"""Programs that tests run on real processes, as texts of files."""
+"""Programs that tests run on real processes, as texts of files; and one as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flinknet.graph import StreamGraph
+from tests.graph.programs import environment
+
+
+def joined(parallelism: int, settings: Mapping[str, str] | None = None) -> StreamGraph:
+    """Two vertices of which every task sends to every other."""
+    env = environment(settings)
+    env.set_parallelism(parallelism)
+    env.from_sequence(1, 9).name("A").shuffle().print().name("B")
+    return env.execute("Joined")
+
 
 PIPELINE = """
 def main(env, parallelism="2", rate="5k/s", records="0"):

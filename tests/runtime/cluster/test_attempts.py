@@ -175,7 +175,7 @@ def test_gates_wait_for_exclusive_segments_that_others_still_hold(manager: Manag
     manager.attempts.advance_setups(now_ns=NOW_NS + S)
     assert manager.states() == [(_E.INITIALIZING, "")]
     assert not manager.attempts.has_setups
-    (gate,) = manager.attempts.waiting_gates
+    (gate,) = [gate for each in manager.attempts.prepared for gate in each.gates]
     assert [each.initial_credit for each in gate.remote_channels] == [2, 2]
     gate.close()
 
@@ -235,7 +235,7 @@ def test_partitions_that_cannot_be_read_yet_are_requested_when_they_can(manager:
     for buffer in held:
         buffer.recycle()
     manager.attempts.advance_setups(now_ns=NOW_NS)
-    (made,) = manager.attempts.waiting_gates
+    (made,) = [gate for each in manager.attempts.prepared for gate in each.gates]
     assert made.is_requested
     made.close()
 

@@ -34,6 +34,7 @@ from flinknet.runtime.cluster.placement import FixedPlan, SharedCluster
 from flinknet.runtime.cluster.resource_manager import ClusterSpec, ResourceManager
 from tests.graph.programs import environment, same
 from tests.runtime.cluster.live_job import Child
+from tests.runtime.cluster.programs import joined
 
 S = 1_000_000_000
 _E = ExecutionState
@@ -51,13 +52,6 @@ def pipelines(parallelism: int, settings: Mapping[str, str] | None = None) -> St
     env.disable_operator_chaining()
     env.from_sequence(1, 9).name("A").forward().print().name("B")
     return env.execute("Pipelines")
-
-
-def joined(parallelism: int, settings: Mapping[str, str] | None = None) -> StreamGraph:
-    env = environment(settings)
-    env.set_parallelism(parallelism)
-    env.from_sequence(1, 9).name("A").shuffle().print().name("B")
-    return env.execute("Joined")
 
 
 def batch(settings: Mapping[str, str] | None = None) -> StreamGraph:
@@ -568,25 +562,17 @@ def test_with_checkpoints_a_job_begins_again_without_end_and_later_each_time() -
 
 
 def test_the_delay_grows_by_half_up_to_a_minute_and_begins_anew_after_an_hour() -> None:
-    delay, now_ns, waits = growing_delay(), 0, []
+    delay = RestartStrategy(job_config({"restart-strategy.type": "exponential-delay"})[0])
+    now_ns, waits = 0, []
     for _ in range(13):
         restart_at_ns = delay.restart_at_ns(now_ns=now_ns)
+        assert delay.restart_at_ns(now_ns=restart_at_ns) == restart_at_ns  # they share a restart
         waits.append(restart_at_ns - now_ns)
         now_ns = restart_at_ns + 1
     assert waits[:4] == [S, 3 * S // 2, 9 * S // 4, 27 * S // 8]
     assert waits[-2:] == [MAX_NS, MAX_NS]
     late_ns = now_ns - 1 + RESET_NS + MAX_NS
     assert delay.restart_at_ns(now_ns=late_ns) == late_ns + INITIAL_NS
-
-
-def test_failures_while_it_passes_share_a_restart() -> None:
-    delay = growing_delay()
-    assert [delay.restart_at_ns(now_ns=at) for at in (0, S // 2, S)] == [INITIAL_NS] * 3
-    assert delay.restart_at_ns(now_ns=S + 1) == S + 1 + 3 * S // 2
-
-
-def growing_delay() -> RestartStrategy:
-    return RestartStrategy(job_config({"restart-strategy.type": "exponential-delay"})[0])
 
 
 @pytest.mark.parametrize(

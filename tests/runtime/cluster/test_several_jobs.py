@@ -11,7 +11,7 @@ import pytest
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import ConfigError
-from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
+from flinknet.graph import execution_graph_of, job_graph_of
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.graph.slots import SharedSlot
 from flinknet.job.scheduling import PartitionState, RequestPartitionState
@@ -25,20 +25,12 @@ from flinknet.runtime.cluster.job_state import JobState
 from flinknet.runtime.cluster.placement import ConnectionUses, SharedCluster, SlotPool
 from flinknet.runtime.cluster.reports import UsedConnection
 from flinknet.runtime.cluster.submitted_job import SubmittedJob
-from tests.graph.programs import environment
 from tests.runtime.cluster.live_job import Child
-from tests.runtime.cluster.programs import PIPELINE
+from tests.runtime.cluster.programs import PIPELINE, joined
 
 S = 1_000_000_000
 _E = ExecutionState
 SEVERAL_CONNECTIONS = {"taskmanager.network.max-num-tcp-connections": "2"}
-
-
-def joined(parallelism: int, settings: dict[str, str] | None = None) -> StreamGraph:
-    env = environment(settings)
-    env.set_parallelism(parallelism)
-    env.from_sequence(1, 9).name("A").shuffle().print().name("B")
-    return env.execute("Joined")
 
 
 class Session:
