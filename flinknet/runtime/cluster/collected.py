@@ -131,10 +131,6 @@ class Collected:
         counts = self.tasks.get(attempt_id)
         return counts.metrics if counts is not None and counts.metrics else None
 
-    def latency_of(self, attempts: Iterable[ExecutionAttemptID]) -> LogLinearHistogram:
-        """Latency of the records that the sinks of these attempts have measured so far."""
-        return latency_of(self.tasks[each].latency for each in attempts)
-
     def connections(self) -> dict[str, int]:
         """Number of channels that each TCP connection carried, over all attempts."""
         counts = Counter(each.connection for each in self.channels if not each.is_local)
@@ -246,7 +242,7 @@ class ProgressMeter:
 
     def progress(self, phase: str | None, now_ns: int) -> results.Progress:
         """The current progress; `phase` None derives it from the instants of the run."""
-        latency = self._collected.latency_of(self._collected.tasks)
+        latency = latency_of(each.latency for each in self._collected.tasks.values())
         return results.Progress(
             phase=phase or self._phase(now_ns),
             elapsed_ns=max(0, now_ns - self.start.start_ns) if self.start else 0,

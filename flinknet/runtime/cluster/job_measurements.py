@@ -22,7 +22,7 @@ from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.elements import MarkedLatency
 from flinknet.trace.job_names import Edge, numbered
 
-from .collected import Collected, backlog_of
+from .collected import Collected, backlog_of, latency_of
 from .control_messages import Start
 from .reports import ReadChannel, Statistics
 
@@ -143,10 +143,10 @@ class Measurements(Collected):
 
     def latency(self, vertex: JobVertexID | None = None) -> LogLinearHistogram:
         """Latency of the records that the sinks of one vertex, or of all, have measured."""
-        return self.latency_of(
-            each
-            for each in self.tasks
-            if vertex is None or each.execution_vertex_id.job_vertex_id == vertex
+        return latency_of(
+            counts.latency
+            for attempt_id, counts in self.tasks.items()
+            if vertex is None or attempt_id.execution_vertex_id.job_vertex_id == vertex
         )
 
     def latency_markers(self) -> results.LatencyMarkersMeasured | None:

@@ -46,17 +46,13 @@ class ConnectionUses:
         self._before: Counter[_ConnectionKey] = Counter()
 
     def begin(self, job_id: str, name: str) -> None:
-        self._names[job_id] = name
-        self._now[job_id] = {}
-        self._ever[job_id] = set()
+        self._names[job_id], self._now[job_id], self._ever[job_id] = name, {}, set()
 
     def update(self, job_id: str, task_manager: int, used: Iterable[UsedConnection]) -> None:
         """Set the connections that the tasks of a job have open on one TaskManager."""
-        now = self._now[job_id]
-        for key in [each for each in now if each[1] == task_manager]:
-            del now[key]
-        for each in used:
-            now[each.task_manager, task_manager, each.number] = each.channels
+        now = {key: count for key, count in self._now[job_id].items() if key[1] != task_manager}
+        now |= {(each.task_manager, task_manager, each.number): each.channels for each in used}
+        self._now[job_id] = now
         self._ever[job_id].update(now)
 
     def end(self, job_id: str) -> None:

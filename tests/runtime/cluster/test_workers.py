@@ -425,10 +425,12 @@ def served() -> Iterator[WorkerProcess]:
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("has_traces", [False, True])
 def test_a_worker_that_is_quiet_is_named_before_it_is_lost(
-    served: WorkerProcess, loop: EventLoop, capsys: pytest.CaptureFixture[str]
+    served: WorkerProcess, loop: EventLoop, capsys: pytest.CaptureFixture[str], has_traces: bool
 ) -> None:
     worker = Worker(loop, ("127.0.0.1", served.port), SECRET, None, 50_000 * MS)
+    worker.processes[0], worker.has_traces = RemoteProcess(worker, 0), has_traces
     now_ns = monotonic_ns()
     for after_s in (1, 6, 7, 1):
         worker.advance(now_ns + after_s * 1_000 * MS)
@@ -438,6 +440,7 @@ def test_a_worker_that_is_quiet_is_named_before_it_is_lost(
     assert worker.loss is None
     worker.advance(now_ns + 52_000 * MS)
     assert "for 50 s and counts as lost" in str(worker.loss)
+    assert ("its traces are still on that host" in str(worker.loss)) is has_traces
 
 
 @pytest.mark.quick
