@@ -100,13 +100,13 @@ LINES = (
     (
         LATER,
         "text where a number belongs",
-        message("Heartbeat", {"number": "1"}),
+        message("EndTaskManager", {"index": "1"}),
         "not of type int",
     ),
     (
         LATER,
         "a boolean where a number belongs",
-        message("Heartbeat", {"number": True}),
+        message("EndTaskManager", {"index": True}),
         "not of type int",
     ),
     (LATER, "a number of 5000 digits", DIGITS, "not JSON"),
