@@ -83,7 +83,7 @@ class SpillFile:
                 self.path.unlink()
 
     def _write_through(self) -> None:
-        left = deque(map(memoryview, self._unwritten))
+        left = deque([memoryview(each) for each in self._unwritten])
         self._unwritten.clear()
         self._unwritten_bytes = 0
         try:

@@ -227,7 +227,10 @@ class Measurements(Collected):
         shares = [self._shares(each.current.attempt_id) for each in executions]
         tasks = [
             results.TaskMeasured(
-                *(x.name, x.current.attempt_number, x.state.value, f"tm-{place}"),
+                x.name,
+                x.current.attempt_number,
+                x.state.value,
+                f"tm-{place}",
                 **own,
                 metrics=dict(self.metrics_of(x.current.attempt_id) or {}),
                 prior_attempts=prior_attempts(x),

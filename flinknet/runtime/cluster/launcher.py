@@ -139,7 +139,8 @@ class _Bench(JobLead):
         self._has_begun = self._is_measured = False
         self._is_staged = scheduling_of(scenario) is not SchedulingType.ALL_AT_ONCE
         graph = plan.plan.graph
-        directories = (None if each is None else str(each) for each in (trace_dir, spill_dir))
+        traces = None if trace_dir is None else str(trace_dir)
+        spills = None if spill_dir is None else str(spill_dir)
         stages = {x.vertex.id: x.index if self._is_staged else 0 for x in plan.plan.vertices}
         master = JobMaster(
             graph,
@@ -149,7 +150,7 @@ class _Bench(JobLead):
             fixed=FixedPlan(plan.plan, plan.tasks, stages),
         )
         load = messages.SubmitLoad(scenario)
-        super().__init__(messages.InitializeJob(graph.id, load, *directories, None), master)
+        super().__init__(messages.InitializeJob(graph.id, load, traces, spills, None), master)
 
     def begin(self, stack: ExitStack, workers: WorkersSpec | None) -> None:
         """Start the TaskManagers, which end with the stack, at the latest by being killed."""

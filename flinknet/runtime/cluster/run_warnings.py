@@ -91,9 +91,9 @@ def advice_on(verdict: results.Bottleneck | None, processors: results.ProcessorU
     if stood := _stood_still(processors):
         return f"Run again: {stood}."
     taken, busy = processors.taken_share, processors.busy_share
-    is_machine = verdict is None or verdict.is_healthy
-    is_machine = is_machine or (verdict.place in busy and verdict.edge is None)
-    if is_machine and max(busy.values(), default=0.0) < LOADED_FROM:
+    is_limited = verdict is not None and not verdict.is_healthy
+    is_machine = verdict is not None and verdict.place in busy and verdict.edge is None
+    if (is_machine or not is_limited) and max(busy.values(), default=0.0) < LOADED_FROM:
         return "The run was not at its limit, so the machine is the cause: use a quiet one."
     if taken > DISTURBED_SHARE:
         return (
