@@ -52,7 +52,7 @@ certificates: errors
 graph: errors units config options plain_values results
 job: arrays errors units config histogram results
 trace: whole_files storage arrays errors
-capture: errors units histogram plain_values options results
+capture: errors units histogram plain_values loopback options results
 runtime: starting loopback whole_files plain_values errors units config histogram options results
 simulator: arrays errors config results
 predict: arrays plain_values errors storage units config histogram options results

@@ -19,6 +19,6 @@ except queries to the JobManager.
 """
 
 from .channels import ChannelTable, ObservedChannel
-from .observer import ConnectionObserver, ConnectionSummary
+from .observer import ConnectionObserver
 
-__all__ = ["ChannelTable", "ConnectionObserver", "ConnectionSummary", "ObservedChannel"]
+__all__ = ["ChannelTable", "ConnectionObserver", "ObservedChannel"]

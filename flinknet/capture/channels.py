@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
+from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.core.wire.messages import PartitionRequest
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.trace import ChannelInfo
@@ -43,8 +42,6 @@ class Ends:
 
 @dataclass(slots=True)
 class Wait:
-    """Waits of one kind."""
-
     ns: int = 0  # of those that have ended
     since_ns: int = -1  # beginning of the current one; -1: there is none
 
@@ -114,7 +111,6 @@ class ObservedChannel:
         return max(0, self.data_buffers - self.credits_granted)
 
     def forget_credit(self) -> None:
-        """Note that the credit is unknown from here on."""
         self.credits_available = None
         self.is_credit_inferred = False
         self._balance = self._waits_at = self._waits = 0
@@ -128,8 +124,8 @@ class ObservedChannel:
     def grant_unknown(self, credit: int, at_ns: int) -> None:
         """Note credit while the credit is unknown. It becomes known if it must have been 0 before:
         data waited, as nothing else than credit holds a producer back for so long so often."""
-        is_waiting = self.backlog_buffers and not self.is_blocked and self.last_ns is not None
-        if is_waiting and at_ns - (self.last_ns or 0) >= WAIT_FOR_CREDIT_NS:
+        idle_ns = 0 if self.last_ns is None else at_ns - self.last_ns
+        if self.backlog_buffers and not self.is_blocked and idle_ns >= WAIT_FOR_CREDIT_NS:
             is_same = self._balance == self._waits_at
             self._waits_at, self._waits = self._balance, 1 + self._waits * is_same
             if self._waits >= WAITS_FOR_CREDIT:
@@ -162,7 +158,6 @@ class ObservedChannel:
         self.blocked.end(at_ns)
 
     def identify(self, request: PartitionRequest) -> None:
-        """Take the partition and the initial credit from a request."""
         self.partition_id = request.partition_id
         indexes = request.queue_index_set
         self.subpartitions = indexes.start_index, indexes.end_index
@@ -250,21 +245,15 @@ class ChannelTable:
         reads the subpartition with its own index, so this index stands for the consumer. The
         fields that only a request contains are -1 if the request was missed.
         """
-        return tuple(self._info(each) for each in self.channels)
-
-    def are_open(self) -> bool:
-        """Whether any channel has not ended."""
-        return not all(each.is_ended for each in self.channels)
+        return tuple(map(self._info, self.channels))
 
     def data_span(self) -> tuple[int, int] | None:
         """Instants of the first data buffer and just after the last, in ns; None without data."""
-        spans = [(each.first_ns, each.last_ns) for each in self.channels]
-        first = [first_ns for first_ns, _ in spans if first_ns is not None]
-        last = [last_ns for _, last_ns in spans if last_ns is not None]
+        first = [each.first_ns for each in self.channels if each.first_ns is not None]
+        last = [each.last_ns for each in self.channels if each.last_ns is not None]
         return (min(first), max(last) + 1) if first else None
 
     def fan_out(self) -> dict[str, int]:
-        """Number of requested channels of each partition, by the partition's printed id."""
         return Counter(str(each.partition_id) for each in self.channels if each.partition_id)
 
     def _info(self, channel: ObservedChannel) -> ChannelInfo:
@@ -290,18 +279,3 @@ class ChannelTable:
             is_local=False,
             edge=edge,
         )
-
-
-def later_attempts(channels: Sequence[ObservedChannel]) -> list[int]:
-    """Number of later attempts of each channel's producer that were observed."""
-    attempts: dict[ExecutionVertexID, dict[ExecutionAttemptID, int]] = {}
-    found = []
-    for each in channels:
-        later: dict[ExecutionAttemptID, int] = {}
-        number = -1
-        if each.partition_id is not None:
-            producer = each.partition_id.producer_id
-            later = attempts.setdefault(producer.execution_vertex_id, later)
-            number = later.setdefault(producer, len(later))
-        found.append((later, number))
-    return [len(later) - number - 1 for later, number in found]

@@ -24,6 +24,8 @@ from flinknet.core.wire.layout import (
     detect_layout,
 )
 
+from .observed_connection import ObservedConnection
+
 MESSAGE_BYTES_MAX: Final = 1 << 20
 """Size of the largest message that is read whole (an exception with its stack trace); larger ones
 are skipped."""
@@ -43,9 +45,26 @@ _TLS_HANDSHAKE: Final = b"\x16\x03"
 _HEADER_BYTES_MAX = max(each.header_bytes for each in LAYOUTS.values())
 
 
-class FrameSink:
-    """Receives the frames of a stream. Views are valid during the call only. Only a producer's
-    stream has buffers."""
+class FrameStream:
+    """Follows one direction, and gives its frames to the methods of a subclass, up to `message`; in
+    them views are valid during the call only. Only a producer's stream has buffers."""
+
+    direction: Direction
+
+    def __init__(
+        self, connection: ObservedConnection, layout: str | None = None, *, is_from_start: bool
+    ) -> None:
+        self.connection = connection
+        # of BufferResponses; None until the first one shows it
+        self.layout = None if layout is None else LAYOUTS[layout]
+        self.certain_from_ns: int | None = None  # since then every byte belongs to a frame
+        self.skipped_bytes = 0  # received, but of no frame
+        self._is_synced = is_from_start
+        self._rest = bytearray()  # the start of a frame
+        self._wanted = FRAME_HEADER_BYTES  # its length at which to look again
+        self._holes: list[tuple[int, int]] = []  # places and lengths of lost bytes in `_rest`
+        self._payload_left = 0
+        self._skip_left = 0
 
     def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
         """A whole BufferResponse without partial buffers."""
@@ -63,55 +82,15 @@ class FrameSink:
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
         """A whole frame of another kind."""
 
-    def undecodable(self, what: str, at_ns: int) -> None:
-        """A frame that is skipped."""
-
-    def lost(self, what: str, at_ns: int) -> None:
-        """Frame boundaries are lost from here on; a BufferResponse begun before does not end."""
-
-
-class FrameStream:
-    """Follows one direction."""
-
-    def __init__(
-        self,
-        direction: Direction,
-        sink: FrameSink,
-        layout: Layout | None = None,
-        *,
-        is_from_start: bool = True,
-    ) -> None:
-        self.direction = direction
-        self.layout = layout  # of BufferResponses; None until the first one shows it
-        self.certain_from_ns: int | None = None  # since then every byte belongs to a frame
-        self.skipped_bytes = 0  # received, but of no frame
-        self.bytes = 0  # received
-        self.missing_bytes = 0  # lost, as far as their number is known
-        self._sink = sink
-        self._is_synced = is_from_start
-        self._rest = bytearray()  # the start of a frame
-        self._wanted = FRAME_HEADER_BYTES  # its length at which to look again
-        self._holes: list[tuple[int, int]] = []  # places and lengths of lost bytes in `_rest`
-        self._payload_left = 0
-        self._skip_left = 0
-
-    def receive(self, data: memoryview, at_ns: int) -> None:
-        self.bytes += len(data)
-        self._receive(data, at_ns)
-
     def lose(self, lost_bytes: int | None, at_ns: int) -> None:
         """Note lost bytes; `lost_bytes` is None if their number is unknown.
 
         A loss within a payload loses only the records of this payload, also if a search has found
         the frame but not yet the one that confirms it.
         """
-        self.missing_bytes += lost_bytes or 0
-        self._lose(lost_bytes, at_ns)
-
-    def _lose(self, lost_bytes: int | None, at_ns: int) -> None:
         if lost_bytes is not None and lost_bytes <= self._payload_left:
             self._payload_left -= lost_bytes
-            self._sink.missing_payload(lost_bytes, at_ns)
+            self.missing_payload(lost_bytes, at_ns)
         elif lost_bytes is not None and lost_bytes <= self._skip_left:
             self._skip_left -= lost_bytes
         else:
@@ -126,15 +105,15 @@ class FrameStream:
             self._rest.clear()
             self._holes.clear()
 
-    def _receive(self, data: memoryview, at_ns: int) -> None:
-        sink, position, end = self._sink, 0, len(data)
+    def receive(self, data: memoryview, at_ns: int) -> None:
+        position, end = 0, len(data)
         if self.certain_from_ns is None and self._is_synced:
             self.certain_from_ns = at_ns
         while position < end:
             if self._payload_left:
                 count = min(self._payload_left, end - position)
                 self._payload_left -= count
-                sink.payload(data[position : position + count], at_ns)
+                self.payload(data[position : position + count], at_ns)
                 position += count
                 continue
             if self._skip_left:
@@ -155,13 +134,13 @@ class FrameStream:
                     start = position + layout.header_bytes
                     stop = start + header[SIZE]
                     if not header[PARTIAL_BUFFERS] and stop <= end and layout.is_plausible(header):
-                        sink.buffer(header, data[start:stop], at_ns)
+                        self.buffer(header, data[start:stop], at_ns)
                         position = stop
                         continue
             else:
                 frame = peek_frame(data, position, self.direction)
                 if frame is not None and frame[2] and position + frame[0] <= end:
-                    sink.message(frame[1], data[position : position + frame[0]], at_ns)
+                    self.message(frame[1], data[position : position + frame[0]], at_ns)
                     position += frame[0]
                     continue
             position = self._gather(data, position, end, at_ns)
@@ -189,12 +168,12 @@ class FrameStream:
             self._look_at_buffer(length, at_ns)
         elif not is_known or length > MESSAGE_BYTES_MAX:
             why = f"a message of {length} bytes" if is_known else f"message id {message_id}"
-            self._skip(f"{why} from {self.direction.value}", length - len(rest), at_ns)
+            self._skip(f"{why} from {self.direction.value}", length - len(rest))
         elif len(rest) < length:
             self._wanted = length
         else:
             self._restart()
-            self._sink.message(message_id, memoryview(rest), at_ns)
+            self.message(message_id, memoryview(rest), at_ns)
 
     def _look_at_buffer(self, length: int, at_ns: int) -> None:
         rest, layout = self._rest, self.layout
@@ -211,44 +190,43 @@ class FrameStream:
         header = layout.read(rest, 0) if layout is not None else None
         if layout is None or header is None or not layout.is_plausible(header):
             what = bytes(rest[FRAME_HEADER_BYTES:]).hex()
-            self._skip(f"an invalid BufferResponse ({what})", length - len(rest), at_ns)
+            self._skip(f"an invalid BufferResponse ({what})", length - len(rest))
             return
         start = layout.header_bytes + PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
         left = start + header[SIZE] - len(rest)
         if header[PARTIAL_BUFFERS] > PARTIAL_BUFFERS_MAX:
             what = f"a BufferResponse of {header[PARTIAL_BUFFERS]} partial buffers"
-            self._skip(what, left, at_ns)
+            self._skip(what, left)
             return
         if len(rest) < start:
             self._wanted = start
             return
         sizes = peek_sizes(rest, layout.header_bytes, header[PARTIAL_BUFFERS])
         if sizes and (sum(sizes) != header[SIZE] or min(sizes) < 0):
-            self._skip("partial buffers that do not add up", left, at_ns)
+            self._skip("partial buffers that do not add up", left)
             return
         held = bytes(rest[start:])  # the header of 1.20 is shorter than the largest, which was read
         self._restart()
         self._payload_left = header[SIZE]
-        self._sink.begin_buffer(header, sizes, at_ns)
+        self.begin_buffer(header, sizes, at_ns)
         if held:
-            self._receive(memoryview(held), at_ns)
+            self.receive(memoryview(held), at_ns)
 
     def _restart(self) -> None:
-        """Expect a frame to begin with the next byte."""
         self._rest = bytearray()
         self._wanted = FRAME_HEADER_BYTES
 
-    def _skip(self, what: str, left: int, at_ns: int) -> None:
+    def _skip(self, what: str, left: int) -> None:
         self._restart()
         self._skip_left = max(left, 0)
-        self._sink.undecodable(what, at_ns)
+        self.connection.skip(what)
 
     def _lose_sync(self, what: str, at_ns: int) -> None:
         """Report the loss, and search for a frame from the held bytes on."""
         self._is_synced = False
         self.certain_from_ns = None
         self._payload_left = self._skip_left = 0
-        self._sink.lost(what, at_ns)
+        self.connection.lose_all(what)
 
     def _search(self, data: memoryview, at_ns: int) -> None:
         """Search for a frame that is directly followed by another one."""
@@ -268,10 +246,10 @@ class FrameStream:
                 self._is_synced = True
                 done = 0
                 for place, lost_bytes in holes:
-                    self._receive(found[done:place], at_ns)
-                    self._lose(lost_bytes, at_ns)
+                    self.receive(found[done:place], at_ns)
+                    self.lose(lost_bytes, at_ns)
                     done = place + lost_bytes
-                self._receive(found[done:], at_ns)
+                self.receive(found[done:], at_ns)
                 return
             at = held.find(MAGIC, at + 1)
         self._keep(held, max(0, len(held) - MAGIC_OFFSET - len(MAGIC) + 1))

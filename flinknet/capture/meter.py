@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,10 +21,9 @@ from flinknet.units import (
     parse_size_bytes,
 )
 
-from .channels import ChannelTable, ObservedChannel, later_attempts
+from .channels import ChannelTable, ObservedChannel
 
 CHANNELS_SHOWN = 64
-
 
 _AS_THEY_ARE: Final = (
     *("subpartitions", "initial_credit", "credits_available", "in_flight_buffers"),
@@ -37,8 +37,7 @@ class Meter:
 
     def __init__(self, now_ns: int) -> None:
         self._at_ns = now_ns
-        self._before: dict[int, tuple[int, ...]] = {}
-        self._open: list[ObservedChannel] = []
+        self._before: dict[ObservedChannel, tuple[int, ...]] = {}  # of open channels
         self._known_channels = 0
         self._largest_buffer_bytes = 1
 
@@ -46,17 +45,13 @@ class Meter:
         """Plain data for the live view; triggers use its `metrics`."""
         span_ns = max(1, now_ns - self._at_ns)
         self._at_ns = now_ns
-        self._open += table.channels[self._known_channels :]
+        self._before |= dict.fromkeys(table.channels[self._known_channels :], (0,) * 6)
         self._known_channels = len(table)
-        rows = [self._row(each, now_ns, span_ns) for each in self._open]
-        for channel in self._open:
-            if channel.is_ended:
-                del self._before[channel.index]
-        self._open = [each for each in self._open if not each.is_ended]
+        rows = [self._row(each, now_ns, span_ns) for each in self._before]
+        self._before = {each: now for each, now in self._before.items() if not each.is_ended}
         open_rows = [row for row in rows if not row["is_ended"]]
         counted = [row["records_per_s"] for row in rows if row["records_per_s"] is not None]
-        bytes_per_s = sum(row["bytes_per_s"] for row in rows)
-        metrics: dict[str, float] = {"throughput": bytes_per_s}
+        metrics: dict[str, float] = {"throughput": sum(row["bytes_per_s"] for row in rows)}
         if counted:
             metrics["records"] = sum(counted)
         if open_rows:
@@ -64,15 +59,12 @@ class Meter:
             metrics["no_credit"] = max(row["no_credit_share"] for row in open_rows)
             metrics["blocked"] = max(row["blocked_share"] for row in open_rows)
             metrics["backlog_buffers"] = max(row["backlog_buffers"] or 0 for row in open_rows)
-        worst = sorted(
-            open_rows,
-            key=lambda row: (-row["starved_share"], -row["no_credit_share"], row["channel"]),
-        )
+        open_rows.sort(key=lambda row: (-row["starved_share"], -row["no_credit_share"]))
         return {
             "channels_open": len(open_rows),
-            "bytes_per_s": bytes_per_s,
-            "records_per_s": sum(counted) if counted else None,
-            "channels": sorted(worst[:CHANNELS_SHOWN], key=lambda row: row["channel"]),
+            "bytes_per_s": metrics["throughput"],
+            "records_per_s": metrics.get("records"),
+            "channels": sorted(open_rows[:CHANNELS_SHOWN], key=lambda row: row["channel"]),
             "metrics": metrics,
         }
 
@@ -81,8 +73,7 @@ class Meter:
             *(channel.payload_bytes, channel.records, channel.data_buffers),
             *(each.until(now_ns) for each in (channel.starved, channel.exhausted, channel.blocked)),
         )
-        before = self._before.get(channel.index, (0,) * len(now))
-        self._before[channel.index] = now
+        before, self._before[channel] = self._before[channel], now
         size, records, buffers, *waits = (a - b for a, b in zip(now, before, strict=True))
         starved, exhausted, blocked = (min(1.0, max(0, each) / span_ns) for each in waits)
         self._largest_buffer_bytes = max(self._largest_buffer_bytes, channel.largest_buffer_bytes)
@@ -102,11 +93,19 @@ class Meter:
 
 
 def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> list[dict[str, Any]]:
-    """Rows of the result, one for each channel."""
+    """Rows of the result, one for each channel, with the number of later attempts of its producer
+    that were observed."""
+    later = dict.fromkeys(
+        (each.partition_id.producer_id for each in channels if each.partition_id), 0
+    )
+    left = Counter(producer.execution_vertex_id for producer in later)
+    for producer in later:
+        left[producer.execution_vertex_id] -= 1
+        later[producer] = left[producer.execution_vertex_id]
     return [
         {
             "channel": each.index,
-            "later_attempts": later,
+            "later_attempts": later[each.partition_id.producer_id] if each.partition_id else 0,
             "connection": each.ends.connection,
             "receiver_id": each.receiver_id.hex(),
             "partition": None if each.partition_id is None else str(each.partition_id),
@@ -121,16 +120,11 @@ def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> lis
             "no_credit_ns": each.exhausted.ns,
             "blocked_ns": each.blocked.ns,
         }
-        for each, later in zip(channels, later_attempts(channels), strict=True)
+        for each in channels
     ]
 
 
-_OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+_OPERATORS: Final = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 _TRIGGER = re.compile(r"\s*([a-z_]+)\s*(>=|<=|>|<)\s*(\S.*?)\s*")
 

@@ -289,7 +289,6 @@ class ObservedConnection:
     def note(
         self, at_ns: int, channel: ObservedChannel | None, point: int, kind: int, **columns: int
     ) -> None:
-        """Record a message as one row."""
         index = -1 if channel is None else channel.index
         note(self.probe_record, at_ns, index, point, kind, **columns)
 
@@ -303,7 +302,6 @@ class ObservedConnection:
         self.add_note(what)
 
     def lose_all(self, what: str) -> None:
-        """Note that messages of one direction are missing."""
         self.losses += 1
         self.add_note(what)
         for channel in self.channels.values():
@@ -323,7 +321,6 @@ class ObservedConnection:
         return counter
 
     def decode(self, message_id: int, frame: memoryview) -> Message | None:
-        """Decode a whole frame that is no BufferResponse; None if it cannot be decoded."""
         self.messages[message_id] += 1
         try:
             return MESSAGE_CLASSES[message_id].decode(frame[FRAME_HEADER_BYTES:])

@@ -9,8 +9,7 @@ the processes know (instants of records, pools, consumption of buffers) are -1 o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint
@@ -19,7 +18,6 @@ from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.layout import (
     BACKLOG,
     DATA_TYPE,
-    LAYOUTS,
     RECEIVER,
     SEQUENCE_NUMBER,
     SIZE,
@@ -32,7 +30,7 @@ from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.errors import ConfigError
 
 from .channels import ChannelTable, Ends, ObservedChannel
-from .frame_stream import TLS_NOTE, FrameSink, FrameStream
+from .frame_stream import TLS_NOTE, FrameStream
 from .observed_connection import TEXT_MAX, NoteTimes, ObservedConnection
 
 EVENT_BYTES_MAX: Final = 64 << 10
@@ -43,22 +41,13 @@ _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKin
 _PRODUCERS = (BufferResponse, messages.ErrorResponse, messages.BacklogAnnouncement)
 
 
-class _Side(FrameSink):
-    def __init__(self, connection: ObservedConnection) -> None:
-        self._connection = connection
-
-    def undecodable(self, what: str, at_ns: int) -> None:
-        self._connection.skip(what)
-
-    def lost(self, what: str, at_ns: int) -> None:
-        self._connection.lose_all(what)
-
-
-class FromClient(_Side):
+class FromClient(FrameStream):
     """The consumer's direction; messages that only producers send are ignored."""
 
+    direction = Direction.CONSUMER_TO_PRODUCER
+
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
-        connection = self._connection
+        connection = self.connection
         if message_id == _ADD_CREDIT:
             credits = decode_add_credits(frame)
             if credits is not None:
@@ -85,22 +74,22 @@ class FromClient(_Side):
             connection.note(at_ns, channel, _RECEIVED, message.ID, **columns)
 
 
-class FromServer(_Side):
+class FromServer(FrameStream):
     """The producer's direction."""
 
-    def __init__(self, connection: ObservedConnection) -> None:
-        super().__init__(connection)
-        self._channel: ObservedChannel | None = None
-        self._header: Header | None = None
-        self._sizes: tuple[int, ...] = ()
-        self._counter: RecordCounter | None = None
-        self._index = 0  # number of the current partial buffer
-        self._left = 0  # its missing bytes
-        self._records = 0
-        self._body = bytearray()
+    direction = Direction.PRODUCER_TO_CONSUMER
+    # of the BufferResponse whose payload comes in pieces
+    _header: Header | None = None
+    _channel: ObservedChannel | None = None
+    _counter: RecordCounter | None = None
+    _sizes: tuple[int, ...] = ()
+    _index = 0  # number of the current partial buffer
+    _left = 0  # its missing bytes
+    _records = 0
+    _body = b""  # of an event
 
     def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
-        connection = self._connection
+        connection = self.connection
         receiver_id, number, backlog = header[RECEIVER], header[SEQUENCE_NUMBER], header[BACKLOG]
         size = header[SIZE]
         connection.messages[_BUFFER_RESPONSE] += 1
@@ -115,7 +104,7 @@ class FromServer(_Side):
         connection.data(channel, header, number, size, backlog, records, counter, True, at_ns)
 
     def begin_buffer(self, header: Header, sizes: tuple[int, ...], at_ns: int) -> None:
-        connection = self._connection
+        connection = self.connection
         connection.messages[_BUFFER_RESPONSE] += 1
         self._channel = connection.channel_of(header[RECEIVER])
         self._header = header
@@ -132,13 +121,13 @@ class FromServer(_Side):
             if self._counter is not None:
                 self._records += self._counter.feed(taken)
             elif self._is_event and len(self._body) < EVENT_BYTES_MAX:
-                self._body += taken[: EVENT_BYTES_MAX - len(self._body)]
+                self._body += bytes(taken[: EVENT_BYTES_MAX - len(self._body)])
             piece = piece[len(taken) :]
             self._left -= len(taken)
             self._end_pieces(at_ns)
 
     def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
-        self._connection.add_note(f"{lost_bytes} bytes of a payload are missing")
+        self.connection.add_note(f"{lost_bytes} bytes of a payload are missing")
         if self._counter is not None:
             self._counter.skip(lost_bytes)
         while lost_bytes:
@@ -148,7 +137,7 @@ class FromServer(_Side):
             self._end_pieces(at_ns)
 
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
-        connection = self._connection
+        connection = self.connection
         message = connection.decode(message_id, frame)
         if isinstance(message, messages.BacklogAnnouncement):
             channel = connection.channel_of(message.receiver_id)
@@ -164,11 +153,11 @@ class FromServer(_Side):
             connection.add_note(text[:TEXT_MAX], connection.errors)
             connection.note(at_ns, channel, _SENT, MessageKind.ERROR_RESPONSE)
 
-    def lost(self, what: str, at_ns: int) -> None:
+    def _lose_sync(self, what: str, at_ns: int) -> None:
         if self._header is not None:  # it was sent, whatever else is missing
             self.missing_payload(self._left + sum(self._sizes[self._index + 1 :]), at_ns)
-        super().lost(what, at_ns)
-        for channel in self._connection.channels.values():
+        super()._lose_sync(what, at_ns)
+        for channel in self.connection.channels.values():
             channel.may_lack_messages = True
 
     @property
@@ -177,31 +166,27 @@ class FromServer(_Side):
 
     def _end_pieces(self, at_ns: int) -> None:
         """Report the complete partial buffer, and empty ones that follow it."""
-        connection, header = self._connection, self._header
+        connection, header = self.connection, self._header
         while header is not None and not self._left:
             is_last = self._index == len(self._sizes) - 1
             size = self._sizes[self._index]
             number = next_sequence_number(header[SEQUENCE_NUMBER], self._index)
             backlog = header[BACKLOG] if is_last else -1
             if self._is_event:
-                body = bytes(self._body)
-                connection.event(self._channel, header, number, size, backlog, body, at_ns)
+                connection.event(self._channel, header, number, size, backlog, self._body, at_ns)
             else:
                 records = -1 if self._counter is None else self._records
                 connection.data(
                     self._channel, header, number, size, backlog, records, self._counter, is_last,
                     at_ns,
                 )  # fmt: skip
-            self._body.clear()
+            self._body = b""
             if is_last:
                 self._header = self._counter = None
                 return
             self._index += 1
             self._left = self._sizes[self._index]
             self._records = 0
-
-
-__all__ = ["ConnectionObserver", "ConnectionSummary", "Ends", "layout_of_release"]
 
 
 def layout_of_release(release: str | None) -> str | None:
@@ -219,33 +204,10 @@ def layout_of_release(release: str | None) -> str | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionSummary:
-    """Totals of a connection: observed, skipped and missing messages."""
-
-    connection: str
-    layout: str | None
-    bytes_from_server: int
-    bytes_from_client: int
-    missing_bytes: int  # unobserved bytes of the producer, as far as their number is known
-    messages: dict[str, int]
-    channels: int
-    certain_from_ns: int | None  # since then all bytes of both directions are understood
-    credit_unknown_channels: int
-    skipped_bytes: int  # observed bytes that belong to no message
-    undecodable: int  # messages that could not be read and were skipped
-    losses: int  # how often message boundaries were lost
-    missed_buffers: int  # buffers and events without an observed header, by sequence numbers
-    sequence_gaps: int  # violations of the protocol, most likely lost frames
-    unpaid_buffers: int  # so are these
-    errors: tuple[str, ...]  # texts of ErrorResponses
-    notes: tuple[str, ...]  # skipped and lost messages, in words
-
-
 _COUNTS: Final = ("undecodable", "losses", "missed_buffers", "sequence_gaps", "unpaid_buffers")
 
 
-class ConnectionObserver:
+class ConnectionObserver(ObservedConnection):
     """Follows one connection; never raises for the bytes it reads.
 
     Bytes must come in the order in which they were sent, a message before its answer. A capture
@@ -273,70 +235,56 @@ class ConnectionObserver:
         counts_records: bool = True,
         note_times: NoteTimes | None = None,
     ) -> None:
-        self._connection = ObservedConnection(
-            probe.record, channels, ends, counts_records, note_times
-        )
-        self._server = FrameStream(
-            Direction.PRODUCER_TO_CONSUMER,
-            FromServer(self._connection),
-            LAYOUTS[layout] if layout is not None else None,
-            is_from_start=is_from_start,
-        )
-        self._client = FrameStream(
-            Direction.CONSUMER_TO_PRODUCER,
-            FromClient(self._connection),
-            is_from_start=is_from_start,
-        )
-
-    @property
-    def ends(self) -> Ends:
-        return self._connection.ends
-
-    @property
-    def has_messages(self) -> bool:
-        return bool(self._connection.messages)
+        super().__init__(probe.record, channels, ends, counts_records, note_times)
+        self._server = FromServer(self, layout, is_from_start=is_from_start)
+        self._client = FromClient(self, is_from_start=is_from_start)
+        self._bytes = [0, 0]  # from server and client
+        self._missing_bytes = 0  # from the server, as far as their number is known
 
     @property
     def is_tls(self) -> bool:
         """Whether the connection uses TLS and cannot be read."""
-        return TLS_NOTE in self._connection.notes
+        return TLS_NOTE in self.notes
 
     def from_server(self, data: bytes | memoryview, at_ns: int) -> None:
         """Take bytes from the producing TaskManager; the caller may reuse them afterwards."""
+        self._bytes[0] += len(data)
         self._server.receive(memoryview(data), at_ns)
 
     def from_client(self, data: bytes | memoryview, at_ns: int) -> None:
+        self._bytes[1] += len(data)
         self._client.receive(memoryview(data), at_ns)
 
     def missing_from_server(self, lost_bytes: int | None, at_ns: int) -> None:
         """Note unobserved bytes from the producer; None: their number is unknown."""
+        self._missing_bytes += lost_bytes or 0
         self._server.lose(lost_bytes, at_ns)
 
     def missing_from_client(self, lost_bytes: int | None, at_ns: int) -> None:
         self._client.lose(lost_bytes, at_ns)
 
     def close(self, at_ns: int) -> None:
-        for channel in self._connection.opened:
+        for channel in self.opened:
             channel.end(at_ns)
 
-    def summary(self) -> ConnectionSummary:
-        """The totals so far."""
-        observed = self._connection
+    def summary(self) -> dict[str, Any]:
+        """Totals of the connection so far. `certain_from_ns`: since then all bytes of both
+        directions are understood; `skipped_bytes` belong to no message."""
         since = self._server.certain_from_ns, self._client.certain_from_ns
-        return ConnectionSummary(
-            connection=observed.ends.connection,
-            layout=self._server.layout.name if self._server.layout else None,
-            bytes_from_server=self._server.bytes,
-            bytes_from_client=self._client.bytes,
-            missing_bytes=self._server.missing_bytes,
-            messages={
-                MessageKind(kind).name: count for kind, count in sorted(observed.messages.items())
+        return {
+            "connection": self.ends.connection,
+            "layout": self._server.layout.name if self._server.layout else None,
+            "bytes_from_server": self._bytes[0],
+            "bytes_from_client": self._bytes[1],
+            "missing_bytes": self._missing_bytes,
+            "messages": {
+                MessageKind(kind).name: count for kind, count in sorted(self.messages.items())
             },
-            channels=len(observed.opened),
-            certain_from_ns=None if None in since else max(each or 0 for each in since),
-            credit_unknown_channels=sum(each.credits_available is None for each in observed.opened),
-            skipped_bytes=self._server.skipped_bytes + self._client.skipped_bytes,
-            **{name: getattr(observed, name) for name in _COUNTS},
-            errors=tuple(observed.errors),
-            notes=tuple(observed.notes),
-        )
+            "channels": len(self.opened),
+            "certain_from_ns": None if None in since else max(each or 0 for each in since),
+            "credit_unknown_channels": sum(each.credits_available is None for each in self.opened),
+            "skipped_bytes": self._server.skipped_bytes + self._client.skipped_bytes,
+            **{name: getattr(self, name) for name in _COUNTS},
+            "errors": list(self.errors),
+            "notes": list(self.notes),
+        }

@@ -8,8 +8,8 @@ run long before and after. A ring keeps only the newest events, and those around
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,8 +26,6 @@ from .channels import ChannelTable
 
 @dataclass(slots=True)
 class TraceFile:
-    """One file, with the first and the last instant of its events."""
-
     path: Path
     first_ns: int | None = None
     last_ns: int | None = None
@@ -144,8 +142,6 @@ RING_SLICES = 12
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The fields of the manifest that do not change."""
-
     origin: str
     name: str  # of the capturing process
     pid: int
@@ -196,9 +192,9 @@ class CaptureRecording:
         self._about = about
         self._describe = describe
         self._ring_ns = rotation.ring_ns
-        rotate_ns = rotation.rotate_ns
-        if rotation.ring_ns is not None:
-            rotate_ns = max(1, rotation.ring_ns // RING_SLICES)
+        rotate_ns = (
+            max(1, rotation.ring_ns // RING_SLICES) if rotation.ring_ns else rotation.rotate_ns
+        )
         create = partial(
             TraceFiles, directory, about.name, about.pid, rotation.rotate_bytes, rotate_ns
         )
@@ -221,19 +217,16 @@ class CaptureRecording:
         """Write pending events, drop old files and update the manifest, several times a second."""
         if now_ns >= self._next_flush_ns:
             self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
-            is_ring = self._ring_ns is not None
-            if is_ring or self.recorder.pending_events < FLUSH_EVENTS_MAX:
+            if self._ring_ns is not None or self.recorder.pending_events < FLUSH_EVENTS_MAX:
                 self.recorder.flush()
-        with self._without_old(now_ns, is_closed=False):
-            has_changed = len(self.channels) != self._saved_channels
-            since_due_ns = now_ns - self._next_save_ns
-            is_stale = since_due_ns >= (0 if has_changed else SAVE_ANYHOW_NS)
-            if self.files.has_changed or is_stale:
-                self._next_save_ns = now_ns + SAVE_INTERVAL_NS * (1 + len(self.channels) // 1000)
-                self._save()
+        old = self._take_old(now_ns, is_closed=False)
+        has_changed = len(self.channels) != self._saved_channels
+        is_stale = now_ns - self._next_save_ns >= (0 if has_changed else SAVE_ANYHOW_NS)
+        if self.files.has_changed or is_stale:
+            self._next_save_ns = now_ns + SAVE_INTERVAL_NS * (1 + len(self.channels) // 1000)
+            self._save(old)
 
     def trigger(self, why: str, now_ns: int) -> None:
-        """Keep the ring's events, and those of half a ring's time from now on."""
         self.triggers.append((now_ns, why))
         if self._ring_ns is not None:
             self.keep_until_ns = now_ns + self._ring_ns // 2
@@ -242,57 +235,53 @@ class CaptureRecording:
     def close(self, now_ns: int) -> None:
         """Write everything and end the run. Raises: TraceError if events were lost (the written
         ones are readable), or if there is no trace."""
-        self.recorder.flush()
         error = None
         try:
-            self.recorder.close()
+            self.recorder.close()  # writes all events
         except TraceError as caught:
             error = caught
-        with self._without_old(now_ns, is_closed=True):
-            self._save()
+        self._save(self._take_old(now_ns, is_closed=True))
         if error is not None:
             raise error
         seal_run(self.directory)
         self._run_directory.release()
 
-    @contextmanager
-    def _without_old(self, now_ns: int, *, is_closed: bool) -> Iterator[None]:
-        """Take out the files that a ring drops now, and delete them at the end, when the manifest
-        no longer names them."""
-        old: list[TraceFile] = []
-        if self._ring_ns is not None:
-            if self.keep_until_ns is not None:
-                self.files.keep_all()
-                if now_ns >= self.keep_until_ns:
-                    self.keep_until_ns = None
-            before_ns = None if is_closed and self.triggers else now_ns - self._ring_ns
-            old = self.files.take_old(before_ns, is_closed=is_closed)
-        yield
-        for each in old:
-            with suppress(OSError):
-                each.path.unlink()
+    def _take_old(self, now_ns: int, *, is_closed: bool) -> list[TraceFile]:
+        """Take out the files that a ring drops now; `_save` deletes them."""
+        if self._ring_ns is None:
+            return []
+        if self.keep_until_ns is not None:
+            self.files.keep_all()
+            if now_ns >= self.keep_until_ns:
+                self.keep_until_ns = None
+        before_ns = None if is_closed and self.triggers else now_ns - self._ring_ns
+        return self.files.take_old(before_ns, is_closed=is_closed)
 
     def _measured(self) -> tuple[int | None, int | None]:
         """Instants of the first and the last data buffer that the files still contain."""
         span = self.channels.data_span()
         if span is None:
             return None, None
+        from_ns, to_ns = span
         first = [each.first_ns for each in self.files.files if each.first_ns is not None]
         last = [each.last_ns for each in self.files.files if each.last_ns is not None]
         if first and last:
-            span = max(span[0], min(first)), min(span[1], max(last) + 1)
+            from_ns, to_ns = max(from_ns, min(first)), min(to_ns, max(last) + 1)
         if self.within is not None:
-            low_ns, high_ns = self.within
-            return max(span[0], low_ns), max(min(span[1], high_ns), span[0], low_ns)
-        return span
+            from_ns = max(from_ns, self.within[0])
+            to_ns = max(min(to_ns, self.within[1]), from_ns)
+        return from_ns, to_ns
 
-    def _save(self) -> None:
+    def _save(self, old: Iterable[TraceFile] = ()) -> None:
+        """Write the manifest, and delete the old files, which it no longer names."""
         self.files.has_changed = False
         self._saved_channels = len(self.channels)
         self.manifest().save(self.directory)
+        for each in old:
+            with suppress(OSError):
+                each.path.unlink()
 
     def manifest(self) -> RunManifest:
-        """The current manifest."""
         about = self._about
         from_ns, to_ns = self._measured()
         found = RunManifest(

@@ -5,7 +5,7 @@ and the figures that are shown meanwhile and at the end.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,8 +40,6 @@ _SUMMED: Final = ("data_bytes", "records", "other_elements", "uncounted_buffers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
-    """Settings of a recording."""
-
     out: Path
     layout: str | None = None  # of BufferResponses; None to detect it on each connection
     counts_records: bool = True
@@ -51,16 +49,6 @@ class SessionConfig:
     duration_ns: int | None = None  # None: run until stopped
     stated: tuple[Layer, ...] = ()  # settings of the cluster that are not on the wire
     rest: RestPlace | None = None  # None: no queries
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "layout": self.layout,
-            "counts_records": self.counts_records,
-            "has_times": self.has_times,
-            "trigger": None if self.trigger is None else self.trigger.text,
-            "ring_ns": self.rotation.ring_ns,
-            "rest": None if self.rest is None else self.rest.place,
-        }
 
 
 class Session:
@@ -127,12 +115,12 @@ class Session:
         """Add a connection to the totals, and keep its summary with `more` if there is room."""
         summary = observer.summary()
         for name in TOTALS:
-            self._totals[name] += getattr(summary, name)
-        self._messages.update(summary.messages)
-        if summary.layout is not None:
-            self._layouts.add(summary.layout)
+            self._totals[name] += summary[name]
+        self._messages.update(summary["messages"])
+        if summary["layout"] is not None:
+            self._layouts.add(summary["layout"])
         if len(self._connections) < CONNECTIONS_LISTED_MAX:
-            self._connections.append({**asdict(summary), **more})
+            self._connections.append(summary | more)
 
     def take_names(self) -> None:
         """Take changed jobs and settings from the JobManager into the manifest."""
@@ -167,7 +155,6 @@ class Session:
         }
 
     def end_watch(self) -> None:
-        """Query the JobManager a last time."""
         if self._watch is not None:
             self._watch.close()
             self._name_channels(self._watch)
@@ -202,7 +189,6 @@ class Session:
         }
 
     def written(self) -> dict[str, Any]:
-        """The part of the result that a closed session has."""
         files = self.recording.files
         return {
             "files": [each.path.name for each in files.files],
@@ -220,9 +206,7 @@ class Session:
         self._names = channel_names(self.recording.manifest())
 
     def _rest_document(self) -> dict[str, Any] | None:
-        """Result of the queries to the JobManager; None if there were none."""
-        watch = self._watch
-        if watch is None:
+        if (watch := self._watch) is None:
             return None
         manifest = self.recording.manifest()
         counted = ("channels", "local_channels")

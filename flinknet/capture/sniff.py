@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,8 +60,6 @@ their buffer (a power of two), and the options before the filter."""
 
 @dataclass(frozen=True, slots=True)
 class SniffConfig:
-    """Ports, interface and limits of a capture."""
-
     ports: tuple[tuple[int, int], ...]  # first and last of each range
     interface: str = "any"
     snap_bytes: int = 0  # most bytes of a packet; 0 for all
@@ -180,7 +177,6 @@ class Sniffer:
 
 
 def _advice(name: str, path: str, text: bytes) -> str:
-    """Why a program does not capture, and what to do, in one line."""
     said = text.decode(errors="replace")
     if not re.search(r"[Pp]ermi|not allowed", said):
         lines = [line for line in said.splitlines() if line.strip() and "Capturing on" not in line]
@@ -205,14 +201,3 @@ def task_manager_ports() -> set[int]:
                 connections = process.net_connections("tcp")
                 found |= {each.laddr.port for each in connections if each.status == "LISTEN"}
     return found
-
-
-def ranges_of(ports: Collection[int]) -> tuple[tuple[int, int], ...]:
-    """Ports as ranges without gaps, in order."""
-    found: list[tuple[int, int]] = []
-    for port in sorted(ports):
-        if found and found[-1][1] == port - 1:
-            found[-1] = found[-1][0], port
-        else:
-            found.append((port, port))
-    return tuple(found)

@@ -186,31 +186,31 @@ def sniff(**values: Any) -> None:
 
 def _ports(values: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     """The ports to capture, as ranges. Raises: ConfigError, RemoteTransportError."""
-    from flinknet.capture.sniff import ranges_of, task_manager_ports
+    from flinknet.capture.sniff import task_manager_ports
 
     texts, rest = values["port"], values["rest"]
-    found: set[int] = set()
+    found: set[tuple[int, int]] = set()
     for text in texts:
         parts = _PORTS.fullmatch(text)
         first, last = (int(each) for each in (parts[1], parts[2] or parts[1])) if parts else (0, 0)
         if not 0 < first <= last <= 65_535:
             raise ConfigError(f"--port: {text!r} is not a port; write 6121 or 6121-6128")
-        found.update(range(first, last + 1))
+        found.add((first, last))
     if not texts and rest is not None:
         from flinknet.capture.rest.jobs import read_task_managers
 
         answers = answers_of(values)
-        found = {each.data_port for each in read_task_managers(answers)}
+        found = {(each.data_port, each.data_port) for each in read_task_managers(answers)}
         if not found:
             raise ConfigError(f"--rest: {rest} knows no TaskManager; give --port")
     elif not texts:
-        found = task_manager_ports()
+        found = {(each, each) for each in task_manager_ports()}
         if not found:
             raise ConfigError(
                 "no TaskManager of this host shows the ports on which it listens to this user; give"
                 " --rest, such as http://localhost:8081, or --port"
             )
-    return ranges_of(found)
+    return tuple(sorted(found))
 
 
 def imported_packets(
@@ -224,7 +224,7 @@ def imported_packets(
 ) -> dict[str, Any]:
     """Import packets, and show meanwhile how far it is."""
     import flinknet
-    from flinknet.capture.pcap.importing import Live, import_capture
+    from flinknet.capture.pcap.importing import Import, Live
     from flinknet.capture.session import SessionConfig
     from flinknet.report.console import console_for
     from flinknet.report.tap_console import TapView
@@ -233,12 +233,12 @@ def imported_packets(
     versions = {"flinknet": flinknet.__version__, "python": platform.python_version()}
     if not is_live:
         with CountingLine("packets") as line:
-            return import_capture(paths, config, versions=versions, on_progress=line.show)
+            return Import(paths, config, versions=versions, on_progress=line.show).run()
     view = TapView(console_for(sys.stderr))
     trace_tap.print_begin(view, config)
     live = Live(follows, trace_tap.showing(values, view), sniffer=sniffer)
     with view:
-        return import_capture(paths, config, versions=versions, live=live)
+        return Import(paths, config, versions=versions, live=live).run()
 
 
 def _unpack(pages: Sequence[Path], out: Path | None) -> None:

@@ -35,7 +35,7 @@ IDS_SHOWN = 8
     """
     [Output]
     --out FILE.html
-        File to write. [default: RUN.html]
+        File to write. [default: RUN's pseudonym, or its name with --names]
     --answer/--no-answer
         Put the answer of `trace replay` into the page; it needs Spark. [default: answer]
     [Names]
@@ -61,11 +61,11 @@ def share(
     """Put a recording into one file: a page with the answer, and the trace in it.
 
     \b
-    flinknet trace share tapped
-        tapped.html, with pseudonyms for names, addresses and ids
-    flinknet trace share --check tapped.html
+    flinknet trace share tapped --out shared.html
+        with pseudonyms for names, addresses and ids
+    flinknet trace share --check shared.html
         what a stranger can learn from it
-    flinknet trace import tapped.html --out run
+    flinknet trace import shared.html --out run
         the other side: the trace again, for replay, info and export
 
     The page opens in any browser, without flinknet and without a network. A trace holds no payload:
@@ -82,12 +82,8 @@ def share(
     from flinknet.trace import find_runs
 
     paths = [_local(run) for each in given for run in find_runs(each)]
-    target = Path(out) if out else Path(f"{given[0].resolve().name}.html")
-    if target.suffix not in PAGES:
-        raise ConfigError(f"--out: {target} must end in .html")
-    if not out and target.exists():
-        raise ConfigError(f"{target} exists already; give another file with --out")
-    check_writable_file(target, "--out")
+    if out and Path(out).suffix not in PAGES:
+        raise ConfigError(f"--out: {out} must end in .html")
     from flinknet.trace.share import Pseudonyms, copy_run, with_recording
 
     pseudonyms = None
@@ -96,9 +92,14 @@ def share(
             base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
             key_file = Path(base, "flinknet", "share.key")
         pseudonyms = Pseudonyms(_key(key_file))
+    # the file and the answer name the recording by its directory
+    name = given[0].resolve().name
+    title = pseudonyms.text(name, "run") if pseudonyms else Path(out).stem if out else name
+    target = Path(out or f"{title}.html")
+    if not out and target.exists():
+        raise ConfigError(f"{target} exists already; give another file with --out")
+    check_writable_file(target, "--out")
     with tempfile.TemporaryDirectory(prefix="flinknet-share-") as work:
-        # the answer names the recording by its directory
-        title = pseudonyms.text(given[0].resolve().name, "run") if pseudonyms else target.stem
         copies = Path(work, "runs", title)
         for number, each in enumerate(paths, start=1):
             own = copies / f"run-{number}" if len(paths) > 1 else copies
@@ -114,10 +115,9 @@ def share(
             page = report.read_text("utf-8")
         put_text(target, with_recording(page, copies))
     size = target.stat().st_size
-    what = (
-        "names stay as they are" if pseudonyms is None else f"{pseudonyms.replaced} names and ids"
-    )
-    what += "" if pseudonyms is None else " have pseudonyms"
+    what = "names stay as they are"
+    if pseudonyms is not None:
+        what = f"{pseudonyms.replaced} names and ids have pseudonyms"
     click.echo(f"{target}: {size:,} bytes; {what}; no payload is in it")
     click.echo(f"before you send it: flinknet trace share --check {target}")
     click.echo(f"the other side: flinknet trace import {target.name} --out run")

@@ -98,11 +98,8 @@ class RunLatencies:
 def write_records_hdr(
     path: AnyPath, runs: Iterable[RunLatencies], started_at: str | None = None
 ) -> None:
-    """Write a log with an interval for each run, under its tag.
-
-    Args:
-        started_at: start of the first run, in ISO 8601; None if unknown.
-    """
+    """Write a log with an interval for each run, under its tag; `started_at` is the start of the
+    first run, in ISO 8601, None if unknown."""
     lines = []
     for run in runs:
         values_ns = np.clip(run.values_ns, 0, HIGHEST_TRACKABLE_NS)
@@ -127,7 +124,6 @@ def _seconds_since_1970(iso: str) -> float | None:
 def _write_log(
     path: AnyPath, comments: Iterable[str], start_s: float | None, lines: Iterable[str]
 ) -> None:
-    """Write a log whose intervals count from `start_s`, which may be unknown."""
     head = [*comments, "Histogram log format version 1.3"]
     if start_s is not None:
         head.append(f"StartTime: {start_s:.3f} (seconds since epoch)")
@@ -163,16 +159,9 @@ def encode_histogram(values: IntArray, weights: IntArray | None = None) -> str:
         encoded += _zigzag_leb128(count)
         following = index + 1
     header = [_COOKIE, len(encoded), 0, SIGNIFICANT_DIGITS]
-    body = b"".join(
-        [
-            *(number.to_bytes(4, "big") for number in header),
-            (1).to_bytes(8, "big"),
-            HIGHEST_TRACKABLE_NS.to_bytes(8, "big"),
-            _NO_CONVERSION,
-            encoded,
-        ]
-    )
-    compressed = zlib.compress(body)
+    body = b"".join(number.to_bytes(4, "big") for number in header)
+    body += (1).to_bytes(8, "big") + HIGHEST_TRACKABLE_NS.to_bytes(8, "big") + _NO_CONVERSION
+    compressed = zlib.compress(body + encoded)
     frame = _COMPRESSED_COOKIE.to_bytes(4, "big") + len(compressed).to_bytes(4, "big") + compressed
     return base64.b64encode(frame).decode("ascii")
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterable, Iterator
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -57,36 +57,28 @@ def write_perfetto(selection: Selection, path: AnyPath, on_rows: OnRows = lambda
     channels = channels_read(selection, ("backlog_buffers", "credit_after"))
     manifest = selection.run.manifest
     is_from_between = manifest is not None and manifest.is_from_between
+    encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
     with whole_text_file(path) as file:
-        file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
-        writer = _Writer(file)
-        writer.write(_run_events(selection, zero_ns))
+        head, *events_of_run = _run_events(selection, zero_ns)
+        file.write(f'{{"displayTimeUnit":"ns","traceEvents":[\n{encode(head)}')
+        file.writelines(f",\n{encode(each)}" for each in events_of_run)
         for info, events, paired in channels:
-            writer.write(_names(info, titles[info.index]))
-            writer.write(_slices(info, paired, zero_ns))
-            writer.write(_writer_waits(info, events, zero_ns))
-            writer.write(_counters(info, events, zero_ns))
+            process = _process(info)
+            parts = [
+                [_metadata(process, "process_name", name=titles[info.index])],
+                [_metadata(process, "process_sort_index", sort_index=process)],
+                _slices(info, paired, zero_ns),
+                _writer_waits(info, events, zero_ns),
+                _counters(info, events, zero_ns),
+            ]
             buffers += len(paired.sequence_number)
             if is_from_between:
-                writer.write(_instants(info, events, zero_ns))
+                parts.append(_instants(info, events, zero_ns))
                 buffers += int(np.count_nonzero(is_data(events, TracePoint.SENT)))
+            file.writelines(f",\n{encode(each)}" for part in parts for each in part)
             on_rows(buffers)
         file.write("\n]}\n")
     return buffers
-
-
-class _Writer:
-    """Writes events as the items of a JSON array, one per line."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-        self._separator = ""
-
-    def write(self, events: Iterable[dict[str, Any]]) -> None:
-        for event in events:
-            text = json.dumps(event, separators=(",", ":"), ensure_ascii=False)
-            self._file.write(self._separator + text)
-            self._separator = ",\n"
 
 
 def _run_events(selection: Selection, zero_ns: int) -> Iterator[dict[str, Any]]:
@@ -97,12 +89,8 @@ def _run_events(selection: Selection, zero_ns: int) -> Iterator[dict[str, Any]]:
     if manifest is None or manifest.measured_from_ns is None or manifest.measured_to_ns is None:
         return
     yield _metadata(_RUN_PROCESS, "thread_name", tid=_RUN_PROCESS, name="part")
-    edges = (
-        selection.first_ns,
-        manifest.measured_from_ns,
-        manifest.measured_to_ns,
-        selection.last_ns,
-    )
+    measured = manifest.measured_from_ns, manifest.measured_to_ns
+    edges = selection.first_ns, *measured, selection.last_ns
     end_ns = selection.last_ns if selection.to_ns is None else selection.to_ns
     for name, low_ns, high_ns in zip(
         ("warm-up", "measured", "drain"), edges, edges[1:], strict=False
@@ -110,12 +98,6 @@ def _run_events(selection: Selection, zero_ns: int) -> Iterator[dict[str, Any]]:
         low_ns, high_ns = max(low_ns, zero_ns), min(high_ns, end_ns)
         if low_ns < high_ns:
             yield _slice(_RUN_PROCESS, _RUN_PROCESS, name, low_ns - zero_ns, high_ns - low_ns)
-
-
-def _names(info: ChannelInfo, title: str) -> Iterator[dict[str, Any]]:
-    process = _process(info)
-    yield _metadata(process, "process_name", name=title)
-    yield _metadata(process, "process_sort_index", sort_index=process)
 
 
 def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterator[dict[str, Any]]:
@@ -130,15 +112,8 @@ def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterato
     for track in range(max(tracks, default=-1) + 1):
         name = f"buffers, {track + 1}" if track else "buffers"
         yield _metadata(process, "thread_name", tid=_thread(process, track + 1), name=name)
-    columns = [
-        values.tolist()
-        for values in (
-            buffers.sequence_number,
-            buffers.payload_bytes,
-            buffers.records,
-            buffers.reason,
-        )
-    ]
+    names = "sequence_number", "payload_bytes", "records", "reason"
+    columns = [getattr(buffers, name).tolist() for name in names]
     spans = edges.T.tolist()
     for index in in_order:
         number, size, records, reason = (values[index] for values in columns)
@@ -155,7 +130,6 @@ def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterato
 
 
 def _instants(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator[dict[str, Any]]:
-    """An instant for each data buffer."""
     process = _process(info)
     thread = _thread(process, 1)
     yield _metadata(process, "thread_name", tid=thread, name="buffers that passed")
@@ -212,11 +186,9 @@ def _writer_waits(
 
 
 def _counters(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator[dict[str, Any]]:
-    """Counters of credit and backlog at the producer, at each change."""
-    is_sent = (events["kind"] == MessageKind.BUFFER_RESPONSE) & (events["point"] == TracePoint.SENT)
-    is_credit = (events["kind"] == MessageKind.ADD_CREDIT) & (
-        events["point"] == TracePoint.RECEIVED
-    )
+    kind, point = events["kind"], events["point"]
+    is_sent = (kind == MessageKind.BUFFER_RESPONSE) & (point == TracePoint.SENT)
+    is_credit = (kind == MessageKind.ADD_CREDIT) & (point == TracePoint.RECEIVED)
     for name, column, keep in (
         ("credit", "credit_after", is_sent | is_credit),
         ("backlog", "backlog_buffers", is_sent),

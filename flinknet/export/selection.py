@@ -15,12 +15,7 @@ from flinknet.arrays import EventColumns, IntArray
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.storage import AnyPath
 from flinknet.trace import ChannelInfo, Run, TraceReader
-from flinknet.trace.buffers import (
-    BUFFER_COLUMNS,
-    ChannelBuffers,
-    paired_buffers,
-    read_channel,
-)
+from flinknet.trace.buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers, read_channel
 from flinknet.trace.job_names import edges_in_flow
 from flinknet.whole_files import whole_file
 
@@ -121,17 +116,12 @@ def channels_read(
     selection: Selection, columns: Sequence[str] = ()
 ) -> Iterator[tuple[ChannelInfo, EventColumns, ChannelBuffers]]:
     """Yield each wanted channel with its events and its buffers, one channel in memory at a time.
-
-    Buffers that were sent or consumed outside the selection are left out.
-
-    Args:
-        columns: columns of the trace to read in addition to those of buffers.
+    `columns` are read in addition to those of buffers. Buffers that were sent or consumed outside
+    the selection are left out.
     """
-    run = selection.run
+    wanted, within = (*BUFFER_COLUMNS, *columns), (selection.from_ns, selection.to_ns)
     for info in selection.channel_infos:
-        wanted = (*BUFFER_COLUMNS, *columns)
-        within = selection.from_ns, selection.to_ns
-        events = read_channel(run.files, info.index, wanted, *within)
+        events = read_channel(selection.run.files, info.index, wanted, *within)
         yield info, events, paired_buffers(events)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -117,19 +117,10 @@ _ABOUT = (
 def write_metrics(
     selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None, *, form: str = "parquet"
 ) -> int:
-    """Write the metrics of tasks and TaskManagers. Returns: the number of rows.
-
-    Args:
-        form: parquet, csv or json, see `write_batches`.
-
-    Raises: TraceFormatError for a run without metrics.
-    """
-    names = {
-        name
-        for line in metrics_lines(selection.run.path)
-        if "checkpoint" not in line
-        for name in line
-    }
+    """Write the metrics of tasks and TaskManagers in a form of `write_batches`. Returns: the number
+    of rows. Raises: TraceFormatError for a run without metrics."""
+    lines = metrics_lines(selection.run.path)
+    names = {name for line in lines if "checkpoint" not in line for name in line}
     if not names:
         raise TraceFormatError(
             f"{selection.run.path}: it has no metrics; record them with `trace tap --rest`"
@@ -140,20 +131,15 @@ def write_metrics(
 
 
 def _batches(selection: Selection, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    waiting: list[dict[str, Any]] = []
-    for line in metrics_lines(selection.run.path, selection.from_ns, selection.to_ns):
-        if "checkpoint" in line:
-            continue
-        waiting.append({name: _typed(line.get(name), name) for name in schema.names})
-        if len(waiting) == BATCH_ROWS:
-            yield pa.RecordBatch.from_pylist(waiting, schema=schema)
-            waiting = []
-    if waiting:
-        yield pa.RecordBatch.from_pylist(waiting, schema=schema)
-
-
-def _typed(value: Any, name: str) -> Any:
-    """The number of a metric; the unchanged value of a column of _ABOUT."""
-    if any(name == each for each, _ in _ABOUT):
-        return value
-    return number_of(value)
+    about = {name for name, _ in _ABOUT}
+    lines = metrics_lines(selection.run.path, selection.from_ns, selection.to_ns)
+    rows = (
+        {
+            name: line.get(name) if name in about else number_of(line.get(name))
+            for name in schema.names
+        }
+        for line in lines
+        if "checkpoint" not in line
+    )
+    while batch := list(islice(rows, BATCH_ROWS)):
+        yield pa.RecordBatch.from_pylist(batch, schema=schema)

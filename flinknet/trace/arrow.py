@@ -102,7 +102,6 @@ def event_array(
 def _named(
     where: npt.NDArray[np.int64], channel: npt.NDArray[Any], names: list[str], known: list[int]
 ) -> pa.Array:
-    """The names at `where`, null for unknown channels."""
     if not known:
         return pa.nulls(len(channel), pa.string())
     where = np.minimum(where, len(known) - 1)

@@ -67,15 +67,8 @@ def read_channel(
 
 
 BUFFER_COLUMNS = (
-    "at_ns",
-    "point",
-    "kind",
-    "data_type",
-    "reason",
-    "sequence_number",
-    "payload_bytes",
-    "records",
-    "first_record_ns",
+    *("at_ns", "point", "kind", "data_type", "reason", "sequence_number"),
+    *("payload_bytes", "records", "first_record_ns"),
 )
 """Columns that `paired_buffers` needs."""
 

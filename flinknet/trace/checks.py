@@ -18,20 +18,12 @@ from flinknet.arrays import EventColumns
 from flinknet.core.probe import MessageKind, TracePoint
 
 from .blocks import IS_DATA, IntArray
-from .event_block import EventBlock
+from .event_block import EventBlock, is_data, same_message
 from .format import MAX_BLOCK_EVENTS
 
 CHECKED_COLUMNS = (
-    "channel",
-    "point",
-    "kind",
-    "data_type",
-    "sequence_number",
-    "payload_bytes",
-    "credit_before",
-    "credit_after",
-    "value",
-    "order",
+    *("channel", "point", "kind", "data_type", "sequence_number", "payload_bytes"),
+    *("credit_before", "credit_after", "value", "order", "at_ns"),
 )
 
 _UNKNOWN = np.int64(-(1 << 62))
@@ -262,11 +254,47 @@ class CreditCheck:
         )
 
 
-_VALUE_MATTERS = (
-    int(MessageKind.ADD_CREDIT),
-    int(MessageKind.PARTITION_REQUEST),
-    int(MessageKind.NEW_BUFFER_SIZE),
-)
+WAITING_MAX = 1 << 17
+"""Most received buffers that wait for their consumption; later ones displace the first."""
+
+
+class ConsumptionCheck:
+    """No data buffer is consumed before the instant at which it was received."""
+
+    def __init__(self, violations: Violations) -> None:
+        self._violations = violations
+        self.forget()
+
+    def forget(self) -> None:
+        """Expect any buffer next: events are missing."""
+        names = "channel", "sequence_number", "at_ns"
+        self._waiting: EventColumns = {name: np.zeros(0, np.int64) for name in names}
+
+    def feed(self, block: EventColumns) -> None:
+        came, done = (is_data(block, each) for each in (TracePoint.RECEIVED, TracePoint.CONSUMED))
+        consumed = {name: block[name][done] for name in self._waiting}
+        waiting = {
+            name: np.concatenate((values, block[name][came]))
+            for name, values in self._waiting.items()
+        }
+        known, same = same_message(waiting, consumed)
+        early_ns = waiting["at_ns"][known] - consumed["at_ns"][same]
+        is_early = early_ns > 0
+        self._violations.add(
+            "consumption",
+            consumed["channel"][same][is_early],
+            "sequence number {} was consumed {} ns before it was received",
+            consumed["sequence_number"][same][is_early],
+            early_ns[is_early],
+        )
+        self._waiting = {
+            name: np.delete(values, known)[-WAITING_MAX:] for name, values in waiting.items()
+        }
+
+
+_VALUE_MATTERS = [
+    *(MessageKind.ADD_CREDIT, MessageKind.PARTITION_REQUEST, MessageKind.NEW_BUFFER_SIZE),
+]
 _PAYLOAD_FACTOR, _TYPE_FACTOR, _VALUE_FACTOR = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint64(0xC2B2AE3D27D4EB4F),

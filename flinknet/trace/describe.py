@@ -12,6 +12,7 @@ import numpy as np
 from flinknet.core.probe import MessageKind, TracePoint
 
 from .format import ROW_BYTES
+from .index import spans_of
 from .job_names import Edge, edges_in_flow
 from .manifest import RunManifest
 from .metrics import METRICS_NAME, MetricsDescription, describe_metrics
@@ -109,7 +110,6 @@ def describe_run(run: Run) -> RunDescription:
     files = []
     counts: Counter[int] = Counter()  # of trace point << 8 | message kind
     times: set[str] = set()
-    spans: dict[int, tuple[int, int, int]] = {}  # channel -> events, first, last
     for file in run.files:
         with TraceReader(file) as reader:
             files.append(_describe_file(reader))
@@ -118,11 +118,9 @@ def describe_run(run: Run) -> RunDescription:
                 found = np.bincount(pairs)
                 for pair in np.flatnonzero(found).tolist():
                     counts[pair] += int(found[pair])
-            for index, entry in enumerate(reader.blocks()):
+            for index in range(len(reader.blocks())):
                 times.update(set(_TIMES).intersection(reader.stored_columns(index)))
-                for channel, count, first_ns, last_ns in entry.channels.tolist():
-                    events, low, high = spans.get(channel, (0, first_ns, last_ns))
-                    spans[channel] = events + count, min(low, first_ns), max(high, last_ns)
+    spans = spans_of(run.files)
     by_kind: dict[str, dict[str, int]] = {}
     for pair, count in sorted(counts.items()):
         point, kind = pair >> 8, pair & 255
@@ -151,13 +149,9 @@ def describe_run(run: Run) -> RunDescription:
 
 
 def _describe_file(reader: TraceReader) -> FileDescription:
-    blocks = reader.blocks()
+    blocks, process = reader.blocks(), reader.process
     return FileDescription(
-        reader.path.name,
-        reader.process.name,
-        reader.process.pid,
-        reader.size_bytes,
-        len(blocks),
+        *(reader.path.name, process.name, process.pid, reader.size_bytes, len(blocks)),
         sum(block.count for block in blocks),
         reader.dropped_events,
         min((block.first_ns for block in blocks), default=None),
@@ -186,19 +180,11 @@ def _describe_channels(
     run: Run, edges: Sequence[Edge], spans: dict[int, tuple[int, int, int]]
 ) -> tuple[ChannelDescription, ...]:
     numbers = {each.index: each.number for each in edges}
-    known = {channel.index: channel for channel in run.manifest.channels} if run.manifest else {}
-    described = []
-    for index in sorted(known.keys() | spans.keys()):
-        channel = known.get(index)
-        events, first_ns, last_ns = spans.get(index, (0, None, None))
-        described.append(
-            ChannelDescription(
-                index,
-                numbers[channel.edge] if channel else None,
-                channel.producer if channel else None,
-                channel.consumer if channel else None,
-                channel.connection if channel else None,
-                *(events, first_ns, last_ns),
-            )
-        )
-    return tuple(described)
+    ends: dict[int, tuple[Any, ...]] = {
+        each.index: (numbers[each.edge], each.producer, each.consumer, each.connection)
+        for each in (run.manifest.channels if run.manifest else ())
+    }
+    return tuple(
+        ChannelDescription(index, *ends.get(index, (None,) * 4), *spans.get(index, (0, None, None)))
+        for index in sorted(ends.keys() | spans.keys())
+    )

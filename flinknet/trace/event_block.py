@@ -107,8 +107,6 @@ class EventBlock(dict[str, npt.NDArray[Any]]):
 
 
 class _Picked(dict[str, npt.NDArray[Any]]):
-    """The rows of a block that are data buffers at a point."""
-
     def __init__(self, block: EventBlock, point: int) -> None:
         super().__init__()
         self._block = block

@@ -119,8 +119,6 @@ TRAILER_ENTRY = np.dtype(
 
 
 class BlockType(IntEnum):
-    """The content of a block."""
-
     EVENTS = 1
     META = 2
     TRAILER = 3

@@ -116,7 +116,6 @@ def named_edges(manifest: RunManifest) -> dict[int, Edge]:
 
 
 def _named(manifest: RunManifest) -> Iterator[Edge]:
-    """The edges of `scenario.job`, not numbered yet."""
     job = manifest.scenario.get("job")
     if not isinstance(job, Mapping):
         return
@@ -140,7 +139,6 @@ def _named(manifest: RunManifest) -> Iterator[Edge]:
 
 
 def channel_names(manifest: RunManifest) -> dict[int, str]:
-    """Name of each channel whose tasks have names."""
     edges = named_edges(manifest)
     return {
         channel.index: name

@@ -161,7 +161,6 @@ def number_of(value: Any) -> float | None:
 
 
 def _entry(line: str) -> dict[str, Any] | None:
-    """Parse a line of the file; None if it is invalid."""
     try:
         entry = read_json(line)
     except (ValueError, RecursionError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -42,13 +41,6 @@ class LocalFile:
     def prepare(self, offset: int, length: int) -> None:
         """Do nothing: local reads need no prefetch."""
 
-    def next_data(self, offset: int) -> int:
-        """Offset of the next byte that is not in a hole."""
-        try:
-            return os.lseek(self._file.fileno(), offset, os.SEEK_DATA)
-        except OSError as error:
-            return self.size_bytes if error.errno == errno.ENXIO else offset
-
     def close(self) -> None:
         """Close the file; it is closed also if a signal interrupts that."""
         with suppress(InterruptedError):
@@ -82,16 +74,11 @@ class RemoteFile:
         if self._range(offset, min(offset + length, self.size_bytes)) is None:
             self._fetched(offset, length)
 
-    def next_data(self, offset: int) -> int:
-        """The offset itself: objects have no holes."""
-        return offset
-
     def close(self) -> None:
         self._kept.clear()
         self._file.close()
 
     def _range(self, start: int, end: int) -> tuple[int, bytes] | None:
-        """A cached range that covers the wanted one, with its offset."""
         for offset, content in reversed(self._kept):
             if offset <= start and end <= offset + len(content):
                 return offset, content

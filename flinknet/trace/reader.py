@@ -221,7 +221,6 @@ class TraceReader:
         self._file.prepare(entry.offset, entry.length_bytes)
 
     def _place(self, index: int) -> int:
-        """The position of a block among all blocks of events in the file."""
         return index if self._views is None else self._views[index].place
 
     def _column(self, index: int, name: str) -> IntArray:
@@ -283,7 +282,6 @@ class TraceReader:
         self._see(replace(self.file, skipped=[]))  # extents contain no skipped blocks
 
     def _see(self, file: TraceFile) -> None:
-        """Apply the mapping of a TraceFile to the stored blocks."""
         self._views = None if file.is_plain else file.view(self._stored)
         self._blocks = (
             self._stored if self._views is None else tuple(each.entry for each in self._views)
@@ -292,7 +290,6 @@ class TraceReader:
     def _block_at(
         self, offset: int, number: int
     ) -> tuple[format.BlockEntry, dict[str, ColumnRange]]:
-        """A block of events, and the positions of its columns."""
         try:
             header, directory = self._directory_at(offset)
             if header.type is not format.BlockType.EVENTS:
@@ -323,7 +320,6 @@ class TraceReader:
         return header, directory
 
     def _directory_at(self, offset: int) -> tuple[format.BlockHeader, bytes]:
-        """Header and checked directory of the block at `offset`."""
         header = format.decode_block_header(self._read(offset, format.BLOCK_HEADER_BYTES))
         if header is None:
             raise TraceFormatError("its header is damaged")
@@ -387,11 +383,9 @@ class TraceReader:
             return None
 
     def _next_marker(self, start: int) -> int:
-        """Offset of the next possible block; the end of the file if there is none. Holes, which may
-        have any size, contain no marker.
-        """
+        """Offset of the next possible block; the end of the file if there is none."""
         overlap = len(format.BLOCK_MARKER) - 1
-        while (start := self._file.next_data(start)) < self.size_bytes:
+        while start < self.size_bytes:
             chunk = self._read(start, _SEARCH_BYTES)
             offset = chunk.find(format.BLOCK_MARKER)
             if offset >= 0:

@@ -89,7 +89,6 @@ class TraceRecorder:
 
     @property
     def pending_events(self) -> int:
-        """Number of events that are not in the file yet."""
         return self._offset // ROW_BYTES + self._encoding_events
 
     def begin_flush(self) -> None:
@@ -128,7 +127,6 @@ class TraceRecorder:
             raise TraceError(f"{cause} ({self.dropped_events} events were lost)") from cause
 
     def _start_encoding(self) -> None:
-        """Swap the buffers, and start to encode the full one."""
         rows = np.frombuffer(self._buffer, ROW_DTYPE, self._offset // ROW_BYTES)
         times = np.frombuffer(self._times, TIMES_DTYPE, self._times_offset // TIMES_BYTES)
         self._encoding, self._encoding_events = self._writer.events_in_steps(rows, times), len(rows)

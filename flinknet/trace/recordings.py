@@ -141,7 +141,6 @@ def _lines_within(
 
 
 def _with_metrics(place: RunPlace) -> tuple[AnyPath | None, int]:
-    """The run directory with metrics, and the offset of its clock."""
     for each in _of(place):
         path = path_of(each.path)
         if each.is_used(METRICS_NAME) and (path / METRICS_NAME).is_file():

@@ -41,18 +41,19 @@ class Run:
         return None if self.manifest is None else self.manifest.is_sealed
 
     def readers(self) -> tuple[TraceReader, ...]:
-        """Open every file. Raises: TraceError if one cannot be read."""
-        return tuple(TraceReader(file) for file in self.files)
+        """Readers of all files. Raises: TraceError if one cannot be read."""
+        return tuple(map(TraceReader, self.files))
 
     def faults(self) -> Iterator[Fault]:
         """Contradictions within the manifest and with the ends of the trace files."""
         if self.manifest is None:
             return
         processes = self.manifest.processes
-        names = Counter(f"names {process.file}" for process in processes)
+        files = Counter(process.file for process in processes)
         indexes = Counter(channel.index for channel in self.manifest.channels)
-        names += Counter({f"has channel {each}": n for each, n in indexes.items() if n > 1})
-        for what in (what for what, times in names.items() if times > 1):
+        twice = [f"names {each}" for each, times in files.items() if times > 1]
+        twice += [f"has channel {each}" for each, times in indexes.items() if times > 1]
+        for what in twice:
             text = f"it {what} more than once; copy it back, or remove the second one"
             yield Fault(MANIFEST_NAME, text)
         for process, fault in zip(

@@ -163,7 +163,6 @@ class Pseudonyms:
         return self._of(re.sub(r"[^a-z]", "", field) or "text", text)
 
     def _stated(self, name: str, text: str, field: str) -> str:
-        """A setting, or who has stated it."""
         if field == "settings_from":
             return text if text in ORIGINS else self._of("file", text)
         if re.search(r"host|address", name):

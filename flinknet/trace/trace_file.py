@@ -97,7 +97,6 @@ class TraceFile:
         return found.astype(channels.dtype)
 
     def instants_of(self, values: IntArray, name: str) -> IntArray:
-        """The instants of a column by the run's clock."""
         if not self.offset_ns:
             return values
         shifted: IntArray = values + self.offset_ns

@@ -6,7 +6,7 @@ Findings are values; nothing is printed here, and a damaged file never stops the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
 from .blocks import IntArray
 from .checks import (
     CHECKED_COLUMNS,
+    ConsumptionCheck,
     CreditCheck,
     DeliveryCheck,
     SequenceCheck,
@@ -32,12 +33,10 @@ from .run import Fault, Run, faults_of_documents
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One error in a run."""
-
     file: str | None  # None: found only between files
     channel: int | None
     rule: str  # file, checksum, dropped, manifest, capture, sequence, credit, buffers, delivery,
-    # clock
+    # consumption, clock
     text: str  # description with location, for display
 
 
@@ -85,7 +84,6 @@ def verify_run(
             findings.append(Finding(fault.file, None, "checksum", fault.text))
     clock_error_ns = 0 if run.manifest is None else run.manifest.clock.error_ns
     delivery = DeliveryCheck(clock_error_ns)
-    columns = (*CHECKED_COLUMNS, "at_ns") if clock_error_ns else CHECKED_COLUMNS
     is_gapless = is_sent_complete = True
     blocks = events = size_bytes = 0
     channels: set[int] = set()
@@ -103,7 +101,7 @@ def verify_run(
             of_file = list(_file_findings(reader, run, is_being_written=is_being_written))
             held = _channels_of(reader)
             violations = Violations()
-            for block in _checked_blocks(reader, held, violations, of_file, columns):
+            for block in _checked_blocks(reader, held, violations, of_file):
                 delivery.feed(block)
                 blocks += 1
                 events += len(block["channel"])
@@ -131,24 +129,19 @@ def verify_run(
 
 def _findings_of_capture(capture: dict[str, Any]) -> Iterator[Finding]:
     """Findings from the capture's own counts of missing data, which messages do not show."""
-    packets, connections = capture.get("packets"), capture.get("connections")
-    if count := packets.get("unread_blocks") if isinstance(packets, dict) else None:
-        text = f"{count} blocks of the capture could not be read: packets in them are missing"
+    texts = []
+    with suppress(AttributeError, KeyError, TypeError):  # an edited document
+        if count := capture["packets"]["unread_blocks"]:
+            texts.append(f"{count} blocks of the capture could not be read: packets are missing")
+        for each in capture["connections"]:
+            for direction, end in (("data", "producer"), ("credit", "consumer")):
+                sent = f"that the {end} of {each['connection']} sent"
+                if each["missing_direction"] == direction:
+                    texts.append(f"nothing {sent} is in the capture")
+                elif count := each["tcp"][direction]["missing_bytes"]:
+                    texts.append(f"{count} bytes {sent} are missing in the capture")
+    for text in texts:
         yield Finding(CAPTURE_NAME, None, "capture", text)
-    for each in connections if isinstance(connections, list) else ():
-        if not isinstance(each, dict):
-            continue
-        tcp = each.get("tcp")
-        for direction, end in (("data", "producer"), ("credit", "consumer")):
-            stream = tcp.get(direction) if isinstance(tcp, dict) else None
-            count = stream.get("missing_bytes") if isinstance(stream, dict) else None
-            what = f"{count} bytes" if count else None
-            if each.get("missing_direction") == direction:
-                what = "nothing"
-            if what is not None:
-                is_there = "is" if what == "nothing" else "are missing"
-                text = f"{what} that the {end} of {each.get('connection')} sent {is_there} in the"
-                yield Finding(CAPTURE_NAME, None, "capture", f"{text} capture")
 
 
 def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> Iterator[Finding]:
@@ -184,14 +177,11 @@ def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> 
 
 
 def _checked_blocks(
-    reader: TraceReader,
-    channels: IntArray,
-    violations: Violations,
-    findings: list[Finding],
-    columns: Sequence[str],
+    reader: TraceReader, channels: IntArray, violations: Violations, findings: list[Finding]
 ) -> Iterator[EventColumns]:
     """Check and return every readable block; adds a finding for each unreadable one."""
-    checks = SequenceCheck(channels, violations), CreditCheck(channels, violations)
+    by_channel = SequenceCheck(channels, violations), CreditCheck(channels, violations)
+    checks = *by_channel, ConsumptionCheck(violations)
     gaps = reader.gaps()
     is_missing, before = False, -1
     for index, number in enumerate(reader.numbers):
@@ -199,7 +189,7 @@ def _checked_blocks(
         before = number
         try:
             reader.check_block(index)
-            block = reader.read_block(index, columns)
+            block = reader.read_block(index, CHECKED_COLUMNS)
         except TraceDamagedError as error:
             findings.append(Finding(reader.path.name, None, "checksum", error.damage))
             is_missing = True

@@ -118,7 +118,6 @@ class TraceWriter:
                 raise self._failed(error) from error
 
     def drop(self, events: int) -> None:
-        """Count events that could not be written."""
         self.dropped_events += events
         self._missing_events += events
 
@@ -160,7 +159,6 @@ class TraceWriter:
         self.size_bytes += len(data)
 
     def _cut_back(self) -> None:
-        """Cut off an incomplete write. Raises: OSError."""
         self._file.truncate(self.size_bytes)
         self._file.seek(self.size_bytes)
         self._is_torn = False

@@ -247,13 +247,6 @@ def test_a_directory_has_one_recording_at_a_time_and_is_sealed_by_it(tmp_path: P
     assert list(manifest.files) == [process.file for process in manifest.processes]
 
 
-def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="not empty"):
-        CaptureRecording(tmp_path, ABOUT, ChannelTable())
-    assert names(tmp_path) == ["note.txt"]
-
-
 @pytest.mark.parametrize(
     ("text", "fires", "does_not"),
     [

@@ -259,13 +259,13 @@ def capture(data: bytes) -> None:
             replaced(session, "CaptureRecording", _Unwritten),
             replaced(importing, "json", _IN_ONE_LINE),
         ):
-            importing.import_capture([there], SessionConfig(out=there), versions={})
+            importing.Import([there], SessionConfig(out=there), versions={}).run()
         return
     path, out = written("a.pcap", data), place() / "imported"
     shutil.rmtree(out, ignore_errors=True)
     with suppress(TraceError), replaced(recording, "TraceRecorder", _RECORDER_OF_LITTLE):
         live = importing.Live() if len(data) & 64 else None
-        importing.import_capture([path], SessionConfig(out=out), versions={}, live=live)
+        importing.Import([path], SessionConfig(out=out), versions={}, live=live).run()
         look_into(out)
 
 
@@ -302,7 +302,7 @@ def _said_of(data: bytes, how: importing.Live | None) -> dict[str, Any] | None:
             replaced(importing, "json", _IN_ONE_LINE),
         ):
             config = SessionConfig(out=MemoryPath("out", b""))  # type: ignore[arg-type]
-            found = importing.import_capture([path], config, versions={}, live=how)
+            found = importing.Import([path], config, versions={}, live=how).run()
             return {name: found[name] for name in _SAID}
     except TraceError:
         return None

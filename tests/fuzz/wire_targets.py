@@ -266,8 +266,8 @@ def observer(data: bytes) -> None:
     shown = {SERVER: 0, CLIENT: 0}
     for direction, piece in steps:
         shown[direction] += len(piece)
-    assert summary.bytes_from_server == shown[SERVER]
-    assert summary.bytes_from_client == shown[CLIENT]
+    assert summary["bytes_from_server"] == shown[SERVER]
+    assert summary["bytes_from_client"] == shown[CLIENT]
     observed.observer.close(8)
 
 

@@ -17,7 +17,7 @@ from dpkt import pcap, tcp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinknet.capture.pcap.importing import import_capture
+from flinknet.capture.pcap.importing import Import
 from flinknet.capture.session import SessionConfig
 from flinknet.core.probe import MessageKind
 from flinknet.core.wire.messages import AddCredit
@@ -134,7 +134,7 @@ def imported(packets: list[Packet], directory: Path) -> Path:
         writer = pcap.Writer(file, nano=True)
         for packet in packets:
             writer.writepkt_time(packet.frame, packet.at_ns / 1e9)
-    import_capture([directory / "some.pcap"], SessionConfig(out=directory / "run"), versions={})
+    Import([directory / "some.pcap"], SessionConfig(out=directory / "run"), versions={}).run()
     return directory / "run"
 
 
@@ -166,7 +166,6 @@ def stepped(at_ns: int, by_ns: int) -> int:
     [
         (lambda at_ns: stepped(at_ns, -200_000_000), "set back by at least 195 ms after 1.20 s"),
         (lambda at_ns: stepped(at_ns, -3_000_000_000), "set back by at least 3.00 s after 1.20 s"),
-        (lambda at_ns: stepped(at_ns, 3_600_000_000_000), "for 3600 s, from 1.20 s on"),
         (lambda at_ns: min(at_ns, 1_500_000_000), "stood at 1.50 s for "),
     ],
 )
@@ -181,13 +180,6 @@ def test_rates_are_those_of_a_clock_that_went_evenly(
     assert line in loss
     expected = sum(whole.records.values()) / (2 * BUFFERS * 5e-3)
     assert observed.measured.throughput_records_per_s == pytest.approx(expected, rel=0.05)
-
-
-def test_a_clock_that_was_set_forward_is_said_with_what_rates_would_be(tmp_path: Path) -> None:
-    packets = [Packet(stepped(at, 2_000_000_000), frame) for at, frame in conversation().packets]
-    (run,) = open_runs([imported(packets, tmp_path)], AskedPart(from_ns=0))
-    (loss,) = (each.text for each in run.losses if each.kind == "clock")
-    assert "or the clock of the capture was set forward, and then rates are 1.8" in loss
 
 
 def test_a_clock_that_stood_all_the_time_is_no_ground_for_a_rate(tmp_path: Path) -> None:

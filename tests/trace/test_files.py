@@ -28,7 +28,7 @@ from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
 from flinknet.trace.verify import verify_run
 from tests.object_store import ObjectStore
 from tests.sample_traces import EXPECTED_NAME, summary
-from tests.synthetic_trace import interleaved, write_run, write_trace
+from tests.synthetic_trace import interleaved, write_trace
 
 PROCESS = ProcessInfo("tm-0", "tm-0.fnt", 100)
 
@@ -233,14 +233,6 @@ def test_damage_in_the_middle_costs_one_block_even_without_a_trailer(trace: Path
         assert reader.truncation.blocks_before_damage == 1
 
 
-def test_a_length_beyond_the_end_is_not_believed(trace: Path) -> None:
-    with TraceReader(trace) as reader:
-        entry = reader.blocks()[-1]
-    trace.write_bytes(trace.read_bytes()[: entry.offset + format.BLOCK_HEADER_BYTES + 1])
-    with TraceReader(trace) as reader:
-        assert reader.blocks()[-1].offset < entry.offset
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -350,17 +342,6 @@ def test_a_full_disk_costs_nothing_that_was_written(tmp_path: Path, events: np.n
         assert len(reader.blocks()) == written
         assert reader.is_whole
         np.testing.assert_array_equal(in_order(reader, written - 1), events)
-
-
-@pytest.mark.timeout(60)
-def test_a_hole_of_any_size_is_no_work(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run")
-    with TraceReader(run / "tm-0.fnt") as reader:
-        blocks = len(reader.blocks())
-    os.truncate(run / "tm-0.fnt", 1 << 40)
-    with TraceReader(run / "tm-0.fnt") as reader:
-        assert len(reader.blocks()) == blocks
-        assert reader.truncation.lost_bytes > 1 << 39
 
 
 def test_a_header_of_impossible_length_is_not_read(tmp_path: Path) -> None:

@@ -27,12 +27,6 @@ def test_a_manifest_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
-def test_saving_again_replaces_it(tmp_path: Path) -> None:
-    manifest(channels=1).save(tmp_path)
-    manifest(channels=3).save(tmp_path)
-    assert len(RunManifest.load(tmp_path).channels) == 3
-
-
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in ("absent", "file"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,6 @@ import pytest
 
 from flinknet.core.probe import Probe
 from flinknet.core.wire.records import NO_TIME, SAMPLES
-from flinknet.errors import TraceError
 from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter
 from flinknet.trace.blocks import ORDER
 from flinknet.trace.format import FORMAT_VERSION, WITHOUT_TIMES
@@ -114,30 +111,6 @@ def test_while_one_block_fills_the_one_before_is_written(tmp_path: Path) -> None
         record(recorder, number)
     assert recorder.pending_events == 640 - 1
     recorder.close()
-
-
-@pytest.fixture
-def file_size_limit() -> Iterator[None]:
-    """No file may grow beyond 8192 bytes: refused by the system as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@pytest.mark.usefixtures("file_size_limit")
-def test_a_full_disk_does_not_stop_the_run_and_lost_events_are_counted(tmp_path: Path) -> None:
-    path = tmp_path / "tm-0.fnt"
-    recorder = TraceRecorder(TraceWriter(path, PROCESS), block_events=64)
-    for number in range(1000):
-        record(recorder, number)
-    with pytest.raises(TraceError, match="no space left") as raised:
-        recorder.close()
-    assert 0 < recorder.dropped_events < 1000
-    assert f"{recorder.dropped_events} events were lost" in str(raised.value)
-    kept = recorded(path)
-    assert len(kept) == 1000 - recorder.dropped_events
-    assert kept == list(range(len(kept)))
 
 
 def test_what_is_recorded_after_the_end_is_left_out(tmp_path: Path) -> None:

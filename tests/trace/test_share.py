@@ -245,10 +245,14 @@ def test_the_check_lists_what_the_page_shows_and_notices_a_change(tmp_path: Path
         list(share.texts_in(path))
 
 
-def test_the_page_does_not_say_the_name_of_the_directory(tmp_path: Path) -> None:
+def test_neither_the_page_nor_its_name_says_that_of_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(TAPPED, tmp_path / "acme-payments")
-    key, page = tmp_path / "key", tmp_path / "page.html"
-    arguments = ("--no-answer", "--key-file", str(key), "--out", str(page))
-    run("trace", "share", str(tmp_path / "acme-payments"), *arguments)
+    arguments = ("--no-answer", "--key-file", str(tmp_path / "key"))
+    monkeypatch.chdir(tmp_path)
+    run("trace", "share", "acme-payments", *arguments)
+    (page,) = tmp_path.glob("*.html")
+    assert page.name.startswith("run-")
     assert "<title>run-" in page.read_text()
     assert "acme" not in run("trace", "share", "--check", str(page))

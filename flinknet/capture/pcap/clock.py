@@ -1,14 +1,12 @@
 """CaptureClock: corrects the instants of a capture whose clock was set back or forward, or stood.
 
-The order of packets and the timestamps of TCP's senders show steps of the clock. A step is removed
-from all later instants. A step that only silence on all connections suggests is reported, but not
-removed.
+The order of packets shows steps back, the timestamps of TCP's senders steps forward. A step is
+removed from all later instants.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from flinknet.units import counted, human_duration
@@ -25,11 +23,6 @@ PACKETS_BEFORE: Final = 3
 SILENCE_NS: Final = 1_000_000_000
 """Shortest silence that may come from a clock set forward, in ns."""
 
-SILENCES_KEPT: Final = 32
-
-TIMES_OTHERS: Final = 8
-"""Factor by which a silence must exceed all usual ones to be reported."""
-
 STANDS_PACKETS, STANDS_TURNS = 100, 25
 """Packets with one instant, and changes of direction among them, that show a clock that stands."""
 
@@ -43,17 +36,11 @@ DIRECTIONS_MAX: Final = 20_000
 MS: Final = 1_000_000
 
 
-Span = tuple[int, int]
-"""Instants of two packets between which the clock stood, or nothing came."""
-
-
 class CaptureClock:
-    """Follows the packets of a capture. A silence may be a step of its clock only while a channel
-    is open (`is_under_way`)."""
+    """Follows the packets of a capture."""
 
-    def __init__(self, is_under_way: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self) -> None:
         self.steps: list[str] = []  # irregularities of the clock, in words
-        self._is_under_way = is_under_way
         self._offset_ns = 0
         self._from_ns: int | None = None
         self._latest_ns = 0
@@ -61,11 +48,10 @@ class CaptureClock:
         self._reached: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
         # Sender's timestamp in ms and instant of its capture, by direction: zeros differ.
         self._sent: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
-        self._silences: list[tuple[int, Span]] = []  # length in ns, and where; the longest first
         self._coarse = 0  # instants so far if all were in whole ms, else far below 0
         self._instant = (0, 0, 0)  # instant, packets with it, changes of direction among them
         self._source: Endpoint | None = None
-        self._stands: list[Span] = []
+        self._stands: list[tuple[int, int]] = []  # instants between which the clock stood
 
     def follow(self, segment: TcpSegment) -> TcpSegment:
         """The segment with its instant corrected for steps."""
@@ -77,15 +63,10 @@ class CaptureClock:
         is_older = bool(self._before) and at_ns < min(self._before) - BACK_NS
         if is_newer and is_older:
             self._step(at_ns - self._latest_ns, elapsed_ns)
-        elif at_ns > self._latest_ns + SILENCE_NS:
+        elif elapsed_ns is not None:
             gap_ns = at_ns - self._latest_ns
-            if elapsed_ns is not None:
-                if gap_ns - elapsed_ns > SILENCE_NS // 2:
-                    self._step(gap_ns, elapsed_ns)
-            elif self._is_under_way():
-                self._silences.append((gap_ns, (self._latest_ns, at_ns)))
-                self._silences.sort(reverse=True)
-                del self._silences[SILENCES_KEPT:]
+            if gap_ns > SILENCE_NS and gap_ns - elapsed_ns > SILENCE_NS // 2:
+                self._step(gap_ns, elapsed_ns)
         at_ns = segment.at_ns + self._offset_ns
         self._stand(segment, at_ns)
         self._latest_ns = max(self._latest_ns, at_ns)
@@ -98,44 +79,15 @@ class CaptureClock:
                 del known[next(iter(known))]
         return segment if not self._offset_ns else segment._replace(at_ns=at_ns)
 
-    def finish(self, measured: tuple[int, int] | None = None) -> tuple[int, int] | None:
-        """End the capture, of which silences outside the measured part do not matter. Returns: the
-        longest part in which the clock ran, empty if it never ran; None if it ran all the time."""
-        from_ns, to_ns = self._from_ns or 0, self._latest_ns + 1
+    def finish(self) -> tuple[int, int] | None:
+        """End the capture. Returns: the longest part in which the clock ran, empty if it never ran;
+        None if it ran all the time."""
         self._end_stand(self._latest_ns)
-        lacking = [*self._stands]
-        first_ns, last_ns = measured or (from_ns, to_ns)
-        whole_ns = max(last_ns - first_ns, 1)
-        for before_ns, after_ns in self._unusual():
-            within_ns = min(after_ns, last_ns) - max(before_ns, first_ns)
-            if within_ns <= 1:
-                continue
-            share = within_ns / whole_ns
-            text = (
-                f"no packet came on any connection for {human_duration(after_ns - before_ns)}, from"
-                f" {human_duration(before_ns - from_ns)} on: nothing was sent, or the clock of"
-                " the capture was set forward"
-            )
-            if 2 * within_ns > whole_ns:
-                lacking.append((before_ns, after_ns))
-                text += "; figures are of the longer part before or after it"
-            else:
-                text += f", and then rates are {1 / (1 - share):.2f} times what is shown"
-            self.steps.append(text)
-        if not lacking:
+        if not self._stands:
             return None
-        lacking.sort()
-        starts = [from_ns, *(after_ns for _, after_ns in lacking)]
-        stops = [*(before_ns for before_ns, _ in lacking), to_ns]
+        starts = [self._from_ns or 0, *(after_ns for _, after_ns in self._stands)]
+        stops = [*(before_ns for before_ns, _ in self._stands), self._latest_ns + 1]
         return max(zip(starts, stops, strict=True), key=lambda part: part[1] - part[0])
-
-    def _unusual(self) -> list[Span]:
-        """The silences that are much longer than all others."""
-        lengths_ns = [*(length_ns for length_ns, _ in self._silences), SILENCE_NS // TIMES_OTHERS]
-        for count in range(len(self._silences), 0, -1):
-            if lengths_ns[count - 1] >= TIMES_OTHERS * lengths_ns[count]:
-                return sorted(span for _, span in self._silences[:count])
-        return []
 
     def _is_newer(self, segment: TcpSegment) -> bool:
         """Whether a segment has later data or a later acknowledgement than all before it in its

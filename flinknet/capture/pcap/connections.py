@@ -48,18 +48,15 @@ ZeroWindow = tuple[int, int | None]
 """First and last instant in ns; None: the capture ended first."""
 
 ObserverFactory = Callable[[Endpoint, Endpoint, bool], ConnectionObserver]
-"""Makes the observer of a connection from its producer's end, its consumer's end, and whether the
-first bytes of both directions are in the capture."""
+"""Makes an observer for a producer's end, a consumer's end, and whether the first bytes of both
+directions are in the capture."""
 
 
 class CapturedConnection:
     """One TCP connection, both directions; pairs have one item for each end."""
 
     def __init__(
-        self,
-        first: TcpSegment,
-        create_observer: ObserverFactory,
-        note_flink: Callable[[CapturedConnection], None],
+        self, first: TcpSegment, observe: Callable[[CapturedConnection], ConnectionObserver]
     ) -> None:
         self.ends = first.source, first.target
         self.streams = TcpStream(), TcpStream()
@@ -71,8 +68,7 @@ class CapturedConnection:
         self.zero_windows: tuple[list[ZeroWindow], list[ZeroWindow]] = [], []
         self.zero_window_ns = [0, 0]
         self.first_ns = self.last_ns = first.at_ns
-        self._create_observer = create_observer
-        self._note_flink = note_flink
+        self._create_observer = observe
         self._undecided: list[tuple[Side, StreamData | StreamGap]] = []
         self._undecided_bytes = 0
         self._tail = [b"", b""]  # last bytes of each side while undecided
@@ -98,7 +94,6 @@ class CapturedConnection:
         return "credit" if self._has_begun[self.server] else "data"
 
     def opens_another(self, segment: TcpSegment) -> bool:
-        """Whether a segment opens a new connection between these ends."""
         side = self.ends.index(segment.source)
         return (
             segment.is_syn
@@ -153,12 +148,10 @@ class CapturedConnection:
         self._undecided_bytes += len(data)
         if direction is not None:
             self.server = side if direction is Direction.PRODUCER_TO_CONSUMER else 1 - side
-            is_from_start = all(stream.is_from_start for stream in self.streams)
-            self.observer = self._create_observer(self.producer, self.consumer, is_from_start)
+            self.observer = self._create_observer(self)
             for its_side, item in self._undecided:
                 self._observe(its_side, item)
             self._undecided.clear()
-            self._note_flink(self)
             return
         items = len(self._undecided)
         if self._undecided_bytes > UNDECIDED_BYTES_MAX or items > UNDECIDED_ITEMS_MAX:
@@ -168,12 +161,13 @@ class CapturedConnection:
     def _observe(self, side: Side, item: StreamData | StreamGap) -> None:
         observer = self.observer
         assert observer is not None
-        is_server = side == self.server
+        feed, miss = observer.from_client, observer.missing_from_client
+        if side == self.server:
+            feed, miss = observer.from_server, observer.missing_from_server
         if isinstance(item, StreamData):
-            (observer.from_server if is_server else observer.from_client)(item.data, item.at_ns)
+            feed(item.data, item.at_ns)
         else:
-            missing = observer.missing_from_server if is_server else observer.missing_from_client
-            missing(item.missing_bytes, item.at_ns)
+            miss(item.missing_bytes, item.at_ns)
 
     def _end_stall(self, side: Side, to_ns: int | None) -> None:
         from_ns, self._no_room_since[side] = self._no_room_since[side], None
@@ -197,8 +191,7 @@ class CapturedConnections:
     def take_finished(self) -> list[CapturedConnection]:
         """Take the connections of Flink that are not followed any more."""
         finished = [each for each in self.of_flink if each.is_finished]
-        if finished:
-            self.of_flink = [each for each in self.of_flink if not each.is_finished]
+        self.of_flink = [each for each in self.of_flink if not each.is_finished]
         return finished
 
     def add(self, segment: TcpSegment) -> None:
@@ -215,9 +208,7 @@ class CapturedConnections:
                     if known.observer is None or known.is_ended:
                         self._open.pop(other).finish()
                         break
-            connection = self._open[key] = CapturedConnection(
-                segment, self._create_observer, self._note_flink
-            )
+            connection = self._open[key] = CapturedConnection(segment, self._observe)
             self.count += 1
         connection.add(segment)
         if segment.is_reset:
@@ -231,9 +222,11 @@ class CapturedConnections:
             connection.finish()
         self._open.clear()
 
-    def _note_flink(self, connection: CapturedConnection) -> None:
+    def _observe(self, connection: CapturedConnection) -> ConnectionObserver:
         self.flink_count += 1
         self.of_flink.append(connection)
+        is_from_start = all(stream.is_from_start for stream in connection.streams)
+        return self._create_observer(connection.producer, connection.consumer, is_from_start)
 
     def _finish_silent(self, now_ns: int) -> None:
         """Finish connections whose end the capture may lack, and those whose last copies came."""
@@ -250,7 +243,6 @@ class CapturedConnections:
 
 
 def _direction_of(data: bytes) -> Direction | None:
-    """The direction of the first frame in these bytes, wherever it begins."""
     at = data.find(MAGIC, MAGIC_OFFSET)
     while 0 <= at <= len(data) - (FRAME_HEADER_BYTES - MAGIC_OFFSET):
         for direction in Direction:

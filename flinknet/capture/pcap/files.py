@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from heapq import heapify, heappop, heapreplace
-from itertools import chain
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, NamedTuple
 
@@ -49,8 +49,6 @@ _ByteOrder = Literal["little", "big"]
 
 
 class CapturedPacket(NamedTuple):
-    """One packet."""
-
     at_ns: int  # since 1970
     link_type: int  # kind of the frame's header, LINKTYPE_… of pcap
     frame: bytes  # as far as it was captured
@@ -237,7 +235,6 @@ def _packet(
 def _simple_packet(
     block: bytes, order: _ByteOrder, interface: _Interface, at_ns: int
 ) -> CapturedPacket:
-    """The packet of a Simple Packet Block, which has no instant; its interface is the first."""
     sent_bytes = int.from_bytes(block[8:12], order)
     frame = block[12:-4][: min(sent_bytes, interface.longest_bytes or sent_bytes)]
     return CapturedPacket(at_ns, interface.link_type, frame, max(0, sent_bytes - len(frame)))
@@ -290,22 +287,17 @@ class CaptureFiles:
             if file.path.is_file():
                 first_ns = next((each.at_ns for each in CaptureFile(file.path)), 0)
             captures.setdefault(key, []).append((first_ns, index))
-        # A capture waits with its first instant and is opened only then: no more files are open
-        # than captures overlap.
-        waiting: list[tuple[int, int, CapturedPacket | None]] = []
-        packets: dict[int, Iterator[CapturedPacket]] = {}
-        for starts in captures.values():
-            starts.sort()
-            at_ns, first = starts[0]
-            packets[first] = chain.from_iterable(self.files[index] for _, index in starts)
-            waiting.append((at_ns, first, None))
-        heapify(waiting)
-        while waiting:
-            _, index, packet = waiting[0]
+        for _, packet in merge(*map(self._capture, captures.values()), key=itemgetter(0)):
             if packet is not None:
                 yield packet
-            packet = next(packets[index], None)
-            if packet is None:
-                heappop(waiting)
-            else:
-                heapreplace(waiting, (packet.at_ns, index, packet))
+
+    def _capture(
+        self, starts: list[tuple[int, int]]
+    ) -> Iterator[tuple[int, CapturedPacket | None]]:
+        """Packets of the files of one capture with their instants; first only the first instant, so
+        that no more files are open than captures overlap."""
+        starts.sort()
+        yield starts[0][0], None
+        for _, index in starts:
+            for packet in self.files[index]:
+                yield packet.at_ns, packet

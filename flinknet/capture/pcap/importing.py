@@ -18,8 +18,8 @@ from flinknet.trace import ClockInfo
 from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME
 from flinknet.trace.run_directory import seal_result
 
-from ..channels import ChannelTable
-from ..observer import ConnectionObserver, Ends
+from ..channels import ChannelTable, Ends
+from ..observer import ConnectionObserver
 from ..recording import About
 from ..session import CONNECTIONS_LISTED_MAX, LOOK_NS, TICK_NS, Session, SessionConfig
 from ..sniff import Sniffer
@@ -52,43 +52,30 @@ class Live:
     sniffer: Sniffer | None = None  # writes to the pipe; None: somebody else started the writer
 
 
-def import_capture(
-    paths: Sequence[Path],
-    config: SessionConfig,
-    *,
-    versions: Mapping[str, str],
-    on_progress: Callable[[int], None] = lambda _: None,
-    live: Live | None = None,
-) -> dict[str, Any]:
-    """Read the files of a capture, or the one source of a live capture, into a new run directory.
+class Import:
+    """Reads the files of a capture, or the one source of a live capture, into a new run directory;
+    the recording begins with the first connection of Flink.
 
     Args:
         on_progress: called with the number of packets read so far.
         live: for a live capture, which ends with its source, its duration or a signal.
 
-    Returns: the contents of capture.json: the packets, the figures of the recording, and each
-        connection with its observer's summary and, under `tcp`, the figures of TCP by direction:
-        `data` from the producer, `credit` from the consumer. `missing_direction` is the direction
-        that the capture lacks, if any. Stalls for lack of credit are in the trace; `zero_windows`
-        are the times [from_ns, to_ns] of its clock in which the kernel of the consumer (`data`) or
-        of the producer (`credit`) had no room. `clock` has irregularities of the capture's clock.
-
-    Raises: TraceFormatError for a file that is no capture or has no connection of Flink;
-        ConfigError or TraceError if the directory cannot be written to.
+    capture.json has the packets, the figures of the recording, and each connection with its
+    observer's summary and, under `tcp`, the figures of TCP by direction: `data` from the producer,
+    `credit` from the consumer. `missing_direction` is the direction that the capture lacks, if any.
+    Stalls for lack of credit are in the trace; `zero_windows` are the times [from_ns, to_ns] of its
+    clock in which the kernel of the consumer (`data`) or of the producer (`credit`) had no room.
+    `clock` has irregularities of the capture's clock.
     """
-    return _Import(paths, config, versions, on_progress, live).run()
-
-
-class _Import:
-    """An import in progress; the recording begins with the first connection of Flink."""
 
     def __init__(
         self,
         paths: Sequence[Path],
         config: SessionConfig,
+        *,
         versions: Mapping[str, str],
-        on_progress: Callable[[int], None],
-        live: Live | None,
+        on_progress: Callable[[int], None] = lambda _: None,
+        live: Live | None = None,
     ) -> None:
         turn, follows = (None, False) if live is None else (self._turn, live.follows)
         self._file = CaptureFiles(paths, turn, follows=follows)
@@ -101,7 +88,7 @@ class _Import:
         self._live = live or Live()
         self._connections = CapturedConnections(self._create_observer)
         self._channels = ChannelTable()
-        self._clock = CaptureClock(self._channels.are_open)
+        self._clock = CaptureClock()
         self._session: Session | None = None
         self._described: list[dict[str, Any]] = []
         self._now_ns = 0  # by the clock of the capture
@@ -113,7 +100,12 @@ class _Import:
         self._is_live = live is not None
 
     def run(self) -> dict[str, Any]:
-        """Import all. If that fails, the data before the failure becomes a complete trace."""
+        """Import all. If that fails, the data before the failure becomes a complete trace. Returns:
+        the contents of capture.json.
+
+        Raises: TraceFormatError for a file that is no capture or has no connection of Flink;
+            ConfigError or TraceError if the directory cannot be written to.
+        """
         try:
             with (
                 interrupts_noted() if self._is_live else nullcontext(self._signals) as self._signals
@@ -143,7 +135,7 @@ class _Import:
         if session is None:
             has_failed = bool(warnings) and self._stopped_by is None
             raise TraceFormatError(warnings[0] if has_failed else self._nothing_found())
-        session.recording.within = self._clock.finish(self._channels.data_span())
+        session.recording.within = self._clock.finish()
         self._take_finished(session)
         session.end_watch()
         result = session.result(self._now_ns)
@@ -153,8 +145,7 @@ class _Import:
         counts = asdict(self._counts) | {
             "unknown_link_types": sorted(self._counts.unknown_link_types),
             "kinds": dict(self._counts.kinds.most_common(KINDS_LISTED_MAX)),
-            "unread_blocks": file.total("unread_blocks"),
-            "timeless_packets": file.total("timeless_packets"),
+            **{name: file.total(name) for name in ("unread_blocks", "timeless_packets")},
             "dropped_packets": max(file.total("dropped_packets"), dropped),
         }
         cut = [each.name for each in file.files if each.is_truncated and self._stopped_by is None]
@@ -238,7 +229,6 @@ class _Import:
         return is_over or (is_quiet and sniffer is None)
 
     def _tick(self, now_ns: int) -> None:
-        """Keep the run directory up to date, and show the figures."""
         self._live.on_tick()
         # between two packets the clock of the capture goes on
         session, at_ns = self._session, self._now_ns + now_ns - self._come_ns
@@ -323,15 +313,13 @@ def _sum(one: Any, other: Any) -> Any:
 def _describe(connection: CapturedConnection) -> dict[str, Any]:
     assert connection.observer is not None
     server = connection.server
-    tcp = {}
-    for name, sender in (("data", server), ("credit", 1 - server)):
-        stream = connection.streams[sender]
-        tcp[name] = {each: getattr(stream, each) for each in _STREAM_FIGURES} | {
+    tcp = {
+        name: {
+            **{each: getattr(connection.streams[sender], each) for each in _STREAM_FIGURES},
             "zero_window_ns": connection.zero_window_ns[1 - sender],
             "zero_windows": [list(each) for each in connection.zero_windows[1 - sender]],
         }
-    return {
-        **asdict(connection.observer.summary()),
-        "missing_direction": connection.missing_direction,
-        "tcp": tcp,
+        for name, sender in (("data", server), ("credit", 1 - server))
     }
+    missing = {"missing_direction": connection.missing_direction}
+    return connection.observer.summary() | missing | {"tcp": tcp}

@@ -12,13 +12,9 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 from dpkt import UnpackError, ethernet, loopback, sll, sll2
-from dpkt.ah import AH
 from dpkt.gre import GRE, GRE_SP
 from dpkt.ip import IP, IP_PROTO_TCP, get_ip_proto_name
 from dpkt.ip6 import IP6
-from dpkt.llc import LLC
-from dpkt.ppp import PPP
-from dpkt.pppoe import PPPoE
 from dpkt.tcp import TCP
 from dpkt.udp import UDP
 
@@ -50,12 +46,6 @@ _BY_ETHER_TYPE = {b"\x08\x00": IP, b"\x86\xdd": IP6, _ETHERNET: ethernet.Etherne
 _TIMESTAMPS: Final = b"\x08\x0a"
 """Kind and length of TCP's timestamps option."""
 
-_ETHER_TYPES_OF_VXLAN = {1: b"\x08\x00", 2: b"\x86\xdd", 3: _ETHERNET}
-"""EtherTypes by the next protocol of VXLAN-GPE; plain VXLAN carries Ethernet."""
-
-_ENVELOPES = (ethernet.Ethernet, LLC, PPPoE, PPP, AH)
-"""Layers that dpkt decodes itself, as it does IP in IP."""
-
 _ERSPAN, _ERSPAN_3 = 0x88BE, 0x22EB
 """GRE protocols of frames that a switch mirrors, with ERSPAN's header before them."""
 
@@ -73,8 +63,6 @@ _DUPLICATE, _FRAGMENT = "duplicate", "fragment"
 
 
 class Endpoint(NamedTuple):
-    """Address and port of one end of a TCP connection."""
-
     host: str
     port: int
 
@@ -83,8 +71,6 @@ class Endpoint(NamedTuple):
 
 
 class TcpSegment(NamedTuple):
-    """One TCP segment."""
-
     at_ns: int  # instant of the capture, since 1970
     source: Endpoint
     target: Endpoint
@@ -101,8 +87,6 @@ class TcpSegment(NamedTuple):
 
 @dataclass(slots=True)
 class PacketCounts:
-    """Numbers of packets in a capture."""
-
     tcp_segments: int = 0
     cut_segments: int = 0  # by the snap length
     duplicates: int = 0  # skipped copies, as from several interfaces or a mirror port
@@ -112,15 +96,12 @@ class PacketCounts:
     kinds: Counter[str] = field(default_factory=Counter)
 
 
-def tcp_segments(
-    packets: Iterable[CapturedPacket], counts: PacketCounts | None = None
-) -> Iterator[TcpSegment]:
+def tcp_segments(packets: Iterable[CapturedPacket], counts: PacketCounts) -> Iterator[TcpSegment]:
     """The TCP segments among packets; `counts` is updated during iteration.
 
     Fragments of IP packets are counted and skipped: TCP avoids them, and their data shows as a gap
     in its stream.
     """
-    counts = counts if counts is not None else PacketCounts()
     copies = _Copies()
     for packet in packets:
         if packet.link_type in _LINK_PKTAP:
@@ -137,17 +118,17 @@ def tcp_segments(
             segment = _FRAGMENT
         except _UNREADABLE:
             segment = "damaged"
-        if segment == _DUPLICATE:
-            counts.duplicates += 1
-        elif segment == _FRAGMENT:
-            counts.fragments += 1
-        elif isinstance(segment, str):
-            counts.others += 1
-            counts.kinds[segment] += 1
-        else:
+        if isinstance(segment, TcpSegment):
             counts.tcp_segments += 1
             counts.cut_segments += segment.cut_bytes > 0
             yield segment
+        elif segment == _DUPLICATE:
+            counts.duplicates += 1
+        elif segment == _FRAGMENT:
+            counts.fragments += 1
+        else:
+            counts.others += 1
+            counts.kinds[segment] += 1
 
 
 class _Copies:
@@ -186,7 +167,7 @@ def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | str:
             headers_bytes = sum(len(each) for each in layer.all_extension_headers)
             total_bytes = layer.plen
             is_fragment = 44 in layer.extension_hdrs
-        elif isinstance(layer, _ENVELOPES):
+        elif isinstance(layer, ethernet.Ethernet):
             layer = layer.data
             continue
         else:
@@ -226,7 +207,6 @@ def _tcp_segment(at_ns: int, datagram: IP | IP6, cut_bytes: int) -> TcpSegment:
 
 
 def _kind(datagram: IP | IP6) -> str:
-    """The name of the content of an IP packet that is not TCP."""
     inside, protocol = datagram.data, datagram.p
     if isinstance(inside, UDP):
         is_wire_guard = inside.data[:4] in (b"\1\0\0\0", b"\2\0\0\0", b"\4\0\0\0")
@@ -245,8 +225,7 @@ def _carried(inside: Any) -> Any:
         if is_geneve and data[2:4] in _BY_ETHER_TYPE:
             return _frame(data[2:4], data[8 + data[0] * 4 :])
         if data[0] & 8:  # VXLAN
-            kind = _ETHER_TYPES_OF_VXLAN.get(data[3], b"") if data[0] & 4 else _ETHERNET
-            return _frame(kind, data[8:])
+            return _frame(_ETHERNET, data[8:])
     if isinstance(inside, GRE):
         if inside.p == _ERSPAN_3:
             return _frame(_ETHERNET, inside.data[20 if inside.data[11] & 1 else 12 :])
@@ -262,7 +241,6 @@ def _frame(ether_type: bytes, data: bytes) -> Any:
 
 
 def _datagram(packet: CapturedPacket) -> Any:
-    """The IP packet in a frame, or its other content."""
     frame, link_type = packet.frame, packet.link_type
     if link_type == _LINK_ETHERNET:
         read = _BY_ETHER_TYPE.get(frame[12:14])

@@ -35,8 +35,6 @@ class DecompressionError(Exception):
 
 
 class _Compression(NamedTuple):
-    """A way to compress files."""
-
     tool: str
     magic: bytes
     create: Callable[[], Any]  # a decompressor of one frame
@@ -150,8 +148,6 @@ class _LiveFile:
 
 
 class _Pieces(RawIOBase):
-    """A file whose bytes come in pieces."""
-
     def __init__(self, file: _File | _LiveFile) -> None:
         self._file = file
         self._pieces = _pieces(file)

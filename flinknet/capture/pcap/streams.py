@@ -23,8 +23,6 @@ _WRAP = 1 << 32
 
 
 class StreamData(NamedTuple):
-    """The next bytes of the stream."""
-
     at_ns: int  # of the segment that made them readable
     data: bytes
 

@@ -42,7 +42,6 @@ class HttpAnswers:
         self.name = self._client.url
 
     def has(self, path: str) -> bool:
-        """True: there may be an answer to any path."""
         return True
 
     def get(self, path: str) -> Any:
@@ -147,7 +146,6 @@ def _file_of(directory: Path, path: str) -> Path:
 
 
 def _decoded(body: bytes, place: str, otherwise: str) -> Any:
-    """Decode an answer. Raises: RemoteTransportError, with `otherwise` if it is not JSON."""
     if len(body) > ANSWER_BYTES_MAX or body.count(b"{") + body.count(b"[") > VALUES_MAX:
         raise RemoteTransportError(f"--rest: {place}: larger than any answer of Flink's REST API")
     try:

@@ -171,7 +171,6 @@ class RestClient:
         return f"HTTP status {status}"
 
     def _wanted(self, response: HTTPResponse) -> str:
-        """Advice about the refused or missing credentials."""
         challenge = _one_line(response.getheader("WWW-Authenticate") or "")
         header = f"; WWW-Authenticate: {challenge}" if challenge else ""
         give = "; give --rest-token-file FILE, a file with"
@@ -245,7 +244,6 @@ def _authorization(credentials: str) -> str:
 
 
 def _context(url: str, rest: RestPlace) -> ssl.SSLContext | None:
-    """TLS for https; None for http."""
     if not url.startswith("https:"):
         if rest.authority is not None or rest.certificate is not None:
             raise ConfigError(
@@ -301,7 +299,6 @@ def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
 
 
 def _swapped(url: str) -> str:
-    """The URL with the other scheme."""
     scheme, _, rest = url.partition("://")
     return f"{'http' if scheme == 'https' else 'https'}://{rest}"
 

@@ -57,29 +57,22 @@ def read_job(answers: RestAnswers, job_id: str) -> RunningJob:
 
 
 def vertex_details(answers: RestAnswers, job_id: str, vertex: RunningVertex) -> list[Answer]:
-    """The JobManager's description of each subtask of a vertex."""
     return _objects(answers, f"/jobs/{job_id}/vertices/{vertex.id}", "subtasks")
 
 
 def placed(vertex: RunningVertex, details: Sequence[Answer]) -> RunningVertex:
-    """The vertex with the places of its subtasks."""
+    """The vertex with the places of its subtasks. Raises: NOT_AS_FLINK."""
     subtasks = []
     for each in details:
-        try:
-            index = int(each["subtask"])
-            place = each.get("taskmanager-id") or None
-            subtasks.append(
-                running_job.RunningSubtask(
-                    index,
-                    int(each.get("attempt", 0)),
-                    str(each.get("status", "")),
-                    None if place in (None, "(unassigned)") else printable(str(place)),
-                )
+        place = each.get("taskmanager-id") or "(unassigned)"
+        subtasks.append(
+            running_job.RunningSubtask(
+                int(each["subtask"]),
+                int(each.get("attempt", 0)),
+                str(each.get("status", "")),
+                None if place == "(unassigned)" else printable(str(place)),
             )
-        except NOT_AS_FLINK as error:
-            raise RemoteTransportError(
-                f"--rest: a subtask of {vertex.name} is not described as Flink does ({error})"
-            ) from None
+        )
     return replace(vertex, subtasks=tuple(sorted(subtasks, key=lambda each: each.index)))
 
 
@@ -91,12 +84,14 @@ def read_jobs(answers: RestAnswers, *, may_lack_places: bool = False) -> tuple[R
     found = []
     for each in wanted:
         job = read_job(answers, hex_id(each.get("jid")))
-        vertices = [
-            vertex
-            if may_lack_places and not answers.has(f"/jobs/{job.id}/vertices/{vertex.id}")
-            else placed(vertex, vertex_details(answers, job.id, vertex))
-            for vertex in job.vertices
-        ]
+        path = f"/jobs/{job.id}/vertices"
+        with refusing(answers, path):
+            vertices = [
+                vertex
+                if may_lack_places and not answers.has(f"{path}/{vertex.id}")
+                else placed(vertex, vertex_details(answers, job.id, vertex))
+                for vertex in job.vertices
+            ]
         found.append(replace(job, vertices=tuple(vertices)))
     return tuple(found)
 
@@ -130,7 +125,6 @@ def read_task_managers(
 
 
 def read_settings(answers: RestAnswers) -> dict[str, str]:
-    """The cluster's configuration, without keys left at their defaults."""
     path = "/jobmanager/config"
     found = answers.get(path)
     with refusing(answers, path):
@@ -138,7 +132,6 @@ def read_settings(answers: RestAnswers) -> dict[str, str]:
 
 
 def _part(answer: Any, name: str) -> Answer:
-    """An object in an answer; empty if it is missing."""
     found = answer.get(name) if isinstance(answer, dict) else None
     return found if isinstance(found, dict) else {}
 
@@ -152,7 +145,6 @@ def path_segment(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """A name from the cluster, on one line."""
     return "".join(each if each.isprintable() else " " for each in text).strip()
 
 

@@ -30,8 +30,6 @@ Edge = tuple[RunningVertex, RunningVertex, RunningInput]
 
 @dataclass(slots=True)
 class _DataSet:
-    """The data set of one edge of a trace, as its channels show it."""
-
     edge: int
     vertex: JobVertexID
     graph: ExecutionGraphID

@@ -200,14 +200,11 @@ class Places:
                      for other in members),
                     reverse=True,
                 )  # fmt: skip
-                by_index = {each.index: each for each in (*leaders, *members)}
-                partitions = {each.index: each.partition_id for each in leaders}
-                free, left = set(partitions), {each.index for each in members}
+                free = {each.index: each.partition_id for each in leaders}
+                left = {each.index: each for each in members}
                 for _, one, other in pairs:
                     if one in free and other in left:
-                        by_index[other].partition_id = partitions[one]
-                        free.discard(one)
-                        left.discard(other)
+                        left.pop(other).partition_id = free.pop(one)
 
     def _share(self, one: ObservedChannel, other: ObservedChannel) -> float:
         """Share of looks in which the buffers of two channels had left together."""
@@ -266,12 +263,10 @@ def _are_apart(passed: Sequence[float], sent: Sequence[float], apart: float) -> 
 
 
 def _sent(channel: ObservedChannel) -> int:
-    """Number of buffers and events of a channel since its request."""
     return channel.next_sequence_number or 0
 
 
 def _slots(jobs: Iterable[RunningJob]) -> Iterator[tuple[tuple[str, str], _Slot]]:
-    """The channels between TaskManagers, each with its two TaskManagers."""
     for job, target in ((each, vertex) for each in jobs for vertex in each.vertices):
         for number, joined in enumerate(target.inputs):
             source = job.vertex(joined.source)

@@ -263,7 +263,6 @@ def short_name(metric: str) -> str:
 
 
 def _numbers(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, float]:
-    """The values that are numbers, under other names."""
     return {
         name: value
         for key, name in names.items()

@@ -23,8 +23,6 @@ class PlainEnd:
     """An end without TLS."""
 
     def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
         self.has_more = False  # received bytes are waiting that the selector does not report
         self.wants_to_write = False  # the handshake waits for the socket to become writable
@@ -45,11 +43,9 @@ class PlainEnd:
 
 
 class TlsEnd:
-    """An end that speaks TLS. A handshake is finished before anything is relayed."""
+    """An end with TLS. A handshake is finished before anything is relayed."""
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext, *, is_server: bool) -> None:
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock: ssl.SSLSocket = context.wrap_socket(
             sock, server_side=is_server, do_handshake_on_connect=False, suppress_ragged_eofs=True
         )
@@ -67,9 +63,8 @@ class TlsEnd:
             self.wants_to_write = isinstance(error, ssl.SSLWantWriteError)
             return False
         except OSError as error:
-            if isinstance(error, ssl.SSLError):
-                raise TlsError(f"the TLS handshake failed: {reason_of(error)}") from None
-            raise TlsError(f"the TLS handshake failed: {error.strerror or error}") from None
+            why = reason_of(error) if isinstance(error, ssl.SSLError) else error.strerror or error
+            raise TlsError(f"the TLS handshake failed: {why}") from None
         return True
 
     def receive_into(self, view: memoryview) -> int:
@@ -120,13 +115,8 @@ def create_contexts(
     certificate: Path, key: Path, authority: Path, password: str = ""
 ) -> TlsContexts:
     """TLS for both sides from PEM files; both sides must show a certificate that `authority`
-    signed. Host names are not checked, as in Flink before 2.3.
-
-    Args:
-        password: the key's password, if it is encrypted.
-
-    Raises: ConfigError naming the file that cannot be used.
-    """
+    signed. Host names are not checked, as in Flink before 2.3. `password` is that of the key.
+    Raises: ConfigError naming the file that cannot be used."""
     contexts = TlsContexts(
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     )
@@ -161,9 +151,9 @@ def original_destination(sock: socket.socket) -> Address:
     """The original destination of a connection. Raises: NotRedirectedError if the connection was
     not redirected."""
     own = plain(sock.getsockname()[:2])
-    is_ipv6 = ":" in own[0]
-    level = socket.IPPROTO_IPV6 if is_ipv6 else socket.SOL_IP
-    length = _IPV6_BYTES if is_ipv6 else _IPV4_BYTES
+    level, length = socket.SOL_IP, _IPV4_BYTES
+    if ":" in own[0]:
+        level, length = socket.IPPROTO_IPV6, _IPV6_BYTES
     try:
         found = address_of(sock.getsockopt(level, _SO_ORIGINAL_DST, length))
     except OSError as error:
@@ -194,13 +184,8 @@ def address_of(sockaddr: bytes) -> Address:
 
 
 def check_not_own(peer: Address, own: Collection[Address]) -> None:
-    """Refuse a connection that the tap itself made, which would be redirected for ever.
-
-    Args:
-        own: local addresses of the tap's connections to upstreams.
-
-    Raises: NotRedirectedError.
-    """
+    """Refuse a connection that the tap itself made, which would be redirected for ever: from one of
+    the local addresses of its connections to upstreams (`own`). Raises: NotRedirectedError."""
     if plain(peer) in map(plain, own):
         raise NotRedirectedError(
             errno.ELOOP,

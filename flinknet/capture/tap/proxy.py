@@ -10,9 +10,10 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from flinknet.errors import ConfigError, LocalTransportError, TlsError
+from flinknet.loopback import family_of
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.sockets import Listener
 from flinknet.units import format_address
@@ -30,7 +31,7 @@ from .ends import (
     original_destination,
     plain,
 )
-from .relay import CHUNK_BYTES, AddedDelay, Relay, Turn
+from .relay import Relay, Turn
 
 CONNECT_TIMEOUT_NS: Final = 10_000_000_000
 """Limit for connecting to the upstream and for both handshakes, in ns."""
@@ -56,14 +57,6 @@ _OPEN_FILES_MAX: Final = 1 << 20
 INCIDENTS_KEPT: Final = 100
 
 
-class Incident(NamedTuple):
-    """Something that went wrong with one connection."""
-
-    at_ns: int
-    connection: str
-    text: str
-
-
 class Proxy:
     """Relays connections from each listening address to its upstream; without an upstream, to the
     destination from which the kernel redirected the connection to the tap.
@@ -86,11 +79,11 @@ class Proxy:
         self._observer_for = observer_for
         self._ended = ended
         self._tls = tls
-        self.turn = Turn(memoryview(bytearray(CHUNK_BYTES)), AddedDelay(), monotonic_ns())
+        self.turn = Turn()
         self._listeners: list[Listener] = []
         self.relays: list[Relay] = []  # open ones
         self.accepted = self.refused = 0
-        self.incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
+        self.incidents: deque[dict[str, Any]] = deque(maxlen=INCIDENTS_KEPT)
         self.incident_count = self.observer_failures = self.tls_connections = 0
         self.warnings: dict[str, None] = {}  # problems that somebody should solve, each once
         self.addresses: list[Address] = []
@@ -105,7 +98,7 @@ class Proxy:
             self.close()
             raise
 
-    def run_once(self, timeout_ns: int) -> None:
+    def run_once(self, timeout_ns: float) -> None:
         """Wait for sockets, at most `timeout_ns`, and serve those that are ready."""
         turn = self.turn
         ready = self._selector.select(0)
@@ -123,11 +116,11 @@ class Proxy:
 
     def tick(self, now_ns: int) -> None:
         """Apply timeouts and wake paused listeners; to be called several times a second."""
-        self.turn.delay.fold()
-        for relay in [each for each in self.relays if not each.is_established]:
-            if now_ns >= relay.opened_ns + CONNECT_TIMEOUT_NS:
+        self.turn.fold()
+        limit_s = CONNECT_TIMEOUT_NS // 10**9
+        for relay in list(self.relays):
+            if not relay.is_established and now_ns >= relay.opened_ns + CONNECT_TIMEOUT_NS:
                 what = "handshake" if relay.is_connected else "upstream"
-                limit_s = CONNECT_TIMEOUT_NS // 10**9
                 self._break(relay, f"no answer of the {what} within {limit_s} s")
         for relay in self.relays:
             self._follow(relay)
@@ -143,7 +136,7 @@ class Proxy:
         self._selector.close()
 
     def _listen(self, address: Address, upstream: Address | None) -> None:
-        sock = socket.socket(_family(address))
+        sock = socket.socket(family_of(address[0]))
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(address)
@@ -218,7 +211,7 @@ class Proxy:
         client = server = None
         try:
             client = self._end(sock, is_server=True)
-            server = self._end(socket.socket(_family(upstream)), is_server=False)
+            server = self._end(socket.socket(family_of(upstream[0])), is_server=False)
             code = server.sock.connect_ex(upstream)
             if code not in (0, errno.EINPROGRESS):
                 raise OSError(code, os.strerror(code))
@@ -234,6 +227,8 @@ class Proxy:
         self._watch(relay)
 
     def _end(self, sock: socket.socket, *, is_server: bool) -> End:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is None:
             return PlainEnd(sock)
         context = self._tls.server if is_server else self._tls.client
@@ -251,15 +246,12 @@ class Proxy:
                 if mask & selectors.EVENT_READ:
                     relay.handle_readable(end, self.turn)
         except TlsError as error:
-            self._break(relay, str(error))
-            return
+            return self._break(relay, str(error))
         except OSError as error:
             side = "the consumer" if end is relay.client else "the upstream"
-            self._break(relay, f"{error.strerror or error}, at or on the way to {side}")
-            return
+            return self._break(relay, f"{error.strerror or error}, at or on the way to {side}")
         except Exception as error:  # close this connection, keep the others
-            self._break(relay, f"a fault of the tap: {type(error).__name__}: {error}")
-            return
+            return self._break(relay, f"a fault of the tap: {type(error).__name__}: {error}")
         if relay.observer_failure is not None and relay.failure is None:
             relay.failure = f"not observed any more: {relay.observer_failure}"
             self.observer_failures += 1
@@ -275,15 +267,14 @@ class Proxy:
             if code:
                 self.refused += 1
                 text = f"upstream {relay.observer.ends.producer}: {os.strerror(code)}"
-                self._break(relay, f"{text}; is its TaskManager up?")
-                return
+                return self._break(relay, f"{text}; is its TaskManager up?")
             relay.is_connected = True
         relay.shake()
 
     def _follow(self, relay: Relay) -> None:
         """Check whether a silent connection has carried data, and whether it is TLS."""
         if relay.is_silent:
-            relay.is_silent = not relay.observer.has_messages and not relay.from_server.bytes
+            relay.is_silent = not relay.observer.messages and not relay.from_server.bytes
             if not relay.is_silent and relay.observer.is_tls:
                 self.tls_connections += 1
                 self.warnings[TLS_WARNING] = None
@@ -293,29 +284,28 @@ class Proxy:
         silent = [each for each in self.relays if each.is_silent]
         is_short = any(each.is_paused for each in self._listeners)
         spare = 0 if is_short else min(SILENT_MAX, raise_open_files_limit() // 8)
-        most = silent[: max(0, len(silent) - spare)]
-        closed = [each for each in most if now_ns >= each.opened_ns + SILENCE_NS]
+        longest = silent[: max(0, len(silent) - spare)]
+        closed = [each for each in longest if now_ns >= each.opened_ns + SILENCE_NS]
         if closed:
             text = f"{self._silent_in_words()}; the {len(closed)} oldest of them were closed"
             self._note("", text)
             self.warnings[SILENT_WARNING] = None
         for relay in closed:
-            relay.failure = "it sent no message"
-            self._close(relay)
+            self._close(relay, "it sent no message")
 
     def _silent_in_words(self) -> str:
         silent = sum(each.is_silent for each in self.relays)
         return f"{silent} of {len(self.relays)} connections have sent no message"
 
     def _break(self, relay: Relay, why: str) -> None:
-        relay.failure = why
         self._note(relay.name, why)
-        self._close(relay)
+        self._close(relay, why)
 
-    def _close(self, relay: Relay) -> None:
+    def _close(self, relay: Relay, failure: str | None = None) -> None:
         if relay.is_closed:
             return
         relay.is_closed = True
+        relay.failure = failure or relay.failure
         self._follow(relay)
         for end in relay.watched:
             with suppress(KeyError, ValueError):
@@ -326,7 +316,6 @@ class Proxy:
         self._ended(relay)
 
     def _watch(self, relay: Relay) -> None:
-        """Register the events that both ends wait for now."""
         for end in (relay.client, relay.server):
             reads, writes = relay.wanted(end)
             events = selectors.EVENT_READ * reads | selectors.EVENT_WRITE * writes
@@ -343,7 +332,7 @@ class Proxy:
 
     def _note(self, connection: str, text: str) -> None:
         self.incident_count += 1
-        self.incidents.append(Incident(monotonic_ns(), connection, text))
+        self.incidents.append({"at_ns": monotonic_ns(), "connection": connection, "text": text})
 
 
 def raise_open_files_limit() -> int:
@@ -358,14 +347,10 @@ def raise_open_files_limit() -> int:
 
 
 def _is_of_this_machine(host: str) -> bool:
-    with socket.socket(_family((host, 0))) as sock, suppress(OSError):
+    with socket.socket(family_of(host)) as sock, suppress(OSError):
         sock.bind((host, 0))
         return True
     return False
-
-
-def _family(address: Address) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
 
 
 def _text(address: Address) -> str:

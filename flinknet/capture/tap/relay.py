@@ -23,17 +23,25 @@ from flinknet.runtime.clock import monotonic_ns
 from ..observer import ConnectionObserver
 from .ends import End
 
+CHUNK_BYTES: Final = 256 * 1024
+"""Most bytes received at once, and held in each direction."""
 
-class AddedDelay:
-    """Delays of chunks, from their earliest possible arrival until the other socket has taken the
+
+class Turn:
+    """State that the event loop shares with its relays.
+
+    The delay of a chunk is from its earliest possible arrival until the other socket has taken the
     last byte: if the loop was busy, from the poll before. An upper bound, except for the time the
     kernel takes to wake the tap."""
 
     def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(CHUNK_BYTES))  # for one chunk, reused for the next one
+        self.since_ns = monotonic_ns()  # earliest possible arrival of bytes received now
+        self.chunks = 0
         self._total = LogLinearHistogram()
         self._recent = LogLinearHistogram()
         self._new = array("q")
-        self.add = self._new.append  # on the hot path
+        self.add_delay = self._new.append  # on the hot path
 
     def fold(self) -> None:
         """Move added delays into the histograms; to be called now and then."""
@@ -50,20 +58,6 @@ class AddedDelay:
     def summary(self) -> LatencySummary:
         self.fold()
         return self._total.summary()
-
-
-CHUNK_BYTES: Final = 256 * 1024
-"""Most bytes received at once, and held in each direction."""
-
-
-@dataclass(slots=True)
-class Turn:
-    """State that the event loop shares with its relays."""
-
-    buffer: memoryview  # space for one chunk, reused for the next one
-    delay: AddedDelay
-    since_ns: int = 0  # earliest instant at which bytes received now can have arrived
-    chunks: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +94,7 @@ class RelayDirection:
         chunk = buffer[:count]
         rest = self._send(chunk)
         if rest is None:
-            turn.delay.add(monotonic_ns() - turn.since_ns)
+            turn.add_delay(monotonic_ns() - turn.since_ns)
         else:
             self.held = memoryview(bytes(rest))
             self.held_since_ns = turn.since_ns
@@ -108,14 +102,12 @@ class RelayDirection:
             self.observe(chunk, at_ns)
 
     def drain(self, turn: Turn) -> None:
-        """Send held bytes."""
         if self.held is not None:
             self.held = self._send(self.held)
             if self.held is None:
-                turn.delay.add(monotonic_ns() - self.held_since_ns)
+                turn.add_delay(monotonic_ns() - self.held_since_ns)
 
     def _send(self, view: memoryview) -> memoryview | None:
-        """Send as much as the target takes. Returns: the rest, if any."""
         try:
             while view:
                 view = view[self.target.send(view) :]

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any, Final
 
 from flinknet.errors import TraceError
@@ -85,7 +86,7 @@ class Tap:
         config, proxy, session = self._config, self._proxy, self._session
         gc.freeze()  # objects that exist now live to the end; garbage collection can skip them
         begun_ns = session.begun_ns = monotonic_ns()
-        until_ns = None if config.duration_ns is None else begun_ns + config.duration_ns
+        until_ns = inf if config.duration_ns is None else begun_ns + config.duration_ns
         next_tick_ns, next_look_ns = begun_ns, begun_ns + LOOK_NS
         with interrupts_noted() as signals:
             on_start()
@@ -100,10 +101,9 @@ class Tap:
                 if now_ns >= next_look_ns:
                     self._guard(self._look, now_ns)
                     next_look_ns = now_ns + LOOK_NS
-                if until_ns is not None and now_ns >= until_ns:
+                if now_ns >= until_ns:
                     break
-                wake_ns = next_tick_ns if until_ns is None else min(next_tick_ns, until_ns)
-                proxy.run_once(wake_ns - now_ns)
+                proxy.run_once(min(next_tick_ns, until_ns) - now_ns)
         ended = {
             "stopped_by": signal.Signals(signals[0]).name if signals else "duration",
             "connections_cut": len(proxy.relays),
@@ -131,12 +131,12 @@ class Tap:
 
     def _look(self, now_ns: int) -> None:
         proxy = self._proxy
-        delay = proxy.turn.delay.take_recent()
+        delay = proxy.turn.take_recent()
         figures = {
             "connections": len(proxy.relays),
             "accepted": proxy.accepted,
             "incidents": proxy.incident_count,
-            "last_incident": proxy.incidents[-1].text if proxy.incidents else None,
+            "last_incident": proxy.incidents[-1]["text"] if proxy.incidents else None,
             "delay_ns_p50": delay.percentile(0.5) if delay.count else None,
             "delay_ns_p99": delay.percentile(0.99) if delay.count else None,
             "warnings": list(proxy.warnings),
@@ -147,7 +147,6 @@ class Tap:
         self._on_look(self._session.look(now_ns, figures, metrics))
 
     def _guard(self, step: Callable[..., None], *arguments: Any) -> None:
-        """Run a step; errors of recording and displaying must not stop the connections."""
         try:
             step(*arguments)
         except Exception as error:  # fails open: reported at the end
@@ -165,11 +164,15 @@ class Tap:
                 for own, up in config.pairs
             ],
             "is_tls": config.tls is not None,
-            **config.to_dict(),
+            "layout": config.layout,
+            "counts_records": config.counts_records,
+            "has_times": config.has_times,
+            "trigger": config.trigger and config.trigger.text,
+            "ring_ns": config.rotation.ring_ns,
+            "rest": config.rest and config.rest.place,
         }
 
     def _figures(self) -> dict[str, Any]:
-        """The proxy's part of the result."""
         proxy = self._proxy
         return {
             "listening": [format_address(*each) for each in self.addresses],
@@ -179,10 +182,10 @@ class Tap:
             "bytes_from_producers": self._relayed_bytes[0],
             "bytes_from_consumers": self._relayed_bytes[1],
             "chunks": proxy.turn.chunks,
-            "added_delay_ns": asdict(proxy.turn.delay.summary()),
+            "added_delay_ns": asdict(proxy.turn.summary()),
             "observer_failures": proxy.observer_failures,
             "tls_connections": proxy.tls_connections,
             "warnings": list(proxy.warnings),
-            "incidents": [each._asdict() for each in proxy.incidents],
+            "incidents": list(proxy.incidents),
             "incident_count": proxy.incident_count,
         }

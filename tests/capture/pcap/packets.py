@@ -8,7 +8,7 @@ from typing import Any
 from dpkt import ethernet, ip, ip6, sll, sll2, tcp, udp
 
 TUNNELS = (
-    *("VXLAN", "VXLAN with a policy", "VXLAN-GPE", "Geneve", "Geneve with options", "Geneve of IP"),
+    *("VXLAN", "VXLAN with a policy", "Geneve", "Geneve with options", "Geneve of IP"),
     *("GRE", "GRE with checksum, key and number", "GRE of Ethernet", "IP in IP"),
     *("ERSPAN", "ERSPAN without a header", "ERSPAN III", "ERSPAN III with more"),
 )
@@ -65,7 +65,6 @@ def tunnelled(frame: bytes, way: str, *, version: int = 4) -> bytes:
     protocol, payload = {
         "VXLAN": (17, bytes.fromhex("0800000000002a00") + frame),
         "VXLAN with a policy": (17, bytes.fromhex("8800123400002a00") + frame),
-        "VXLAN-GPE": (17, bytes.fromhex("0c00000300002a00") + frame),
         "Geneve": (17, bytes.fromhex("0000655800002a00") + frame),
         "Geneve with options": (17, bytes.fromhex("0240655800002a000102030112345678") + frame),
         "Geneve of IP": (17, b"\0\0" + kind + bytes.fromhex("00002a00") + inner),

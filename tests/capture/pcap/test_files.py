@@ -370,16 +370,6 @@ def test_what_is_known_of_the_oldest_directions_is_forgotten(
     assert [len(each) for each in known] == [3, 3]
 
 
-def test_a_silence_before_or_after_what_is_measured_changes_no_rate() -> None:
-    clock = CaptureClock()
-    for number in range(60):
-        at_ms = 50 * number + (number >= 20) * 9_000 + (number >= 40) * 9_000
-        clock.follow(segment(number, at_ms * MS, None))
-    measured = 10_000 * MS, 10_950 * MS + 1
-    assert clock.finish(measured) is None
-    assert clock.steps == []
-
-
 def test_a_silence_in_which_the_time_of_senders_went_on_is_one() -> None:
     clock = CaptureClock()
     for number in range(40):

@@ -26,7 +26,6 @@ from flinknet.report.recordings import import_view
 from flinknet.results import Bottleneck
 from flinknet.trace import open_run
 from flinknet.trace.recordings import Recording
-from flinknet.trace.run_directory import RunDirectory
 from flinknet.trace.verify import verify_run
 from tests.capture.pcap.packets import tcp_packet
 from tests.capture.pcap.test_connections import CLIENT, SERVER, direct_rows, first_conversation
@@ -391,15 +390,6 @@ def test_directories_are_never_overwritten(tmp_path: Path) -> None:
     result = run(capture)
     assert result.exit_code == 2
     assert "is not empty; traces are never overwritten" in result.output
-
-
-def test_a_directory_that_another_run_is_writing_to_is_refused(tmp_path: Path) -> None:
-    capture = write_capture(tmp_path / "flink.pcap")
-    with RunDirectory(tmp_path / "out"):
-        result = run(capture, "--out", tmp_path / "out")
-    assert result.exit_code == 2
-    assert f"another run is writing to {tmp_path / 'out'}" in result.output
-    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_capture_without_flink_leaves_nothing_behind(tmp_path: Path) -> None:

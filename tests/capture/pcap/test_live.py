@@ -19,7 +19,7 @@ import pytest
 from flinknet.capture.meter import Trigger
 from flinknet.capture.pcap import importing, sources
 from flinknet.capture.pcap.files import CaptureFiles
-from flinknet.capture.pcap.importing import Live, import_capture
+from flinknet.capture.pcap.importing import Import, Live
 from flinknet.capture.recording import Rotation
 from flinknet.capture.rest.http_client import RestPlace
 from flinknet.capture.session import SessionConfig
@@ -72,7 +72,8 @@ def live(
     **settings: Any,
 ) -> dict[str, Any]:
     config = SessionConfig(out=out, **settings)
-    return import_capture([path], config, versions={}, live=Live(follows=follows, on_tick=on_tick))
+    how = Live(follows=follows, on_tick=on_tick)
+    return Import([path], config, versions={}, live=how).run()
 
 
 @pytest.mark.parametrize(

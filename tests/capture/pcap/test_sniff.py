@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from flinknet.capture.sniff import SniffConfig, Sniffer, ranges_of
+from flinknet.capture.sniff import SniffConfig, Sniffer
 from flinknet.cli import main
 from tests.capture.pcap.test_importing import rows_of, write_capture
 from tests.capture.pcap.test_importing import run as import_file
@@ -277,7 +277,3 @@ def test_what_would_fail_later_is_refused_before_anything_starts(
     assert result.exit_code == 2
     assert says in result.stderr
     assert not (tmp_path / "called").exists()
-
-
-def test_ports_are_captured_as_ranges() -> None:
-    assert ranges_of({7, 9, 8, 1}) == ((1, 1), (7, 9))

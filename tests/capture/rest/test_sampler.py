@@ -221,16 +221,6 @@ def test_jobs_and_metrics_come_from_a_process_of_their_own(tmp_path: Path) -> No
 
 
 @pytest.mark.socket
-def test_without_an_answer_the_reason_is_known(tmp_path: Path) -> None:
-    watch = RestWatch(RestPlace("http://127.0.0.1:9"), tmp_path)
-    watch.close()
-    assert not watch.has_answered
-    assert watch.jobs == ()
-    assert watch.error is not None
-    assert "does not answer" in watch.error
-
-
-@pytest.mark.socket
 def test_a_job_manager_that_is_not_up_yet_is_waited_for(tmp_path: Path) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     address = taken.getsockname()
