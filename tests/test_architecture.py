@@ -67,7 +67,7 @@ notebook: errors storage units config results
 BUDGETS = {
     "replay": (13_570, 51),
     "predict": (10_940, 40),
-    "core": (11_848, 56),
+    "core": (11_859, 56),
     "runtime": (12_658, 51),
     "report": (8_965, 33),
     "job": (8_179, 35),

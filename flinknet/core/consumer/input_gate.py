@@ -198,16 +198,24 @@ class SingleInputGate(ReadyQueue[InputChannel]):
         """Append a readable channel to the ready queue, unless it is queued. A channel with a
         priority event goes after others of that kind and before the rest.
         """
+        if has_priority:
+            self._queue_priority_channel(channel)
+            return
         index = channel.index_in_gate
-        if index in self._ended or (
-            self._is_queued[index] and not (has_priority and self._withdraw(channel))
-        ):
+        if not self._is_queued[index] and index not in self._ended:
+            self._is_queued[index] = True
+            self._ready.append(channel)
+            if self.listener is not None and len(self._ready) == 1:
+                self.listener(self, False)
+
+    def _queue_priority_channel(self, channel: InputChannel) -> None:
+        index = channel.index_in_gate
+        if index in self._ended or (self._is_queued[index] and not self._withdraw(channel)):
             return
         self._is_queued[index] = True
-        self._enqueue(channel, has_priority)
-        count = self._priority_elements if has_priority else len(self._ready)
-        if self.listener is not None and count == 1:
-            self.listener(self, has_priority)
+        self._enqueue(channel, True)
+        if self.listener is not None and self._priority_elements == 1:
+            self.listener(self, True)
 
     @property
     def is_finished(self) -> bool:

@@ -55,9 +55,12 @@ class RecordWriter:
 
         The memory of `records` must not change until `is_waiting` is False.
         """
-        self._waiting.append((channel, records, 0))
-        if len(self._waiting) == 1:
-            self.resume()
+        if self._waiting:
+            self._waiting.append((channel, records, 0))
+            return
+        reached = self._write(channel, records, 0)
+        if reached < len(records.data):
+            self._waiting.append((channel, records, reached))
 
     def resume(self) -> bool:
         """Write what was waiting. Returns: whether all of it is written."""
