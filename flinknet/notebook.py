@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING, Any
 
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, Grid
-from flinknet.replay.observe import details
 from flinknet.replay.observe.observed import TABLES, ObservedTables, collect, observe
 from flinknet.replay.opening import FileReads
 from flinknet.replay.pipeline import flat_predictions, predict, replay_runs
@@ -80,9 +79,6 @@ _MEANINGS = {
     "credit_starved": "time with a backlog and no credit, by channel",
     "arrivals": "when records came, by channel and slice of time",
     "regimes": "what each channel spent its time on, by window",
-    "buffers": "each data buffer with its life",
-    "credit": "the producer's credit, by channel and window",
-    "buffer_sizes": "buffer sizes that debloating announced",
 }
 
 _PLOTS = {
@@ -95,13 +91,9 @@ _PLOTS = {
 @dataclass(frozen=True, repr=False)
 class Tables:
     """The observed tables of runs as DataFrames: those of `observed.ObservedTables` under their
-    names, computed together in one pass when the first is read; and `buffers`, `credit` and
-    `buffer_sizes` of `observe.details`, each on its own.
-    """
+    names, computed together in one pass when the first is read."""
 
-    spark: SparkSession
     runs: tuple[RecordedRun, ...]
-    split: int | None
     summaries: ObservedTables
 
     def __repr__(self) -> str:
@@ -124,21 +116,6 @@ class Tables:
             names = ", ".join(_MEANINGS)
             raise AttributeError(f"there is no table {name!r}; there are {names}")
         return _with_units(getattr(self.summaries, name))
-
-    @property
-    def buffers(self) -> DataFrame:
-        """Each data buffer with its events, see `details.buffers`."""
-        return details.buffers(self.spark, self.runs, self.split)
-
-    @property
-    def credit(self) -> DataFrame:
-        """The producer's credit, window by window, see `details.credit`."""
-        return details.credit(self.spark, self.runs)
-
-    @property
-    def buffer_sizes(self) -> DataFrame:
-        """The buffer sizes that debloating announced, see `details.buffer_sizes`."""
-        return details.buffer_sizes(self.spark, self.runs)
 
     def named(self) -> dict[str, DataFrame]:
         """All tables by name."""
@@ -253,7 +230,7 @@ def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tabl
     Raises: FlinknetError for a path without a run.
     """
     runs = tuple(_opened(spark, paths))
-    return Tables(spark, runs, split, observe(spark, runs, split))
+    return Tables(runs, observe(spark, runs, split))
 
 
 def predicted(

@@ -190,7 +190,7 @@ pathlib: runtime capture certificates trace export replay cli report.export grap
 subprocess: runtime.cluster runtime.link_process
     replay.spark.installed replay.spark.jvm replay.spark.worker capture.rest.process capture.sniff
 urllib: capture.rest
-urllib.parse: capture.rest storage graph.environment runtime.cluster.job_files
+urllib.parse: capture.rest storage graph.environment runtime.cluster.job_files replay.spark.settings
 http: capture.rest runtime.metrics_endpoint
 importlib: capture.dissector report.page runtime.host job.selectors cli compiled_core
     replay.spark.installed replay.spark.worker

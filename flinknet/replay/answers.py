@@ -48,27 +48,27 @@ def compared_runs(
     """Observations in the part of each run that the prediction of its recorded setting stands for,
     all of a part that windows are spread over, so that the model's error includes that of the
     sample; and how much of the part was simulated or, if that failed, compared."""
-    pairs = list(zip(observed, recorded, strict=True))
-    windows = [replace(each.run, to_ns=row.window_to_ns) for each, row in pairs]
-    is_cut = [row.window_to_ns != each.run.to_ns for each, row in pairs]
-    own = [w for w, cut in zip(windows, is_cut, strict=True) if cut]
-    own = [each for each in own if not each.manifest.is_from_between]
+    windows = [
+        replace(each.run, to_ns=row.window_to_ns)
+        for each, row in zip(observed, recorded, strict=True)
+    ]
+    cut = {w.run for w, each in zip(windows, observed, strict=True) if w.to_ns != each.run.to_ns}
+    own = [each for each in windows if each.run in cut and not each.manifest.is_from_between]
     totals: dict[int, LatencyRow] = {}
     if own:
         rows = collected(LatencyRow, total_latency(spark, work_units(own)))
         totals = {row.run: row for row in rows}
     observations, simulated = [], []
-    for window, cut, (each, row) in zip(windows, is_cut, pairs, strict=True):
+    for window, each, row in zip(windows, observed, recorded, strict=True):
         measured = each.measured
         if window.run in totals:
             measured = _measured_within(window, each, totals[window.run])
-        elif window.manifest.is_from_between and cut:
+        elif window.run in cut and window.manifest.is_from_between:
             measured = _captured_within(each, window.duration_ns)
         measured = _over_counted_time(window, measured)
         observations.append(measured)
-        if row.simulated_ns is None:
-            part = results.SimulatedPart(measured.records, window.duration_ns, not cut)
-        else:
+        part = results.SimulatedPart(measured.records, window.duration_ns, window.run not in cut)
+        if row.simulated_ns is not None:
             part = results.SimulatedPart(row.records or 0, row.simulated_ns, False, row.windows)
         simulated.append(part)
     return observations, simulated
@@ -77,15 +77,10 @@ def compared_runs(
 def _measured_within(
     window: RecordedRun, observed: observation.ObservedRun, total: LatencyRow
 ) -> results.Measured:
-    records, part_ns = total.latency_ns.count, window.duration_ns
+    records = total.latency_ns.count
     duration_ns = max(window.to_ns, total.consumed_to_ns) - window.from_ns
-    throughput = results.sustained_per_s(
-        records,
-        duration_ns,
-        part_ns,
-        [observation.taken_per_s(observed.rows.throughput, part_ns)],
-        is_max_rate=is_max_rate(window.manifest),
-    )
+    windows = observed.rows.throughput
+    throughput = observation.sustained_per_s(window, windows, records, duration_ns)
     return replace(
         observed.measured,
         records=records,
@@ -146,7 +141,6 @@ def model_error(
 
 
 def _relative(predicted: float | None, observed: float | None) -> float | None:
-    """Relative error; None where one of both is unknown, or nothing was observed."""
     return None if predicted is None or not observed else (predicted - observed) / observed
 
 
@@ -168,8 +162,7 @@ def advise(
     grid: Grid,
     targets: Sequence[Target],
 ) -> AdvisedRun:
-    """Advice on a run, among the settings that the grid asks for; `measured` as of
-    `compared_runs`."""
+    """Advice on a run among the settings of a grid; `measured` as of `compared_runs`."""
     settings, rows = zip(*predictions.of_run(run), strict=True)
     points = tuple(row.point for row in rows)
     asked = grid.asked(recorded_setting(run.manifest), is_max_rate=is_max_rate(run.manifest))
@@ -179,9 +172,9 @@ def advise(
     if records_per_s is not None:
         records_per_s /= share
         measured = replace(measured, throughput_records_per_s=records_per_s)
-    if run.manifest.is_from_between and measured.duration_ns:
-        buffers_per_s = measured.buffers * 1e9 / measured.duration_ns
-    elif not run.manifest.is_from_between and measured.records and records_per_s is not None:
+    if run.manifest.is_from_between:
+        buffers_per_s = measured.buffers * 1e9 / max(measured.duration_ns, 1)
+    elif measured.records and records_per_s is not None:
         buffers_per_s = measured.buffers / measured.records * records_per_s  # over the same time
     error = model_error(recorded.point, measured, buffers_per_s)
     if error.is_tail_off:
@@ -240,15 +233,15 @@ def answer_of(
 def _described(run: RecordedRun, losses: tuple[results.TraceLoss, ...]) -> results.TraceDescription:
     indexes = [(file, file_index(file)) for file in run.files]
     whole_from_ns, whole_to_ns = run.whole_ns or (run.from_ns, run.to_ns)
-    link = link_of(run.manifest.scenario.get("link"))
+    link, config = link_of(run.manifest.scenario.get("link")), run.manifest.flink_keys
+    if has_own_timeout(run.manifest):
+        config = effective_flink_keys(recorded_network(run.manifest))
     damaged = tuple(file.title for file, index in indexes if not index.is_whole)
     cut = dict.fromkeys([run.cut, *(f"{each} is cut off" for each in damaged)])
     return results.TraceDescription(
         path=str(run.path),
         started_at=run.manifest.started_at,
-        config=effective_flink_keys(recorded_network(run.manifest))
-        if has_own_timeout(run.manifest)
-        else run.manifest.flink_keys,
+        config=config,
         is_max_rate=is_max_rate(run.manifest),
         events=sum(index.events for _, index in indexes),
         channels=len(run.manifest.channels),
@@ -316,7 +309,6 @@ def job_answer(
 def search_further(
     predictions: Predictions, jobs: Sequence[results.JobAnswer], targets: Sequence[Target]
 ) -> list[Plan]:
-    """The plans with the timeouts of tasks to simulate next; see `task_timeouts`."""
     plans = [each for each in predictions.plans if each.job == ALONE]
     for plan, job in zip(predictions.jobs, jobs, strict=True):
         search = TaskSearch.of(plan, predictions, job.choice, targets, job.model_error)
@@ -345,16 +337,16 @@ def _points(
 def _job_observed(
     plan: Plan, observed: Mapping[int, observation.ObservedRun]
 ) -> results.JobObserved:
-    """Observations of the whole job: of channels that were not recorded, by Flink's counters; of
-    buffers, the recorded ones."""
+    """Observations of the whole job, by Flink's counters of unrecorded channels."""
+
+    def rate_of(edge: RecordedRun) -> float | None:
+        if local_share(edge, edge.ends.index):
+            return received_per_s(edge, edge.ends.index)
+        return observed[edge.run].measured.throughput_records_per_s
+
     sources = {each.ends.source for each in plan.edges}
     ends = [each for each in plan.edges if each.ends.target not in sources]
-    rates = [
-        received_per_s(each, each.ends.index)
-        if local_share(each, each.ends.index)
-        else observed[each.run].measured.throughput_records_per_s
-        for each in ends
-    ]
+    rates = [rate_of(each) for each in ends]
     buffers = [
         observed[each.run].measured.buffers * 1e9 / each.duration_ns
         for each in plan.edges

@@ -89,8 +89,7 @@ def pair_keys(producer: IntArray, consumer: IntArray) -> IntArray:
 
 class Pairs:
     """The producers and consumers of an edge, as columns; `channel` has all channels. Several
-    channels between two tasks, as after a restart, are one pair, which stands for the newest of
-    them."""
+    channels between two tasks, as after a restart, are one pair, by the newest of them."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run
@@ -99,9 +98,7 @@ class Pairs:
         keys = np.where(is_known, pair_keys(producer, consumer), -1 - self.channel)
         distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
         order = np.argsort(first)
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        self._place = rank[place]
+        self._place = np.argsort(order)[place]
         self._newest = np.zeros(len(distinct), np.int64)
         np.maximum.at(self._newest, self._place, np.arange(len(keys)))
         self.keys = distinct[order]
@@ -127,6 +124,10 @@ class Pairs:
             at = {name: share[own] for name, share in shares.items()}
             latest = own[int(np.argmax(at.get(LATE, at[BARRIER])))]
             info = infos[int(self._newest[latest])]
+            most = {
+                name: float(each.min() if name == UNANSWERED else each.max())
+                for name, each in at.items()
+            }
             inputs.append(
                 InputTime(
                     consumer,
@@ -134,10 +135,7 @@ class Pairs:
                     len(own),
                     int(records[own].sum()),
                     {name: float(at[name].mean()) for name in mean},
-                    {
-                        name: float(each.min() if name == UNANSWERED else each.max())
-                        for name, each in at.items()
-                    },
+                    most,
                     info.producer_process,
                     info.producer,
                     info.connection,
@@ -148,21 +146,15 @@ class Pairs:
         total = np.zeros(len(producers), np.int64)
         np.add.at(total, place, records)
         sent = dict(zip(producers.tolist(), total.tolist(), strict=True))
+        of_gates = network.floating_buffers * len(inputs) / max(len(self.keys), 1)
         return EdgeTime(
-            ends.source,
-            ends.target,
-            ends.name,
-            ends.source_name,
-            inputs,
-            sent,
-            buffers=network.exclusive_buffers
-            + network.floating_buffers * len(inputs) / max(len(self.keys), 1),
+            *(ends.source, ends.target, ends.name, ends.source_name, inputs, sent),
+            buffers=network.exclusive_buffers + of_gates,
         )
 
 
 def local_edges(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
-    """Edges without recorded channels, all of which are local, that Flink counts; as runs without
-    channels."""
+    """Edges of local channels alone that Flink counts, as runs without channels."""
     run = runs[0]
     recorded = {each.ends.index for each in runs}
     if not run.manifest.is_from_between:
@@ -177,15 +169,13 @@ def local_edges(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
 
 
 def local_share(run: RecordedRun, index: int) -> float:
-    """Share of an edge's channels within TaskManagers, which were not recorded; 0 where Flink was
-    not asked for its plan."""
+    """Share of an edge's channels that are local, hence unrecorded; 0 where the plan is unknown."""
     planned = planned_edge(run.manifest, index) if run.manifest.is_from_between else None
     return 0.0 if planned is None else len(planned.local) / planned.wiring.channels
 
 
 def received_per_s(run: RecordedRun, index: int) -> float | None:
-    """Records per second that the consumers of an edge took, by Flink's counters; None without
-    them."""
+    """Records per second that an edge's consumers took, by Flink's counters; None without them."""
     found = counts_of(run.place, run.manifest, index, run.from_ns, run.to_ns).received_per_s
     known = [each for each in found if each is not None]
     return sum(known) if known and len(known) == len(found) else None
@@ -254,12 +244,9 @@ class EdgeOrder:
         self._ancestors = ancestors(each.vertex for each in edges if each.vertex is not None)
 
     def is_behind(self, later: int, earlier: int) -> bool | None:
-        """Whether what passes on one edge comes out of the consumers of another one, at once or by
-        way of others; None if that is not known.
-
-        A known job proves it either way, and so do ids of vertices; checkpoints count only where
-        ids prove nothing, for a milestone may have been recorded late.
-        """
+        """Whether what passes on one edge comes out of the consumers of another one, perhaps by way
+        of others; None if unknown. A known job proves it either way, as do ids of vertices;
+        checkpoints count only where ids prove nothing, for one may have been recorded late."""
         one, other = self._edges[later], self._edges[earlier]
         if one.source is not None and other.behind is not None:
             return one.source in other.behind

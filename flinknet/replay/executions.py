@@ -3,15 +3,11 @@
 A partition names the execution graph of its producer. A job that is submitted again has another
 one; a job that restarts keeps it, and its tasks have a higher attempt.
 
-A recorded run leaves out its own warm-up. Between processes the start of a job is unknown, but
-visible: channels open one after another, and the rate rises or a backlog is reduced. So the
-start-up lasts until every channel has carried data and the bytes of a window are near those of most
-windows.
-
-A JVM and all its tasks are slow while it loads and compiles classes: in jobs of ten seconds and
-more, credit came back late two to six times as often in the first two or three seconds as later.
-Such delays must not be taken for those of the machine at any time. So where the trace shows the
-begin of the job, the start-up lasts until credit comes back about as soon as later.
+The start of a job is not marked, but visible: channels open one after another, and the rate rises
+or a backlog is reduced. So the start-up lasts until every channel has carried data and the bytes of
+a window are near those of most windows. In the first two or three seconds, while a JVM loads and
+compiles classes, credit comes back two to six times as late; where the trace shows the begin of the
+job, the start-up lasts until it comes back about as soon as later.
 """
 
 from __future__ import annotations
@@ -53,14 +49,10 @@ TOGETHER = 4
 BUFFERS_MIN = 20
 """Fewest buffers in TOGETHER windows that say how soon credit comes back."""
 
-FIRST_NUMBER = 3
-"""Highest sequence number of the first buffer of a channel: an event or two come before it."""
-
 _COLUMNS = (*("at_ns", "channel", "point", "kind", "data_type", "payload_bytes"), "sequence_number")
 
 
 Spans = Mapping[int, tuple[int, int, int]]
-"""Number of events, first and last instant, by channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +114,10 @@ def _longest_attempt(channels: Sequence[ChannelInfo], spans: Spans) -> Execution
     end_ns = max(spans[each.index][2] for each in channels) + 1
     parts = []
     for from_ns, to_ns in pairwise([*sorted(begun_ns.values()), end_ns]):
-        own = [
-            each
-            for each in sorted(channels, key=lambda each: each.index)
-            if spans[each.index][2] >= from_ns and spans[each.index][1] < to_ns
-        ]
+        with_spans = [(each, *spans[each.index][1:]) for each in channels]
+        own = [x for x, first, last in with_spans if last >= from_ns and first < to_ns]
         last_ns = max(spans[each.index][2] for each in own) + 1
+        own.sort(key=lambda each: each.index)
         parts.append(Execution(tuple(own), from_ns, min(last_ns, to_ns)))
     return max(parts, key=lambda each: each.to_ns - each.from_ns)
 
@@ -152,7 +142,8 @@ class _Windows:
         at_ns = block["at_ns"][data].astype(np.int64) - from_ns
         channels = block["channel"][data]
         np.add.at(self.passed_bytes, at_ns // self.width_ns, block["payload_bytes"][data])
-        self.is_begun |= bool((block["sequence_number"][data] <= FIRST_NUMBER).any())
+        # an event or two come before the first buffer
+        self.is_begun |= bool((block["sequence_number"][data] <= 3).any())
         credit = (block["kind"] == MessageKind.ADD_CREDIT) & is_known
         back_ns = block["at_ns"][credit].astype(np.int64) - from_ns
         back_of = block["channel"][credit]
@@ -169,7 +160,6 @@ class _Windows:
 
     @property
     def opened(self) -> int:
-        """The last window in which a channel opened early."""
         early_ns = [each for each in self.first_ns.values() if each < MOST * self.width_ns]
         return max(early_ns, default=0) // self.width_ns
 

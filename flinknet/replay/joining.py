@@ -1,11 +1,10 @@
 """Joins recordings that are one run, as those of taps on many hosts.
 
-A partition names the execution graph of its producer, and each submission of a job has another one.
-So recordings with the same execution, or with a common channel by the id of its receiver, belong to
-one job and one run; others are separate runs, as repetitions are. Recordings of one clock of which
-one ends before the other begins are separate, too, unless the later one has a channel whose request
-only the earlier one has, as in rotated captures. A channel in two recordings is counted once, in
-the recording that has more of it.
+Recordings with the same execution graph in a partition, which each submission of a job has anew, or
+with a common channel by the id of its receiver, are one run. Recordings of one clock of which one
+ends before the other begins are separate, unless the later one has a channel whose request only the
+earlier one has, as in rotated captures. A channel in two recordings counts in the one that has more
+of it.
 
 Recordings of one host have one clock. Where two recorded the same channel, its messages relate
 their clocks: data passes the one nearer to the producer first, credit the other one, so that each
@@ -41,11 +40,8 @@ _COLUMNS = ("at_ns", "point", "kind", "sequence_number")
 _NOTHING: IntArray = np.zeros(0, np.int64)
 
 SameChannel = tuple[int, int]
-"""A channel in two recordings, by its number in each."""
-
 PART_NS, FOREVER_NS = 1_000_000_000, 2**62
-"""Parts of the time in which messages bound the offset between two clocks that drift; all of the
-time where few went in one direction."""
+"""Time in which messages bound the offset between drifting clocks; all, where few went one way."""
 
 
 class Together(StrEnum):
@@ -70,11 +66,8 @@ class Part:
 
     @cached_property
     def executions(self) -> frozenset[bytes]:
-        partitions = {each.partition for each in self.manifest.channels}
-        found = map(partition_of, partitions)
-        return frozenset(
-            each.producer_id.execution_graph_id.raw for each in found if each is not None
-        )
+        found = map(partition_of, {each.partition for each in self.manifest.channels})
+        return frozenset(each.producer_id.execution_graph_id.raw for each in found if each)
 
     @cached_property
     def receivers(self) -> Mapping[str, tuple[int, str]]:
@@ -89,14 +82,12 @@ class Part:
 
     @cached_property
     def spans(self) -> Mapping[int, tuple[int, int, int]]:
-        """Number of events of each channel, with the first instant and the last one."""
         return spans_of(self.run.files)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedPart:
-    """A recording with its channels and its clock in the run; None where others have more of each
-    channel."""
+    """A recording with its channels and clock in the run; None if others have more of each."""
 
     part: Part
     recording: Recording | None
@@ -148,15 +139,13 @@ def groups_of(parts: Sequence[Part], together: Together = Together.AUTO) -> list
 
 
 def without_idle(groups: Sequence[list[Part]]) -> tuple[list[list[Part]], list[Part]]:
-    """The groups without recordings of taps that no data passed, which are of no run; and these,
-    unless they are all that there is."""
-    used, idle = list[list[Part]](), list[Part]()
-    for group in groups:
-        first, *others = group
-        if others or not first.manifest.is_from_between or first.measured is not None:
-            used.append(group)
-        else:
-            idle.append(first)
+    """The groups but for taps that no data passed; and these, unless there are no others."""
+    used = [
+        group
+        for group in groups
+        if len(group) > 1 or not group[0].manifest.is_from_between or group[0].measured is not None
+    ]
+    idle = [group[0] for group in groups if group not in used]
     return (used, idle) if used else (list(groups), [])
 
 
@@ -191,8 +180,7 @@ def run_of(members: Sequence[JoinedPart]) -> Run:
 
 
 def _same_channels(parts: Sequence[Part]) -> dict[tuple[int, int], list[SameChannel]]:
-    """Channels in both of two recordings: by the id of the receiver, and by the partition where
-    both know it."""
+    """Channels in two recordings, by the id of the receiver and, where known, the partition."""
     first: dict[str, tuple[int, int, str]] = {}
     found: dict[tuple[int, int], list[SameChannel]] = {}
     for place, part in enumerate(parts):
@@ -210,8 +198,8 @@ def _owners(
     clocks: Sequence[ClockRelation],
     same: Mapping[tuple[int, int], Sequence[SameChannel]],
 ) -> dict[tuple[int, int], tuple[int, int] | None]:
-    """For each channel in several recordings, by recording and number: the channel whose number it
-    has in the run; None if it does not count."""
+    """For channels in several recordings: the one whose number it has in the run; None if
+    uncounted."""
     holders: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for (one, other), channels in same.items():
         for index, other_index in channels:
@@ -239,15 +227,11 @@ def _edges(part: Part, known: dict[object, int]) -> list[int]:
     """The run's number of each edge of a recording: that of the data set and its execution."""
     keys: dict[int, object] = {}
     for channel in part.manifest.channels:
-        keys.setdefault(channel.edge, None)
-        if keys[channel.edge] is None and (found := partition_of(channel.partition)) is not None:
-            keys[channel.edge] = (
-                found.producer_id.execution_graph_id.raw,
-                str(found.partition_id.intermediate_data_set_id),
-            )
-    numbers = {
-        edge: known.setdefault(key, len(known)) for edge, key in keys.items() if key is not None
-    }
+        if keys.get(channel.edge) is None:
+            found = partition_of(channel.partition)
+            data_set = found and str(found.partition_id.intermediate_data_set_id)
+            keys[channel.edge] = found and (found.producer_id.execution_graph_id.raw, data_set)
+    numbers = {edge: known.setdefault(key, len(known)) for edge, key in keys.items() if key}
     return [numbers.get(edge, 0) for edge in range(1 + max(keys, default=0))]
 
 
@@ -263,7 +247,6 @@ def _ranges(numbers: Sequence[tuple[int, int]]) -> list[ChannelRange]:
 
 
 def labels_of(paths: Iterable[AnyPath]) -> list[str]:
-    """Labels of recordings: their paths from the common directory."""
     paths = list(paths)
     common = common_directory(paths)
     return [name_below(path, common) for path in paths]
@@ -280,8 +263,7 @@ ascending numbers; and of the request for the partition with each credit message
 def relate(
     parts: Sequence[Part], same: Mapping[tuple[int, int], Sequence[SameChannel]]
 ) -> list[ClockRelation]:
-    """Relate the clock of each recording to that of the first, by channels that two of them
-    have."""
+    """Relate the clock of each recording to that of the first, by common channels."""
     manifests, runs = [each.manifest for each in parts], [each.run for each in parts]
     steps: dict[int, list[tuple[int, ClockRelation]]] = {}
     group = list(range(len(runs)))  # of those that are related: the smallest of its places
@@ -318,19 +300,18 @@ def relate(
                 if other in relations:
                     continue
                 waiting.append(other)
-                before = relations[known]
-                errors_ns = before.error_ns, step.error_ns
-                relations[other] = ClockRelation(
-                    max(before.basis, step.basis, key=BASES.index),
-                    before.offset_ns + step.offset_ns,
-                    None if None in errors_ns else sum(x or 0 for x in errors_ns),
-                )
+                before, error_ns = relations[known], None
+                if before.error_ns is not None and step.error_ns is not None:
+                    error_ns = before.error_ns + step.error_ns
+                basis = max(before.basis, step.basis, key=BASES.index)
+                offset_ns = before.offset_ns + step.offset_ns
+                relations[other] = ClockRelation(basis, offset_ns, error_ns)
     return [relations[place] for place in range(len(runs))]
 
 
 def by_messages(one: Run, other: Run, channels: Sequence[SameChannel]) -> ClockRelation | None:
-    """Relate two clocks by messages that both recorded; None without any. Credit messages have no
-    number and are counted from the request on; if one was missed, only the requests are
+    """Relate two clocks by messages that both recorded; None without any. Credit messages are
+    counted from the request on, as they have no number; if one was missed, only requests are
     compared."""
     passed = [
         (_passed(one, left), _passed(other, right))
@@ -383,8 +364,7 @@ def _ends(messages: IntArray, part_ns: int) -> tuple[IntArray, ...]:
 
 
 def by_wall_clocks(first: RunManifest, other: RunManifest) -> ClockRelation:
-    """Relate two clocks by the wall clocks of both hosts, if both recordings state them; else by
-    the assumption that their data began at the same time."""
+    """Relate two clocks by wall clocks; if one is unknown, data is assumed to begin at one time."""
     ours, theirs = first.clock.wall_epoch_ns, other.clock.wall_epoch_ns
     if ours is not None and theirs is not None:
         return ClockRelation(WALL_CLOCKS, ours - theirs, None)

@@ -14,24 +14,8 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_network
+from flinknet.results import ledger as cells
 from flinknet.results.bottleneck import HELD_FROM, STALLED_FROM
-from flinknet.results.ledger import (
-    BARRIER,
-    CREDIT,
-    LATE,
-    SOCKET,
-    UNANSWERED,
-    WITHOUT_CREDIT,
-    CheckpointCounts,
-    EdgeTime,
-    HostTime,
-    InputTime,
-    Ledger,
-    SeenBy,
-    TaskTime,
-    VertexTime,
-    task_of,
-)
 from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
 from flinknet.trace.job_names import named_edges
 from flinknet.trace.manifest import CAPTURE
@@ -53,8 +37,7 @@ BLOCKED_NS_MIN = 10_000_000_000
 first checkpoints of a job wait for tasks that are still being deployed."""
 
 
-def ledger_of(edges: Sequence[ObservedRun]) -> Ledger:
-    """The ledger of a job, from its recorded edges in their order."""
+def ledger_of(edges: Sequence[ObservedRun]) -> cells.Ledger:
     if edges[0].run.counted_at == TracePoint.SENT:
         return _captured(edges)
     return _own(edges)
@@ -63,17 +46,15 @@ def ledger_of(edges: Sequence[ObservedRun]) -> Ledger:
 # What a run of flinknet's own recorded
 
 
-def _own(edges: Sequence[ObservedRun]) -> Ledger:
+def _own(edges: Sequence[ObservedRun]) -> cells.Ledger:
     manifest = edges[0].run.manifest
     ends = [each.run.ends for each in edges]
     times = [_own_edge(each) for each in edges]
     amounts = [_Amounts(each) for each in edges]
     reported = task_shares(edges[0].run)
     vertices = {}
-    named = {}
-    for each in ends:
-        named[each.source] = each.source_name, each.source_tasks
-        named[each.target] = each.target_name, each.target_tasks
+    named = {each.source: (each.source_name, each.source_tasks) for each in ends}
+    named |= {each.target: (each.target_name, each.target_tasks) for each in ends}
     for vertex, (name, known) in named.items():
         into = [place for place, each in enumerate(ends) if each.target == vertex]
         out = [place for place, each in enumerate(ends) if each.source == vertex]
@@ -88,24 +69,28 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
             waited = min(sum(each.get(subtask, 0.0) for each in waits), 1.0)
             worked = max((each.get(subtask, 0.0) for each in works), default=0.0)
             own = consumers.get(subtask)
-            task = known[subtask] if subtask < len(known) else task_of(name, subtask, len(subtasks))
+            task = (
+                known[subtask]
+                if subtask < len(known)
+                else cells.task_of(name, subtask, len(subtasks))
+            )
             busy, idle, pressed = reported.get(task, [None] * 3)
             tasks.append(
-                TaskTime(
+                cells.TaskTime(
                     task,
                     places.get(subtask) if own is None else own.task_manager,
                     working=max(worked - waited, 0.0) if into and busy is None else busy,
                     waits_for_input=1 - worked if into and idle is None else idle,
                     waits_for_output=waited if out and pressed is None else pressed,
-                    held_by_barrier=None if own is None else own.most[BARRIER],
+                    held_by_barrier=None if own is None else own.most[cells.BARRIER],
                     stood_still=None if own is None else _stood_still(times, own.task_manager),
                     records=None if own is None else float(own.records),
                 )
             )
-        vertices[vertex] = VertexTime(name, tasks)
-    seen = dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), SeenBy.OWN_EVENTS)
+        vertices[vertex] = cells.VertexTime(name, tasks)
+    seen = dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), cells.SeenBy.OWN_EVENTS)
     codes = {each.get("code") for each in result_of(edges[0].run).get("warnings") or ()}
-    found = Ledger(
+    found = cells.Ledger(
         vertices,
         times,
         hosts=_hosts(edges[0]),
@@ -116,9 +101,8 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
     return in_order(found)
 
 
-def in_order(ledger: Ledger) -> Ledger:
-    """The ledger of a known job, with the edges that lie behind each edge; those without recorded
-    channels, too."""
+def in_order(ledger: cells.Ledger) -> cells.Ledger:
+    """The ledger of a known job, with the edges behind each edge, unrecorded ones, too."""
     reached = [(each.source, *ledger.before(each.source)) for each in ledger.edges]
     behind = [
         each.behind | {place for place, own in enumerate(reached) if each.target in own}
@@ -128,7 +112,7 @@ def in_order(ledger: Ledger) -> Ledger:
     return replace(ledger, edges=edges)
 
 
-def _own_edge(observed: ObservedRun) -> EdgeTime:
+def _own_edge(observed: ObservedRun) -> cells.EdgeTime:
     rows, pairs = observed.rows, Pairs(observed.run)
     spent = {name: pairs.summed(rows.regimes.of(pairs.channel, name)) for name in REGIMES}
     whole = np.maximum(sum(spent.values()), 1)
@@ -139,7 +123,7 @@ def _own_edge(observed: ObservedRun) -> EdgeTime:
     # Where other processes have most of the processors, buffers are late wherever they go.
     used = _processors(observed)
     others, cores = (number_of(used.get(each)) or 0.0 for each in ("outside_share", "cores"))
-    shares[LATE] = np.where(passed > 0, late, 0.0) * (not others >= HELD_FROM * cores > 0)
+    shares[cells.LATE] = np.where(passed > 0, late, 0.0) * (not others >= HELD_FROM * cores > 0)
     records = pairs.summed(rows.consumed.of(pairs.channel, "count"))
     written = None
     if is_blocking(observed.run.manifest):
@@ -153,14 +137,14 @@ def _own_edge(observed: ObservedRun) -> EdgeTime:
     )
 
 
-def _stood_still(edges: Sequence[EdgeTime], place: str) -> float:
+def _stood_still(edges: Sequence[cells.EdgeTime], place: str) -> float:
     """Share of the time in which the oldest record lay before a TaskManager that now and then did
     not read; 0 where no more buffers were late there than at others, or there are no others."""
     inputs = [each for edge in edges for each in edge.inputs]
-    late = max(each.most[LATE] for each in inputs if each.task_manager == place)
-    elsewhere = [each.most[LATE] for each in inputs if each.task_manager != place]
+    late = max(each.most[cells.LATE] for each in inputs if each.task_manager == place)
+    elsewhere = [each.most[cells.LATE] for each in inputs if each.task_manager != place]
     if elsewhere and max(STALLED_FROM, 2 * median(elsewhere)) <= late < HELD_FROM:
-        return max(each.most[SOCKET] for each in inputs if each.task_manager == place)
+        return max(each.most[cells.SOCKET] for each in inputs if each.task_manager == place)
     return 0.0
 
 
@@ -182,33 +166,32 @@ class _Amounts:
 
 
 def _processors(observed: ObservedRun) -> Mapping[str, Any]:
-    """How the processors were used, by the result of the run; empty where it does not say."""
     found = result_of(observed.run).get("processors")
     return found if isinstance(found, Mapping) else {}
 
 
-def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
+def _hosts(observed: ObservedRun) -> dict[str, cells.HostTime]:
     """Event loops of the TaskManagers, as far as the run reported them in its result."""
-    processors = _processors(observed)
-    shares = [
-        own if isinstance(own := processors.get(name), Mapping) else {}
-        for name in ("busy_share", "lacked_share", "stood_still_ns")
-    ]
+    names = ("busy_share", "lacked_share", "stood_still_ns")
+    stated = map(_processors(observed).get, names)
+    shares = [own if isinstance(own, Mapping) else {} for own in stated]
     found = {}
     for name in {**shares[0], **shares[1]}:
         busy, lacked, stood_ns = (number_of(each.get(name)) or 0.0 for each in shares)
-        found[name] = HostTime(busy, lacked, min(stood_ns / max(observed.run.duration_ns, 1), 1.0))
+        found[name] = cells.HostTime(
+            busy, lacked, min(stood_ns / max(observed.run.duration_ns, 1), 1.0)
+        )
     return found
 
 
 # What was recorded between TaskManagers
 
 
-def _captured(edges: Sequence[ObservedRun]) -> Ledger:
+def _captured(edges: Sequence[ObservedRun]) -> cells.Ledger:
     run = edges[0].run
     order = EdgeOrder([produced_edge(each.run.manifest, each.rows.milestones) for each in edges])
     described, links = _described(run)
-    times: list[EdgeTime] = []
+    times: list[cells.EdgeTime] = []
     for place, each in enumerate(edges):
         behind = {other: order.is_behind(other, place) for other in range(len(edges))}
         times.append(
@@ -223,18 +206,17 @@ def _captured(edges: Sequence[ObservedRun]) -> Ledger:
     for index, vertex in described.items():
         vertices[index] = _reported(vertex, [each for each in times if each.target == index], run)
     times = [_with_names(each, vertices) for each in times]
-    seen = {"channels": SeenBy.TAP, "tasks": SeenBy.TAP}
+    seen = {"channels": cells.SeenBy.TAP, "tasks": cells.SeenBy.TAP}
     if any(task.working is not None for each in vertices.values() for task in each.tasks):
-        seen |= {"tasks": SeenBy.FLINK, "checkpoints": SeenBy.FLINK}
-        seen |= dict.fromkeys(("tasks.held_by_barrier", "tasks.stood_still"), SeenBy.TAP)
+        seen |= {"tasks": cells.SeenBy.FLINK, "checkpoints": cells.SeenBy.FLINK}
+        seen |= dict.fromkeys(("tasks.held_by_barrier", "tasks.stood_still"), cells.SeenBy.TAP)
     unseen = [each for each in links if each.name not in recorded]
-    found = Ledger(vertices, [*times, *unseen], _checkpoints(run), seen_by=seen)
+    found = cells.Ledger(vertices, [*times, *unseen], _checkpoints(run), seen_by=seen)
     return in_order(found) if described else found
 
 
-def _described(run: RecordedRun) -> tuple[dict[int, Mapping[str, Any]], list[EdgeTime]]:
-    """The vertices of the job that a run belongs to, and its edges; empty where they have no
-    names."""
+def _described(run: RecordedRun) -> tuple[dict[int, Mapping[str, Any]], list[cells.EdgeTime]]:
+    """The vertices and the edges of the job of a run; empty where they have no names."""
     named = named_edges(run.manifest)
     if not named:
         return {}, []
@@ -243,29 +225,30 @@ def _described(run: RecordedRun) -> tuple[dict[int, Mapping[str, Any]], list[Edg
     jobs = {vertices[each].get("job") for each in recorded or vertices}
     own = {index: each for index, each in vertices.items() if each.get("job") in jobs}
     links = [
-        EdgeTime(each.source, each.target, each.name, each.source_name)
+        cells.EdgeTime(each.source, each.target, each.name, each.source_name)
         for each in named.values()
         if each.source in own
     ]
     return own, links
 
 
-def _captured_edge(observed: ObservedRun) -> EdgeTime:
-    """The channels of an edge. One of a task that was restarted goes on as that of its next
-    attempt."""
+def _captured_edge(observed: ObservedRun) -> cells.EdgeTime:
+    """The channels of an edge; that of a restarted task goes on as that of its next attempt."""
     run, rows, pairs = observed.run, observed.rows, Pairs(observed.run)
     whole_ns = max(run.duration_ns, 1)
     blocked_ns = pairs.summed(rows.blocked.of(pairs.channel, "ns"))
     blocked = np.minimum(blocked_ns / whole_ns, typical_ns(rows.barriers, whole_ns) / whole_ns)
     starved_ns = pairs.summed(rows.credit_starved.of(pairs.channel, "ns"))
     shares = {
-        BARRIER: blocked,
-        CREDIT: np.minimum(starved_ns / whole_ns, 1 - blocked),  # behind a barrier is no credit
-        UNANSWERED: pairs.summed(rows.unanswered.of(pairs.channel, "ns")) / whole_ns,
+        cells.BARRIER: blocked,
+        cells.CREDIT: np.minimum(
+            starved_ns / whole_ns, 1 - blocked
+        ),  # behind a barrier is no credit
+        cells.UNANSWERED: pairs.summed(rows.unanswered.of(pairs.channel, "ns")) / whole_ns,
     }
     if recorded_network(run.manifest).exclusive_buffers:
         without_ns = pairs.summed(rows.without_credit.of(pairs.channel, "ns"))
-        shares[WITHOUT_CREDIT] = np.minimum(without_ns / whole_ns, 1.0)
+        shares[cells.WITHOUT_CREDIT] = np.minimum(without_ns / whole_ns, 1.0)
     is_answered = run.manifest.origin != CAPTURE or observed.measured.credits.messages > 0
     if not is_answered:  # as where the capture has one direction
         shares = {name: 0.0 * share for name, share in shares.items()}
@@ -293,18 +276,19 @@ def typical_ns(barriers: Iterable[BarrierRow], whole_ns: int) -> int:
     return min(sum(longest_ns.values()) - max(longest_ns.values()), whole_ns)
 
 
-def _consumers(edge: EdgeTime) -> VertexTime:
-    """The tasks that read an edge, of which nothing is known but their channels."""
+def _consumers(edge: cells.EdgeTime) -> cells.VertexTime:
     count = max([len(edge.inputs), *(each.consumer + 1 for each in edge.inputs)])
-    tasks = [TaskTime(task_of("consumers", subtask, count)) for subtask in range(count)]
-    return VertexTime("consumers", _with_channels(tasks, [edge]))
+    tasks = [cells.TaskTime(cells.task_of("consumers", subtask, count)) for subtask in range(count)]
+    return cells.VertexTime("consumers", _with_channels(tasks, [edge]))
 
 
-def _reported(vertex: Mapping[str, Any], edges: Sequence[EdgeTime], run: RecordedRun) -> VertexTime:
+def _reported(
+    vertex: Mapping[str, Any], edges: Sequence[cells.EdgeTime], run: RecordedRun
+) -> cells.VertexTime:
     series = series_of(run)
     found, records = vertex_metrics(vertex, series), records_in(vertex, series)
     tasks = [
-        TaskTime(
+        cells.TaskTime(
             each.name,
             each.task_manager,
             working=each.busy,
@@ -315,12 +299,14 @@ def _reported(vertex: Mapping[str, Any], edges: Sequence[EdgeTime], run: Recorde
         )
         for each in found.tasks
     ]
-    return VertexTime(found.name, _with_channels(tasks, edges))
+    return cells.VertexTime(found.name, _with_channels(tasks, edges))
 
 
-def _with_channels(tasks: Sequence[TaskTime], edges: Sequence[EdgeTime]) -> list[TaskTime]:
+def _with_channels(
+    tasks: Sequence[cells.TaskTime], edges: Sequence[cells.EdgeTime]
+) -> list[cells.TaskTime]:
     """The subtasks of a vertex, with what the channels to them show."""
-    found, inputs = [], dict[int, list[InputTime]]()
+    found, inputs = [], dict[int, list[cells.InputTime]]()
     for each in (own for edge in edges for own in edge.inputs):
         inputs.setdefault(each.consumer, []).append(each)
     for subtask, task in enumerate(tasks):
@@ -328,14 +314,14 @@ def _with_channels(tasks: Sequence[TaskTime], edges: Sequence[EdgeTime]) -> list
             task = replace(
                 task,
                 task_manager=task.task_manager or own[0].task_manager,
-                held_by_barrier=max(each.most[BARRIER] for each in own),
-                stood_still=min(each.most[UNANSWERED] for each in own),
+                held_by_barrier=max(each.most[cells.BARRIER] for each in own),
+                stood_still=min(each.most[cells.UNANSWERED] for each in own),
             )
         found.append(task)
     return found
 
 
-def _with_names(edge: EdgeTime, vertices: Mapping[int, VertexTime]) -> EdgeTime:
+def _with_names(edge: cells.EdgeTime, vertices: Mapping[int, cells.VertexTime]) -> cells.EdgeTime:
     """An edge whose inputs have the names of the TaskManagers, where these are known."""
 
     def place(vertex: int, subtask: int, otherwise: str) -> str:
@@ -353,7 +339,7 @@ def _with_names(edge: EdgeTime, vertices: Mapping[int, VertexTime]) -> EdgeTime:
     return replace(edge, inputs=inputs)
 
 
-def _checkpoints(run: RecordedRun) -> CheckpointCounts:
+def _checkpoints(run: RecordedRun) -> cells.CheckpointCounts:
     """The checkpoints that ended while the run was recorded, its start-up included. One that failed
     after the timeout has expired: Flink's answer has no reason."""
     from_ns, to_ns = run.from_ns, run.to_ns
@@ -363,8 +349,7 @@ def _checkpoints(run: RecordedRun) -> CheckpointCounts:
     lines = checkpoints_within(run.place, from_ns, to_ns)
     ended = {str(each["checkpoint"]): each for each in lines}.values()
     completed = sum(each.get("status") == COMPLETED for each in ended)
-    failed_ms = [
-        number_of(each.get("duration_ms")) or 0.0 for each in ended if each.get("status") == FAILED
-    ]
+    failed = (each.get("duration_ms") for each in ended if each.get("status") == FAILED)
+    failed_ms = [number_of(each) or 0.0 for each in failed]
     expired = sum(each * NS_PER_MS >= timeout_ns for each in failed_ms)
-    return CheckpointCounts(completed, expired, len(failed_ms) - expired, timeout_ns)
+    return cells.CheckpointCounts(completed, expired, len(failed_ms) - expired, timeout_ns)

@@ -6,6 +6,7 @@ losses that recordings themselves report.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -48,23 +49,15 @@ NAMED_LOSSES: Mapping[str, str] = {
     "one_way": "connections with one direction in the capture; what the other end sent is unknown",
     "unread_blocks": "blocks of the capture of unknown kinds, with what packets they held",
 }
-"""Losses that a tap, or the import of a capture, reports, in words."""
-
-
 _WITHOUT = {
     METRICS_NAME: "Flink's metrics are not used",
     RESULT_NAME: "its warnings and losses are unknown",
 }
-"""Consequences of a missing or damaged file."""
 
 
 class OnDamage(StrEnum):
     STOP = "stop"
     SKIP = "skip"
-
-
-Scan = Callable[[Sequence[TraceFile]], Sequence[Sequence[int]]]
-"""Function that finds the numbers of the damaged blocks of files."""
 
 
 def damaged_blocks(files: Sequence[TraceFile]) -> list[list[int]]:
@@ -83,11 +76,10 @@ def damaged_blocks(files: Sequence[TraceFile]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class FileReads:
-    """Readers of indexes for `trace.file_index` and finders of damaged blocks: this process by
-    default."""
+    """Readers of indexes for `trace.file_index`, and finders of damaged blocks."""
 
     indexes: Callable[[Sequence[TraceFile]], None] = read_indexes
-    damaged: Scan = damaged_blocks
+    damaged: Callable[[Sequence[TraceFile]], Sequence[Sequence[int]]] = damaged_blocks
 
 
 READ_HERE = FileReads()
@@ -114,7 +106,7 @@ def open_parts(
             losses.append(left_out(path, str(error).removeprefix(f"{path}: ")))
     if not recordings:
         raise failures[0]
-    opened = [opened_part(each) for each in recordings]
+    opened = [opened_part(each, is_checked=True) for each in recordings]
     files = [file for part in opened for file in part.run.files]
     damaged = dict(zip((file.path for file in files), reads.damaged(files), strict=True))
     parts = []
@@ -129,7 +121,7 @@ def open_parts(
             losses.append(TraceLoss(str(part.run.path), each.name, "damaged_file", None, text))
         losses += [_skipped(part, each) for each in own]
         recording = replace(part.recording, damaged=[*part.recording.damaged, *own])
-        parts.append(opened_part(recording) if own else part)
+        parts.append(Part(recording, recording.open()) if own else part)
     return _with_indexes(parts, reads), losses
 
 
@@ -145,10 +137,8 @@ def _with_indexes(parts: Sequence[Part], reads: FileReads) -> list[Part]:
     files = all_at(path_of(files[0].path), stamped, files) if files else []
     reads.indexes(files)
     rest = iter(files)
-    return [
-        replace(part, run=replace(part.run, files=tuple(islice(rest, len(part.run.files)))))
-        for part in parts
-    ]
+    own = (tuple(islice(rest, len(part.run.files))) for part in parts)
+    return [replace(part, run=replace(part.run, files=next(own))) for part in parts]
 
 
 def named_losses(
@@ -202,19 +192,18 @@ def _stated(part: Part) -> Mapping[str, Any]:
     document = _document(part, CAPTURE_NAME)
     connections, packets = document.get("connections"), document.get("packets")
     counts = packets.items() if isinstance(packets, dict) else ()
-    sums: dict[str, int] = {name: count for name, count in counts if isinstance(count, int)}
+    sums = Counter({name: count for name, count in counts if isinstance(count, int)})
     for each in connections if isinstance(connections, list) else []:
-        missing = each.get("missing_direction") if isinstance(each, dict) else None
-        sums["one_way"] = sums.get("one_way", 0) + (missing is not None)
-        sums["connections"] = sums.get("connections", 0) + 1
+        stated = each if isinstance(each, dict) else {}
+        sums["one_way"] += stated.get("missing_direction") is not None
+        sums["connections"] += 1
         for name in (*NAMED_LOSSES, "bytes_from_server"):
-            count = each.get(name) if isinstance(each, dict) else None
-            if isinstance(count, int):
-                sums[name] = sums.get(name, 0) + count
+            count = stated.get(name)
+            sums[name] += count if isinstance(count, int) else 0
     return sums
 
 
-def opened_part(recording: Recording) -> Part:
+def opened_part(recording: Recording, *, is_checked: bool = False) -> Part:
     """Open a recording. Raises: TraceFormatError if it is none, or if its run left other files."""
     run = recording.open()
     if run.manifest is None:
@@ -223,8 +212,8 @@ def opened_part(recording: Recording) -> Part:
             f"{run.path}: a trace file alone does not say what was measured; give the run directory"
             " with its manifest.json"
         )
-    ignored = {each.name for each in recording.damaged}
-    refuse(run, (each for each in faults_of_documents(run) if each.file not in ignored))
+    if not is_checked:
+        refuse(run, faults_of_documents(run))
     part = Part(recording, run)
     if run.manifest.origin == CAPTURE and (why := _unusable_capture(_stated(part))):
         raise TraceFormatError(
@@ -250,8 +239,7 @@ def _unusable_capture(stated: Mapping[str, Any]) -> str | None:
 
 
 def _usable(path: AnyPath) -> Recording:
-    """A recording without the files that cannot be used. Raises: TraceError if nothing of it can
-    be."""
+    """A recording without unusable files. Raises: TraceError if no file can be used."""
     if path.is_file():
         return Recording(str(path))
     manifest = RunManifest.load(path)
@@ -310,20 +298,13 @@ def described_recordings(
     labels = labels_of(each.part.run.path for each in members) if members else []
     found = []
     for label, each in zip(labels, members, strict=True):
-        manifest, span_ns = each.part.manifest, each.part.measured
-        since_ns = each.clock.offset_ns - from_ns
-        found.append(
-            ReplayedRecording(
-                str(each.part.run.path),
-                label,
-                manifest.started_at,
-                len(manifest.channels),
-                each.channels_counted,
-                None if span_ns is None else span_ns[0] + since_ns,
-                None if span_ns is None else span_ns[1] + since_ns,
-                each.clock,
-            )
-        )
+        manifest, since_ns = each.part.manifest, each.clock.offset_ns - from_ns
+        from_to = each.part.measured
+        start_ns, end_ns = (ns + since_ns for ns in from_to) if from_to else (None, None)
+        counts = len(manifest.channels), each.channels_counted
+        path, started_at = str(each.part.run.path), manifest.started_at
+        about = path, label, started_at, *counts
+        found.append(ReplayedRecording(*about, start_ns, end_ns, each.clock))
     return tuple(found)
 
 

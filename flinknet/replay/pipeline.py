@@ -1,12 +1,11 @@
-"""Replay as a pipe: runs that were read are observed; plans of their exchanges and jobs are
-predicted, which fits the costs of each run inside the executors; advice follows from predictions
-and observations."""
+"""Replay as a pipe: runs are observed; plans of their exchanges and jobs are predicted, with costs
+that executors fit; advice follows from both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Answers about all recorded jobs. `tables` makes the tables behind them on demand: each takes
-    Spark a tenth of a second."""
+    """Answers about all recorded jobs. `tables` makes the tables behind them on demand."""
 
     jobs: list[JobAnswer]
     tables: Callable[[], dict[str, DataFrame]]
@@ -67,24 +65,20 @@ def replay_runs(
 
     Args:
         grid: settings to predict; the recorded one is always one more.
-        max_records: records of each run to simulate for each setting; None for as many as take
-            seconds.
+        max_records: records of each run to simulate for each setting; None for some seconds' worth.
         split: slices of time that each run is cut into; None for as many as suit its size.
-        targets: bounds that the advice looks for a setting to meet.
         refine: predict timeouts between the chosen one and the next longer one, too, and for jobs
             those that differ from task to task.
         edge_timeouts: further settings of jobs of several exchanges.
-        checkpoint: directory with results of units that are kept and used again; None: none.
         channels: channels to report in full, however many others there are.
         on_progress: takes a line at the beginning of each step.
-        on_verdict: takes the verdict on a job that is held up, before predictions begin, which can
-            take minutes.
+        on_verdict: takes the verdict on a job that is held up, before predictions begin.
 
     Raises: ConfigError for settings that no run can have.
     """
     check_edge_timeouts(runs, edge_timeouts)
     tables = observe(spark, runs, split, checkpoint)
-    units = counted(len(tables.units), "work unit")
+    units = counted(len(tables.units.units), "work unit")
     on_progress(f"reading {counted(len(runs), 'run')} in {units}")
     if checkpoint is not None and checkpoint.kept:
         on_progress(f"going on from {counted(checkpoint.kept, 'unit')} in {checkpoint.directory}")
@@ -130,20 +124,15 @@ def replay_runs(
             for each, own in zip(observed, advised, strict=True)
         ]
         choices += [each.advice.choices for each in jobs]
-        refined = [plan.refined(own) for plan, own in zip(plans, choices, strict=True)]
-        more = _settings_of(refined) - settings
-        if more:
-            on_progress(f"simulating {counted(more, 'setting')} in finer steps")
-            predictions = predicted(refined, predictions)
-            advised, jobs = answered(predictions)
-        while True:
-            further = answers.search_further(predictions, jobs, targets)
-            more = _settings_of(further) - _settings_of(predictions.plans)
-            if not more:
+        further = [plan.refined(own) for plan, own in zip(plans, choices, strict=True)]
+        for how in chain([" in finer steps"], repeat(", task by task")):
+            if more := _settings_of(further) - _settings_of(predictions.plans):
+                on_progress(f"simulating {counted(more, 'setting')}{how}")
+                predictions = predicted(further, predictions)
+                advised, jobs = answered(predictions)
+            elif how == ", task by task":
                 break
-            on_progress(f"simulating {counted(more, 'setting')}, task by task")
-            predictions = predicted(further, predictions)
-            advised, jobs = answered(predictions)
+            further = answers.search_further(predictions, jobs, targets)
 
     if details:
         on_progress("reading details")
@@ -185,18 +174,11 @@ def predict(
 ) -> DataFrame:
     """Predict every candidate of every plan but the first ones that are known, slices by `arrivals`
     (`ObservedTables.packed_arrivals`). Returns: rows of Prediction."""
-    pairs = [
-        (plan, first)
-        for plan, first in zip(plans, known or [0] * len(plans), strict=True)
-        if first < len(plan.candidates)
-    ]
+    pairs = [*zip(plans, known or [0] * len(plans), strict=True)]
+    pairs = [(plan, first) for plan, first in pairs if first < len(plan.candidates)]
     sliced = [pair for pair in pairs if pair[0].part.latest_ns is not None]
-    units = [
-        unit
-        for plan, first in pairs
-        if plan.part.latest_ns is None
-        for unit in units_of(plan, first)
-    ]
+    whole = [pair for pair in pairs if pair[0].part.latest_ns is None]
+    units = [unit for pair in whole for unit in units_of(*pair)]
     table = frames.map_units(spark, units, _columns, Prediction)
     if not sliced:
         return table
@@ -253,5 +235,4 @@ def _tables(spark: SparkSession, predictions: Predictions) -> dict[str, DataFram
 
 
 def flat_predictions(table: DataFrame) -> DataFrame:
-    """Rows of Prediction with a column for each figure and each setting."""
     return frames.flattened(table, ("setting", "point", "latency_ns"))

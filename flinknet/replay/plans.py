@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 
 import numpy as np
 
@@ -37,8 +37,7 @@ BUFFERS_AT_ONCE = 3_000_000
 """Recorded data buffers that one process holds at most, of a run that is not cut into slices."""
 
 RECORDS_MAX = 3_000_000
-"""Records of a job, over its edges, or of a captured exchange, to simulate for each setting: some
-seconds of work."""
+"""Records of a job, or of a captured exchange, to simulate for each setting: some seconds."""
 
 CORE_RECORDS_MAX = 500_000
 """Most records of a run that the real core simulates, where the compiled model does not cover the
@@ -51,19 +50,13 @@ CORE_RECORDS_MAX_AT_MAX_RATE = 6_000_000
 """Limit for the real core at the highest rate, where buffers are full at any timeout."""
 
 WINDOWS = 8
-"""Windows of a run that is not simulated whole, at most; there may be more slices."""
-
-LONG_FROM = 1.5
-"""Ratio of the simulated time to the intended one from which the user is told."""
-
 BEATS_MIN = 20
 """Fewest beats of the longest buffer timeout in a window: one is left over at the end of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of a run that is simulated by itself: a window, or a slice by its number among all
-    slices of the run."""
+    """A stretch of a run that is simulated by itself: a window, or a slice by its number."""
 
     from_ns: int
     to_ns: int
@@ -118,7 +111,7 @@ def part_of_exchange(
 ) -> tuple[Part, str | None]:
     """The part of an exchange to simulate, and a line if it is much longer than intended: its first
     `max_records` for each setting; None for the whole run where that takes seconds, else windows or
-    slices spread over it, of which there are `split`, or as many as suit its size."""
+    `split` slices spread over it."""
     run, measured = observed.run, observed.measured
     core_to_ns = _end_of(run, measured.records, _core_records(measured, run))
     core_to_ns = min(run.to_ns, max(core_to_ns, run.from_ns + _least_ns(settings)))
@@ -144,7 +137,7 @@ def part_of_exchange(
     core_ns = min(core_to_ns, windows[-1].to_ns) - run.from_ns
     part = Part(windows, core_ns, is_asked, latest_ns)
     times = part.simulated_ns / (run.duration_ns * share)
-    if times < LONG_FROM:
+    if times < 1.5:
         return part, None
     return part, (
         f"{human_duration(part.simulated_ns)} of {human_duration(run.duration_ns)} are simulated,"
@@ -185,8 +178,7 @@ def slices_between(edges: Sequence[int]) -> list[Window]:
 
 
 def spread_slices(slices: Sequence[Window], share: float) -> tuple[Window, ...]:
-    """A share of the slices of a run, at equal distances. A single one is the first, and may be
-    more than the share."""
+    """A share of the slices of a run, at equal distances, at least the first one."""
     count = min(len(slices), max(int(share * len(slices)), 1))
     places = np.linspace(0, len(slices) - 1, count).round().astype(int).tolist()
     return tuple(slices[place] for place in places)
@@ -238,7 +230,6 @@ class Plan:
 
     @property
     def run(self) -> RecordedRun:
-        """The exchange, or the first one of the job."""
         return self.edges[0]
 
     @property
@@ -247,7 +238,6 @@ class Plan:
 
     @property
     def order(self) -> list[int]:
-        """Numbers of the candidates, with ascending settings."""
         last = {*self.by_edge, *self.searched}
         own = [number for number, each in enumerate(self.candidates) if each not in last]
         own.sort(key=lambda number: [*map(ascending, self.candidates[number])])
@@ -259,14 +249,13 @@ class Plan:
         return {each.ends.source: each.ends.source_name for each in self.edges}
 
     def edge_timeouts(self, of_tasks: Sequence[int]) -> list[int]:
-        """The timeout of each edge, in ns, from those of the tasks that send."""
         timeouts_ns = dict(zip(self.tasks, of_tasks, strict=True))
         return [timeouts_ns[each.ends.source] for each in self.edges]
 
     def task_timeouts(self, settings: Settings) -> tuple[int, ...] | None:
         """The timeout of each task that sends, in ns; None if edges behind one of them differ."""
         of_edges = [each.network.buffer_timeout_ns for each in settings]
-        sources = [each.ends.source for each in self.edges]
+        sources = (each.ends.source for each in self.edges)
         found = tuple(dict(zip(sources, of_edges, strict=True)).values())  # as `tasks`
         return found if self.edge_timeouts(found) == of_edges else None
 
@@ -275,12 +264,10 @@ class Plan:
         `order`, if it is the same on all edges, and the next longer one."""
         more: list[Settings] = []
         for choice in choices:
-            if choice.point is None or choice.next_longer_ns is None:
-                continue
-            chosen = self.candidates[self.order[choice.point]]
-            timeout_ns, *others = {each.network.buffer_timeout_ns for each in chosen}
-            if not others:
-                steps_ns = between(timeout_ns, choice.next_longer_ns)
+            if choice.point is not None and choice.next_longer_ns is not None:
+                chosen = self.candidates[self.order[choice.point]]
+                timeout_ns, *others = {each.network.buffer_timeout_ns for each in chosen}
+                steps_ns = [] if others else between(timeout_ns, choice.next_longer_ns)
                 more += [with_timeouts(chosen, [each] * len(chosen)) for each in steps_ns]
         return replace(self, candidates=tuple(dict.fromkeys((*self.candidates, *more))))
 
@@ -290,9 +277,8 @@ def check_edge_timeouts(runs: Sequence[RecordedRun], asked: Sequence[EdgeTimeout
     groups = _of_jobs(runs)
     if asked and not groups:
         raise ConfigError("--edge-timeout is for jobs of several exchanges, and there is none")
-    for group in groups:
-        for each in asked:
-            each.on([run.ends for run in group])
+    for group, each in product(groups, asked):
+        each.on([run.ends for run in group])
 
 
 def plan_exchanges(
@@ -374,9 +360,8 @@ def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
 
 def with_timeouts(settings: Settings, timeouts_ns: Sequence[int | None]) -> Settings:
     """Settings with other buffer timeouts; None for that of the setting."""
-    return tuple(
-        each
-        if timeout_ns is None
-        else replace(each, network=replace(each.network, buffer_timeout_ns=timeout_ns))
-        for each, timeout_ns in zip(settings, timeouts_ns, strict=True)
-    )
+    found = []
+    for each, timeout_ns in zip(settings, timeouts_ns, strict=True):
+        own_ns = each.network.buffer_timeout_ns if timeout_ns is None else timeout_ns
+        found.append(replace(each, network=replace(each.network, buffer_timeout_ns=own_ns)))
+    return tuple(found)

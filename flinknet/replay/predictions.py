@@ -16,12 +16,8 @@ from .plans import ALONE, Part, Plan, Settings
 from .read import RecordedRun
 from .spark.units import UNITS_MIN
 
-WHOLE_JOB = -1
-"""Number of the edge, in the row of a job as a whole."""
-
-NO_RUN = -1
-"""Number of the run of a job as a whole."""
-
+WHOLE_JOB = NO_RUN = -1
+"""Numbers of the edge and of the run, in the row of a job as a whole."""
 
 UNKNOWN_LATENCY = LatencySummary(count=0)
 UNKNOWN_BACKLOG = BacklogSummary(None, None)
@@ -159,9 +155,9 @@ class Predictions:
         for job in self.jobs:
             for each in (each for each in job.edges if not each.is_unseen):
                 plan = self.plan_of(each)
-                recorded = self.of(plan, plan.candidates.index(plan.recorded)).point
-                if recorded.why_no_latency is not None:
-                    found.setdefault(job.job, f"{each.ends.name}: {recorded.why_no_latency}")
+                why = self.of(plan, plan.candidates.index(plan.recorded)).point.why_no_latency
+                if why is not None:
+                    found.setdefault(job.job, f"{each.ends.name}: {why}")
         return found
 
     def of(self, plan: Plan, number: int, edge: int = 0) -> Prediction:
@@ -181,11 +177,9 @@ class Predictions:
         same setting on all edges; alone where the model of the job does not cover a setting."""
         plan = self.plan_of(run)
         alone = {plan.candidates[n][0]: self.of(plan, n) for n in plan.order}
-        for job in self.jobs:
-            for place, each in enumerate(job.edges):
-                if each.run == run.run:
-                    return list(self._in_job(job, place, alone))
-        return list(alone.items())
+        places = ((job, place) for job in self.jobs for place in range(len(job.edges)))
+        own = next((each for each in places if each[0].edges[each[1]].run == run.run), None)
+        return list(alone.items() if own is None else self._in_job(*own, alone))
 
     def _in_job(
         self, job: Plan, place: int, alone: Mapping[Setting, Prediction]

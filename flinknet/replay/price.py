@@ -44,33 +44,15 @@ OWN_CPU_NS_PER_MESSAGE = 24_000.0
 LEARNT_FROM_INTERVALS = 12
 """Fewest intervals between two reports that separate the cost of messages from that of records."""
 
-LEARNT_ERROR_MAX = 0.3
-"""Largest relative standard error of the measured cost."""
-
-UNUSUAL_FROM = 4.5
-"""Distance from the fit of the others, in medians, from which on an interval is unusual: some three
-standard deviations."""
-
-USUAL_MIN = 2 / 3
-"""Smallest share of usual intervals."""
-
-USUAL_ROUNDS = 20
-"""Rounds after which the usual intervals hardly change."""
-
-SAME_RATE = 0.02
-"""Relative difference of record rates below which two intervals have the same work."""
-
 _Point = TypeVar("_Point", bound=results.TradeOffPoint)
 
 _CPU_TIME, _MESSAGES, _RECORDS = "JVM.CPU.Time", "numBuffersInRemote", "numRecordsIn"
-"""Names of Flink's counters; numBuffersOut is unsuitable, because it counts finished buffers, and a
-flush sends unfinished ones."""
+"""Flink's counters; numBuffersOut counts finished buffers alone, and a flush sends others."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """Bytes of a record and credit messages of a data buffer, assumed to be alike for all
-    settings."""
+    """Bytes of a record and credit messages of a buffer, assumed alike for all settings."""
 
     payload_bytes: float
     credits: float
@@ -109,8 +91,7 @@ def priced(
     cpu_cost: results.CpuCost,
     share: float = 1.0,
 ) -> tuple[results.TradeOffPoint, ...]:
-    """The points of one exchange with their prices, by measurements of the recorded setting; a
-    share of their records is on the network."""
+    """The points of an exchange with their prices; a share of their records is on the network."""
     carried = [_Carried.of(measured, messages, share)]
     prices = [_price([point], carried) for point in points]
     return _with_changes(points, prices, cpu_cost)
@@ -146,8 +127,7 @@ def priced_job(
 def _price(
     edges: Sequence[results.TradeOffPoint], carried: Sequence[_Carried | None]
 ) -> results.Price | None:
-    """The price of some edges together, without the changes; None where that of one is unknown, and
-    where no buffer is sent."""
+    """The price of edges together; None if one is unknown, and where no buffer is sent."""
     prices = []
     for edge, carries in zip(edges, carried, strict=True):
         buffers_per_s, records_per_s = edge.buffers_per_s, edge.throughput_records_per_s
@@ -176,7 +156,7 @@ def _with_changes(
             return price
         cpu_cores = None
         ratio = ratio_of(point.throughput_records_per_s, recorded.throughput_records_per_s)
-        is_same_work = ratio is not None and abs(ratio - 1) <= SAME_RATE
+        is_same_work = ratio is not None and abs(ratio - 1) <= 0.02
         is_same_work &= point.flow_control == recorded.flow_control
         is_same_work &= point.consumer_speed == recorded.consumer_speed
         if point.buffers_per_s and recorded.buffers_per_s and is_same_work:
@@ -224,7 +204,7 @@ def learnt_ns_per_message(series: Sequence[Series]) -> float | None:
     causes = np.column_stack([np.ones(intervals), sent, read])
     usual = _usual(causes, cpu_ns)
     causes, cpu_ns = causes[usual], cpu_ns[usual]
-    if len(cpu_ns) < max(LEARNT_FROM_INTERVALS, USUAL_MIN * intervals):
+    if len(cpu_ns) < max(LEARNT_FROM_INTERVALS, intervals * 2 / 3):
         return None
     if np.linalg.matrix_rank(causes / np.maximum(causes.max(axis=0), 1)) < causes.shape[1]:
         return None
@@ -233,20 +213,16 @@ def learnt_ns_per_message(series: Sequence[Series]) -> float | None:
     variance = residual @ residual / (len(cpu_ns) - causes.shape[1])
     error = float(np.sqrt(variance * np.linalg.inv(causes.T @ causes)[1, 1]))
     found = float(solution[1])
-    return found if found > 0 and error <= LEARNT_ERROR_MAX * found else None
+    return found if found > 0 and error <= 0.3 * found else None
 
 
 def _usual(causes: FloatArray, cpu_ns: FloatArray) -> npt.NDArray[np.bool_]:
-    """Intervals in which the JVM neither collected garbage nor compiled: those with a usage near
-    the fit of the others."""
+    """Intervals near the fit of the others: the JVM neither collected garbage nor compiled."""
     usual = np.ones(len(cpu_ns), bool)
-    for _ in range(USUAL_ROUNDS):
+    for _ in range(20):  # then they hardly change
         solution, *_ = np.linalg.lstsq(causes[usual], cpu_ns[usual], rcond=None)
         off_ns = np.abs(cpu_ns - causes @ solution)
-        found = off_ns <= UNUSUAL_FROM * np.median(off_ns[usual]) + 1.0
-        if (found == usual).all():
-            break
-        usual = found
+        usual = off_ns <= 4.5 * np.median(off_ns[usual]) + 1.0  # some three standard deviations
     return usual
 
 
@@ -254,11 +230,7 @@ def _counters(series: Iterable[Series], name: str) -> list[tuple[IntArray, Float
     """Instants and values of a counter, of all that have it; none if one has too little of it."""
     found = []
     for each in series:
-        column = each.values.get(name)
-        if column is None:
-            continue
-        known = ~np.isnan(column)
-        if known.sum() < 2:
-            return []
-        found.append((each.at_ns[known], column[known]))
-    return found
+        if (column := each.values.get(name)) is not None:
+            known = ~np.isnan(column)
+            found.append((each.at_ns[known], column[known]))
+    return found if all(len(at_ns) > 1 for at_ns, _ in found) else []

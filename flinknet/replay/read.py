@@ -28,12 +28,9 @@ from .joining import Part, Together, groups_of, join, run_of, without_idle
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run directory to replay; `run` is its number in this replay.
-
-    Only the measured window [from_ns, to_ns) counts for answers: warm-up and drain are recorded,
-    too. Each edge of a run with several exchanges is a RecordedRun, whose manifest has only the
-    channels of that edge.
-    """
+    """A run directory to replay; `run` is its number in this replay. Only the measured window
+    [from_ns, to_ns) counts for answers: warm-up and drain are recorded, too. Each edge of a run
+    with several exchanges is a RecordedRun, whose manifest has the channels of that edge alone."""
 
     run: int
     path: AnyPath
@@ -55,7 +52,6 @@ class RecordedRun:
 
     @property
     def ends(self) -> Edge:
-        """The edge of the run, with its number and name among all edges of its job."""
         index = self.edge
         if index is None:
             index = next((each.edge for each in self.manifest.channels), 0)
@@ -82,7 +78,6 @@ class RecordedRun:
 
     @property
     def is_credit_known(self) -> bool:
-        """Whether the credit of all channels was known all the time."""
         return all(each.kind != opening.CREDIT_UNKNOWN_KIND for each in self.losses)
 
     @property
@@ -107,7 +102,6 @@ class RecordedRun:
 
 
 def result_of(run: RecordedRun) -> dict[str, Any]:
-    """The result of the run, as far as it can be read and used."""
     ignored = {file.name for each in run.recordings for file in each.damaged}
     return {} if RESULT_NAME in ignored else read_document(run.path / RESULT_NAME)
 
@@ -120,7 +114,6 @@ class AskedPart:
     to_ns: int | None = None
 
     def since(self, later_ns: int) -> AskedPart:
-        """This part, as offsets from a later start."""
         return AskedPart(
             None if self.from_ns is None else max(self.from_ns - later_ns, 0),
             None if self.to_ns is None else self.to_ns - later_ns,
@@ -139,11 +132,10 @@ def open_runs(
     on_damage: opening.OnDamage = opening.OnDamage.STOP,
     reads: opening.FileReads = opening.READ_HERE,
 ) -> list[RecordedRun]:
-    """Open every run directory at the paths or directly below them, numbered in order; of a run
-    with several exchanges, each edge, and of each the part that was asked for. Recordings of one
-    job are one run, see `joining`; `describe` adds the job to the manifest of a recording between
-    processes. Raises: TraceFormatError for a path without a run, ConfigError for a part that does
-    not exist."""
+    """Open every run directory at the paths or directly below them, numbered in order: the asked
+    part of each of its edges. Recordings of one job are one run, see `joining`; `describe` adds the
+    job to the manifest of a recording between processes. Raises: TraceFormatError for a path
+    without a run, ConfigError for a part that does not exist."""
     runs: list[RecordedRun] = []
     parts, losses = opening.open_parts(paths, on_damage, reads)
     groups, idle = without_idle(groups_of(parts, together))
@@ -209,9 +201,8 @@ def _recorded_run(
 
 
 def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun, AskedPart]]:
-    """Each execution of a job in a trace recorded between processes as a run, with its part of the
-    requested part; executions outside of that are omitted. Raises: ConfigError if the trace has no
-    such part."""
+    """Each execution of a job in a recording between processes that lies in the asked part, as a
+    run with its own part of that. Raises: ConfigError if the trace has no such part."""
     executions = executions_of(run.manifest, run.files)
     if len(executions) < 2:
         return [(_restarted(run, each, asked), asked) for each in executions] or [(run, asked)]
@@ -222,18 +213,17 @@ def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun,
     for number, each in enumerate(executions, start=1):
         from_ns, to_ns = max(each.from_ns, run.from_ns), min(each.to_ns, run.to_ns)
         part = asked.since(from_ns - run.from_ns)
-        is_over = part.from_ns is not None and part.from_ns >= to_ns - from_ns
-        if to_ns <= from_ns or is_over or (part.to_ns is not None and part.to_ns <= 0):
+        is_before = part.to_ns is not None and part.to_ns <= 0
+        if is_before or from_ns + (part.from_ns or 0) >= to_ns:
             continue
         first, last = (human_duration(at_ns - run.from_ns) for at_ns in (from_ns, to_ns))
         note = f"job {number} of {len(executions)} in this trace, {first} to {last} of it"
-        edge = None if is_one_edge else each.channels[0].edge
         own = replace(
             run,
             manifest=replace(run.manifest, channels=each.channels),
             from_ns=from_ns,
             to_ns=to_ns,
-            edge=edge,
+            edge=None if is_one_edge else each.channels[0].edge,
             notes=(*run.notes, note),
             execution=number - 1,
         )
@@ -268,8 +258,7 @@ def _restarted(run: RecordedRun, execution: Execution, asked: AskedPart) -> Reco
 
 
 def edges_of(run: RecordedRun) -> list[RecordedRun]:
-    """The exchanges of a run in the direction of flow, numbered from the run's number on; a run
-    with one exchange is its own."""
+    """The exchanges of a run in the direction of flow, numbered from the run's number on."""
     recorded = {channel.edge for channel in run.manifest.channels}
     edges = edges_in_flow(run.manifest)
     jobs = {each.job for each in edges if each.index in recorded}
@@ -284,27 +273,24 @@ def edges_of(run: RecordedRun) -> list[RecordedRun]:
 
 
 def part_of(run: RecordedRun, asked: AskedPart) -> RecordedRun:
-    """The run, with the part that is used as its measured window. Raises: ConfigError if there is
-    no such part."""
-    whole_from_ns, whole_to_ns = run.from_ns, run.to_ns
+    """The run, measured in the part that is used. Raises: ConfigError if there is none."""
+    whole_ns = run.from_ns, run.to_ns
     if asked != WHOLE:
         _check(run, asked)
     if asked.to_ns is not None and asked.to_ns < run.duration_ns:
         to_ns = run.from_ns + asked.to_ns
         run = replace(run, to_ns=to_ns, until_ns=min(run.until_ns, to_ns))
-    left_out_ns, why = asked.from_ns or 0, ""
+    later_ns, why = asked.from_ns or 0, ""
     if asked.from_ns is None and run.manifest.is_from_between:
-        left_out_ns, why = (
-            start_up_ns(run.files, run.from_ns, run.to_ns),
-            "; before it the job was starting (--from 0s keeps it)",
-        )
-    run = replace(run, from_ns=whole_from_ns + left_out_ns, whole_ns=(whole_from_ns, whole_to_ns))
-    if (run.from_ns, run.to_ns) == run.whole_ns:
+        later_ns = start_up_ns(run.files, run.from_ns, run.to_ns)
+        why = "; before it the job was starting (--from 0s keeps it)" if later_ns else ""
+    run = replace(run, from_ns=run.from_ns + later_ns, whole_ns=whole_ns)
+    if (run.from_ns, run.to_ns) == whole_ns:
         return run
-    first, last = (human_duration(each - whole_from_ns) for each in (run.from_ns, run.to_ns))
-    whole = human_duration(whole_to_ns - whole_from_ns)
+    edges_ns = run.from_ns, run.to_ns, whole_ns[1]
+    first, last, whole = (human_duration(each - whole_ns[0]) for each in edges_ns)
     what = "trace" if run.manifest.is_from_between else "measured part"
-    note = f"part used: {first} to {last} of the {what} of {whole}{why if left_out_ns else ''}"
+    note = f"part used: {first} to {last} of the {what} of {whole}{why}"
     return replace(run, is_asked_part=asked != WHOLE, notes=(*run.notes, note))
 
 

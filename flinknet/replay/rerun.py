@@ -32,17 +32,13 @@ from .predictions import WHOLE_JOB, units_of
 from .read import RecordedRun, open_recorded_run, open_runs, result_of
 from .simulations import predictions_of
 
-_CONSUMED_NS_MIN = 1_000.0
-"""A consumer that takes less for a record is as quick as flinknet's own."""
-
-_BUSY_MAX = 0.9
-"""Share of its time that a consumer may work; with more it would fall behind on its own."""
+_CONSUMED_NS_MIN = 1_000.0  # for a record; with less a consumer is as quick as flinknet's own
+_BUSY_MAX = 0.9  # share of its time in which a consumer works; with more it would fall behind
 
 
 def open_to_repeat(path: AnyPath, edge: int | None) -> RecordedRun:
-    """Open a run whose records are sent again; recorded between processes, one edge without the
-    start of the job. Raises: ConfigError if there are several edges and none was chosen, or if
-    there is no such one."""
+    """Open a run to repeat; recorded between processes, one edge without the start of the job.
+    Raises: ConfigError if there are several edges and none was chosen, or no such one."""
     run = open_recorded_run(path, 0)
     if not run.manifest.is_from_between:
         if edge is not None:
@@ -56,8 +52,6 @@ def open_to_repeat(path: AnyPath, edge: int | None) -> RecordedRun:
         chosen = edges
     if chosen:
         return chosen[0]
-    if len(edges) == 1:
-        raise ConfigError(f"--edge: there is no edge {edge}; the trace has one exchange only")
     known = "; ".join(each.ends.title for each in edges)
     why = "the trace has several exchanges" if edge is None else f"there is no edge {edge}"
     raise ConfigError(f"--edge: {why}; choose one of {known}")
@@ -122,8 +116,8 @@ def predict_timeouts(
     if len(plans) != 1:
         raise ConfigError(f"{run.path}: a job of one exchange; repeat it with `flinknet job run`")
     (plan,) = plans
-    rows = [row for unit in units_of(plan, shares=1) for row in predictions_of(unit)]
-    points = {row.candidate: row.point for row in rows if row.edge == WHOLE_JOB}
+    (unit,) = units_of(plan, shares=1)
+    points = {row.candidate: row.point for row in predictions_of(unit) if row.edge == WHOLE_JOB}
     found = []
     for number, timeouts_ns in enumerate(map(plan.task_timeouts, plan.candidates)):
         if timeouts_ns is None:
@@ -137,8 +131,7 @@ def predict_timeouts(
 
 
 def measured_then(run: RecordedRun) -> dict[str, Any] | None:
-    """Throughput and latencies of the run when it was recorded; None if unknown, or recorded
-    between processes."""
+    """Throughput and latencies that the run itself measured; None if unknown."""
     measured = result_of(run).get("measured")
     if run.manifest.is_from_between or not isinstance(measured, dict):
         return None
@@ -181,8 +174,7 @@ def _captured_scenario(run: RecordedRun) -> Scenario:
 
 
 def notes_of(run: RecordedRun, scenario: Scenario) -> list[str]:
-    """Assumptions about the records that are sent again, and the parts of the job that are not
-    repeated."""
+    """Assumptions about the records that are sent again, and what is not repeated."""
     if not run.manifest.is_from_between:
         return []
     size, slow = scenario.workload.record_size, scenario.workload.slow_consumers
@@ -205,9 +197,8 @@ def notes_of(run: RecordedRun, scenario: Scenario) -> list[str]:
 
 
 def save_records(run: RecordedRun, scenario: Scenario, directory: Path) -> str:
-    """Write what each producer sent, and when; in the warm-up, too. Returns: the law of arrivals
-    that a workload names them by; "constant" at the highest rate, where records come as they
-    can."""
+    """Write what each producer sent, and when, also in the warm-up. Returns: the law of arrivals by
+    which a workload names them; "constant" at the highest rate, where records come as they can."""
     if is_max_rate(run.manifest):
         return "constant"
     from_ns = run.from_ns - scenario.workload.warmup_ns

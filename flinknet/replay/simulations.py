@@ -44,7 +44,6 @@ from .predictions import (
 from .read import RecordedRun
 
 MAX_RATE_WINDOW_NS = 2_000_000_000
-"""Length read of a run at the highest rate."""
 SEVERAL_EXCHANGES = "records passed through several exchanges, and the model knows one at a time"
 NO_RECORDS = "the trace holds no records to drive a simulation with"
 
@@ -85,15 +84,12 @@ def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iter
     is_alone = unit.job == ALONE
     jobs = _loaded(unit.place, unit.part.windows, unit.edges, is_alone, stamps_at(unit.place))
     if ends_its_data:
-        jobs = tuple(
-            _with_exchange(each, replace(each.edges[0].exchange, ends_its_data=True))
-            for each in jobs
-        )
+        exchanges = (replace(each.edges[0].exchange, ends_its_data=True) for each in jobs)
+        jobs = tuple(map(_with_exchange, jobs, exchanges))
     error = _why_unpredicted(unit, jobs) if is_alone else None
-    why_no_latency = None
+    is_checked = is_alone and error is None
+    why_no_latency = _contradiction(jobs, unit.part.core_ns) if is_checked else None
     clock_error_ns = manifest_of(unit.place).clock.error_ns
-    if error is None and is_alone:
-        why_no_latency = _contradiction(jobs, unit.part.core_ns)
     for number, settings in enumerate(unit.settings):
         whys = (error, *(unit.part.why_refused(each) for each in settings))
         why = next((each for each in whys if each is not None), None)
@@ -113,13 +109,11 @@ def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iter
         for row in rows:
             if why is None and why_no_latency is not None:
                 row = replace(row, point=without_latency(row.point, why_no_latency))
-            row = within_clocks(row, clock_error_ns)
-            if row.edge == WHOLE_JOB:
-                yield unknown(row, why)
-                continue
-            is_timed = all(each.edges[row.edge].exchange.has_instants for each in jobs)
-            recorded = unit.recorded[row.edge]
-            yield with_notes(unknown(row, why), recorded, is_timed=is_timed)
+            row = unknown(within_clocks(row, clock_error_ns), why)
+            if row.edge != WHOLE_JOB:
+                is_timed = all(each.edges[row.edge].exchange.has_instants for each in jobs)
+                row = with_notes(row, unit.recorded[row.edge], is_timed=is_timed)
+            yield row
 
 
 def predict_here(
@@ -147,8 +141,8 @@ def _loaded(
     is_alone: bool,
     _stamps: tuple[Stamp, ...],
 ) -> tuple[RecordedJob, ...]:
-    """The job in each window, loaded once in each process for all its settings; an exchange by
-    itself is a job of one edge."""
+    """The job in each window, loaded once in each process; an exchange alone is a job of one
+    edge."""
     if is_alone:
         return tuple(load_alone(place, each.from_ns, each.to_ns, edges[0]) for each in windows)
     indexes = [each or 0 for each in edges]
@@ -189,10 +183,8 @@ def _simulated(
     outcomes = outcome.edges if len(rows) == 1 else (outcome, *outcome.edges)
     found = []
     for row, own in zip(rows, outcomes, strict=True):
-        if row.edge == WHOLE_JOB:
-            row = with_outcome(row, own)
-        else:
-            row = with_outcome(row, own, _busiest(used, row.edge), settings[row.edge])
+        exchange = None if row.edge == WHOLE_JOB else _busiest(used, row.edge)
+        row = with_outcome(row, own, exchange, settings[row.edge])
         if len(used) > 1:
             simulated_ns = sum(each.to_ns - each.from_ns for each in part.windows[: len(used)])
             row = replace(row, windows=len(used), simulated_ns=simulated_ns)
@@ -229,8 +221,7 @@ def _outcome(
 
 @lru_cache(maxsize=1)
 def _contradiction(jobs: tuple[RecordedJob, ...], core_ns: int) -> str | None:
-    """Why no latency of an exchange can be predicted, by its backlog and the prediction of the
-    recorded setting; None if it can."""
+    """Why the recorded backlog makes all predicted latency wrong; None if it does not."""
     fit = _busiest(jobs)
     if not fit.queued.is_worth_a_look:
         return None
@@ -287,23 +278,19 @@ def with_outcome(
     if outcome.why_unknown is not None:
         return unknown(replace(row, point=point), outcome.why_unknown)
     phases, seconds = max(len(outcome.phases), 1), outcome.duration_ns / 1e9
+    low, high = outcome.likely or (None, None)
     point = replace(
         point,
         latency_ns=outcome.latency.summary(),
+        latency_low_ns=low.latency_ns if low else None,
+        latency_high_ns=high.latency_ns if high else None,
         backlog_buffers=outcome.backlog_buffers,
+        buffers_low_per_s=low.buffers_per_s if low else None,
+        buffers_high_per_s=high.buffers_per_s if high else None,
         credits_per_s=outcome.credits / seconds if seconds > 0 else None,
         method=outcome.method,
         checkpoints=outcome.checkpoints,
     )
-    if outcome.likely is not None:
-        low, high = outcome.likely
-        point = replace(
-            point,
-            latency_low_ns=low.latency_ns,
-            latency_high_ns=high.latency_ns,
-            buffers_low_per_s=low.buffers_per_s,
-            buffers_high_per_s=high.buffers_per_s,
-        )
     row = replace(row, records=outcome.records // phases)
     if exchange is None or setting is None:
         return replace(row, point=point)
@@ -334,7 +321,6 @@ def _noted(row: Prediction, note: str) -> Prediction:
 
 
 def unknown(row: Prediction, why: str | None) -> Prediction:
-    """The row with the reason why nothing is predicted, if there is one."""
     return row if why is None else replace(row, point=replace(row.point, why_unknown=why))
 
 
@@ -342,12 +328,10 @@ def with_notes(row: Prediction, recorded: Setting, *, is_timed: bool | None = No
     """The row with the notes about its timeout, and why nothing is predicted."""
     point = row.point
     notes = list(point.notes if row.records is not None else row.assumed)
-    timeout_ns = row.setting.buffer_timeout_ns
-    recorded_ns = recorded.network.buffer_timeout_ns
-    is_longer = recorded_ns < 0 or recorded_ns > timeout_ns
+    timeout_ns, recorded_ns = row.setting.buffer_timeout_ns, recorded.network.buffer_timeout_ns
     if is_timed is None:
         is_timed = point.latency_low_ns is None and point.why_no_latency is None
-    if timeout_ns >= 0 and is_longer and is_timed:
+    if timeout_ns >= 0 and (recorded_ns < 0 or recorded_ns > timeout_ns) and is_timed:
         notes.append(SHORTER)
     if timeout_ns > 0 and timeout_ns % NS_PER_MS and not point.is_recorded:
         notes.append(NOT_WHOLE_MS)

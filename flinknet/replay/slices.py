@@ -2,16 +2,16 @@
 counts and some time after it.
 
 A slice begins where the simulation of the whole run would stand, as far as that follows from the
-records: the flusher on its beat, the segment of each channel filled as far as by the records that
-came before, checkpoints at their interval. Queues start empty and fill within the warm-up, for in
-what the compiled kernel covers no writer ever waits: no channel has more than its quota of buffers.
-Left out are beats that drift by the length of turns, segments that barriers ended before the
-warm-up, and checkpoints that take longer than their interval. Latencies count for the records that
-came in the slice, messages and credit for those sent in it; outcomes of slices add up. A setting
-that the kernel does not cover is simulated again, as far as it is without slices.
+records: the flusher on its beat, the segment of each channel filled as far as by earlier records,
+checkpoints at their interval. Queues start empty and fill within the warm-up, for in what the
+compiled kernel covers no writer ever waits. Left out are beats that drift by the length of turns,
+segments that barriers ended before the warm-up, and checkpoints that take longer than their
+interval. Latencies count for the records that came in the slice, messages and credit for those sent
+in it; outcomes of slices add up. A setting that the kernel does not cover is simulated again, as
+far as it is without slices.
 
-Arrivals of slices are found bucket by bucket of the channels, brought together slice by slice, and
-simulated there: they never pass through the driver.
+Arrivals are found bucket by bucket of the channels and brought together slice by slice: they never
+pass through the driver.
 """
 
 from __future__ import annotations
@@ -54,17 +54,11 @@ WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3
 """Warm-up before a slice: its length, and its beats of the flusher; the longer one counts."""
 
 PARTITIONS_MAX = 1_000
-"""Partitions of a table that is brought together by slices or candidates, at most."""
-
 SLICES_PER_PARTITION = 2
-"""Slices of a partition, roughly. They fall into partitions by their hash: with as many of both, a
-third of all tasks would find nothing to do."""
-
-_EDGE_SHARE = 0.25
-"""Length of the warm-up and the rest, relative to a slice, at most."""
+"""Slices of a partition, by their hash: with as many of both, a third of the tasks would be
+idle."""
 
 _NEVER_NS = 2**62
-
 
 _LOADED = ("channels", "records", "records_before", "record_wire_bytes")
 
@@ -92,8 +86,7 @@ class SliceUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlicePart:
-    """Share of a slice in the outcome of a candidate; without figures where the kernel does not
-    cover it, or with an error."""
+    """Share of a slice in the outcome of a candidate; without figures if uncovered or an error."""
 
     run: int
     candidate: int
@@ -120,8 +113,8 @@ _ADDED = (
 def simulated_slices(
     arrivals: DataFrame, units: Mapping[int, PredictionUnit], checkpoint: Checkpoint | None = None
 ) -> DataFrame:
-    """Simulate all slices of some runs, from tables of ArrivalsRow and the unit of each run with
-    all settings. Returns: rows of SlicePart."""
+    """Simulate all slices of runs, by tables of ArrivalsRow and units. Returns: rows of
+    SlicePart."""
     wanted = {run: [each.number for each in own.part.windows] for run, own in units.items()}
     count = sum(map(len, wanted.values()))
 
@@ -174,16 +167,14 @@ def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
     parts = []
     for candidate, (setting,) in zip(whole.candidates, whole.settings, strict=True):
         part = SlicePart(run=whole.runs[0], candidate=candidate, slice_from_ns=window.from_ns)
-        if _rest_ns(frame, unit, setting.network) <= max(_EDGE_SHARE * length_ns, rest_ns):
+        if _rest_ns(frame, unit, setting.network) <= max(0.25 * length_ns, rest_ns):
             exchange = _part(frame, unit, pieces, load_from_ns, load_to_ns, setting)
             try:
-                outcome = simulate_part(exchange, setting.network)
-            except ConfigError as error:
-                part = replace(part, error=str(error), is_covered=True)
-            else:
-                if outcome is not None:
+                if (outcome := simulate_part(exchange, setting.network)) is not None:
                     added = {name: getattr(outcome, name) for name in _ADDED}
                     part = replace(part, is_covered=True, **added)
+            except ConfigError as error:
+                part = replace(part, error=str(error), is_covered=True)
         parts.append(part)
     return parts
 
@@ -204,8 +195,8 @@ def _fitted(
 
 def _pieces(unit: SliceUnit, load_from_ns: int, load_to_ns: int) -> list[ChannelRamps]:
     """Arrivals before a slice, in it in parts, and behind it, of the same channels."""
-    latest_ns = unit.whole.part.latest_ns or 0
-    files, sent_before_ns = open_recordings(unit.whole.place).files, load_to_ns + latest_ns + 1
+    files = open_recordings(unit.whole.place).files
+    sent_before_ns = load_to_ns + (unit.whole.part.latest_ns or 0) + 1
     arrivals = read_arrivals(files, load_from_ns, load_to_ns, sent_before_ns)
     known = arrivals.only(np.intersect1d(unit.load.channels, arrivals.channels))
     edges = (load_from_ns, unit.window.from_ns, unit.window.to_ns, load_to_ns)
@@ -292,23 +283,20 @@ def added_up(
     """The outcome of an exchange under a setting from its parts, all covered."""
     from flinknet.predict.what_if import duration_ns
 
-    found = joined(
-        [
-            Outcome(
-                part.latency or LogLinearHistogram(),
-                part.records,
-                part.messages,
-                1,
-                BacklogSummary(
-                    part.backlog_total / part.messages if part.messages else None, part.backlog_max
-                ),
-                memory_bytes=part.memory_bytes,
-                credits=part.credits,
-                method="kernel",
-            )
-            for part in parts
-        ]
-    )
+    def outcome_of(part: SlicePart) -> Outcome:
+        mean = part.backlog_total / part.messages if part.messages else None
+        return Outcome(
+            part.latency or LogLinearHistogram(),
+            part.records,
+            part.messages,
+            1,
+            BacklogSummary(mean, part.backlog_max),
+            memory_bytes=part.memory_bytes,
+            credits=part.credits,
+            method="kernel",
+        )
+
+    found = joined([outcome_of(part) for part in parts])
     last_ns = max(part.last_ns for part in parts)
     length_ns = duration_ns(last_ns, found.records, found.messages or 0, exchange, network)
     checkpoints = [part.checkpoints for part in parts if part.checkpoints is not None]
@@ -317,8 +305,7 @@ def added_up(
 
 
 def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Prediction:
-    """The prediction of an exchange from those of its slices, in their order, for a unit with one
-    candidate."""
+    """The prediction of an exchange from its slices, in order; the unit has one candidate."""
     from flinknet.predict.what_if import with_delays
 
     part, ((setting,),) = unit.part, unit.settings
@@ -336,8 +323,7 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
             length_ns = round(part.simulated_ns / setting.rate_factor)
             simulated = replace(simulated, duration_ns=length_ns)
             row = replace(row, windows=len(parts), simulated_ns=part.simulated_ns)
-        row = simulations.with_outcome(
-            row, with_delays(simulated, exchange, setting), exchange, setting
-        )
+        simulated = with_delays(simulated, exchange, setting)
+        row = simulations.with_outcome(row, simulated, exchange, setting)
     row = simulations.with_notes(simulations.unknown(row, error), unit.recorded[0])
     return within_clocks(row, manifest_of(unit.place).clock.error_ns)

@@ -27,19 +27,14 @@ Timeouts = tuple[int, ...]
 """Buffer timeout of each task that sends, in ns."""
 
 SETTINGS_TRIED_MAX = 120
-"""Settings of a job that are simulated for it at most."""
-
 FACTORS = 1.5, 1.2
 """Factors of longer and shorter timeouts: first coarse ones, then finer ones."""
-
-COMBINATIONS_TRIED = 6
-"""Combinations that are simulated in one round, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Outcome of some timeouts, and the shares of the limit that are free, beyond the reserve
-    (`spare`) and in all; None where unknown."""
+    """Outcome of timeouts: shares of the limit that are free, beyond the reserve (`spare`) and in
+    all."""
 
     spare: float | None
     buffers_per_s: float | None
@@ -56,14 +51,12 @@ class Tried:
 
 def best_of(tried: Mapping[Timeouts, Tried]) -> Timeouts | None:
     """The timeouts that hold at the least cost, longer ones at an equal cost; None if none hold."""
-    best = None
-    for timeouts, found in tried.items():
-        if not found.holds:
-            continue
-        if best is None:
-            best = timeouts
-            continue
-        cost = found.costs(tried[best])
+    holding = [each for each, found in tried.items() if found.holds]
+    if not holding:
+        return None
+    best = holding[0]
+    for timeouts in holding[1:]:
+        cost = tried[timeouts].costs(tried[best])
         is_longer = all(map(int.__ge__, timeouts, best))
         if cost < 1 - EQUAL or (is_longer and cost <= 1 + EQUAL):
             best = timeouts
@@ -71,8 +64,7 @@ def best_of(tried: Mapping[Timeouts, Tried]) -> Timeouts | None:
 
 
 def to_try(tried: Mapping[Timeouts, Tried], longest_ns: int) -> list[Timeouts]:
-    """The timeouts to simulate next, none longer than `longest_ns`; empty at the end of the
-    search."""
+    """The timeouts to simulate next, at most `longest_ns`; none at the end of the search."""
     best = best_of(tried)
     if best is None or min(best) < 0:
         return []
@@ -104,8 +96,8 @@ def _put(timeouts: Timeouts, changes: Mapping[int, int]) -> Timeouts:
 def _without_effect(
     tried: Mapping[Timeouts, Tried], best: Timeouts, longest_ns: int
 ) -> list[Timeouts]:
-    """The longest timeout of each task whose last longer one changed neither cost nor latency, as
-    where buffers are full before."""
+    """The longest timeout of each task whose last longer one changed nothing: buffers fill
+    before."""
     found = []
     for other, outcome in tried.items():
         differing = [n for n, (own, its) in enumerate(zip(best, other, strict=True)) if own != its]
@@ -126,10 +118,7 @@ def _promising(
 ) -> list[Timeouts]:
     """Timeouts that would hold at a lower cost if the effects of single changes added up, the
     cheapest first: one task gets what is free of the limit, and what a shorter timeout of another
-    one sets free.
-
-    Latency is taken as linear in a timeout, and buffers as linear in the beats per second.
-    """
+    sets free. Latency is linear in a timeout, buffers in beats per second."""
     own = tried[best]
 
     def effect(place: int, step: int) -> tuple[float, float] | None:
@@ -161,7 +150,7 @@ def _promising(
             cost_then = cost + saved * (beats - its) / (beats - fewest)
             if cost_then < -EQUAL and timeouts not in tried:
                 expected[timeouts] = cost_then
-    return sorted(expected, key=lambda each: (expected[each], each))[:COMBINATIONS_TRIED]
+    return sorted(expected, key=lambda each: (expected[each], each))[:6]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +173,7 @@ class TaskSearch:
         targets: Sequence[Target],
         error: ModelError,
     ) -> TaskSearch | None:
-        """The search as far as it came; None if no timeout meets the targets, and for a job of
-        which only one task sends."""
+        """The search so far; None if no timeout meets the targets, and if one task alone sends."""
         if choice is None or choice.point is None or len(plan.tasks) == 1:
             return None
         number = plan.order[choice.point]
@@ -226,19 +214,19 @@ class TaskSearch:
         return with_timeouts(self.chosen, self.plan.edge_timeouts(timeouts))
 
     def ended(self) -> tuple[Plan, TaskTimeouts] | None:
-        """The plan with the best timeouts and twice that of each task among the settings to show,
-        and what they are; None if no timeouts hold."""
+        """The best timeouts, and the plan that shows them and twice that of each task; None without
+        any."""
         best = best_of(self.tried)
         if best is None:
             return None
         doubled = [_put(best, {n: 2 * each or NS_PER_MS}) for n, each in enumerate(best)]
-        wanted = [self._settings(each) for each in (best, *doubled)]
-        more = [each for each in wanted if each in self.plan.searched]
+        wanted = {each: self._settings(each) for each in (best, *doubled)}
+        more = [each for each in wanted.values() if each in self.plan.searched]
         plan = replace(self.plan, by_edge=(*self.plan.by_edge, *dict.fromkeys(more)))
-        shown = [plan.candidates[number] for number in plan.order]
+        shown = {plan.candidates[number]: place for place, number in enumerate(plan.order)}
         longer = [
-            (shown.index(settings), self.tried[timeouts].margin) if settings in shown else None
-            for timeouts, settings in zip(doubled, wanted[1:], strict=True)
+            (shown[wanted[each]], self.tried[each].margin) if wanted[each] in shown else None
+            for each in doubled
         ]
         found, names = self.tried[best], plan.tasks.values()
         call = '{}: .set_buffer_timeout("{}")'
@@ -248,7 +236,7 @@ class TaskSearch:
         calls = [call.format(*pair) for pair in zip(names, values, strict=True)]
         choice = replace(
             self.choice,
-            point=shown.index(wanted[0]),
+            point=shown[wanted[best]],
             margin=found.margin,
             patch="\n".join(calls),
             next_longer_ns=None,

@@ -40,31 +40,23 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 WORKER_LATE = "Python worker failed to connect back"
-"""Spark's message about a Python process of a stream that has not started within 10 s, as on a busy
-machine."""
+"""Spark's message about a stream whose Python has not started within 10 s."""
 
 UNKNOWN = "how long data waited for credit is unknown, as is the credit of some channels"
 
 RESTARTS_MAX = 5
-"""Most restarts of a stream in a row for that reason."""
-
 MARGIN_NS = 10_000_000_000
 """Time before the part that is copied, too, to know the state of each channel at its begin."""
 
 IDLE_NS = 5_000_000_000
-"""Age of the newest event of a process, relative to others, from which on it is idle; a working one
-writes its events every second."""
+"""Age of an idle process's newest event, relative to others; a working one writes each second."""
 
 LIFE_MAX_NS = 10_000_000_000
 """Most time by which the end of the part is moved back for the sake of slow records."""
 
-
 EVENTS_MAX = 20_000_000
 """Most events of the part, and of the time before it; both are shorter where there were more. So a
 look takes at most some 20 s of processor time."""
-
-_EVERYTHING = AskedPart(from_ns=0)
-"""Part for traces recorded between processes: their start counts, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +77,8 @@ class GrowingRun:
     _has_ended: bool = False
 
     def excerpt(self, directory: Path, span_ns: int) -> Excerpt:
-        """Copy the newest part into a new directory, `span_ns` of it if the run is that old and has
-        not too many events. Raises: TraceFormatError if nothing can be said of the run yet, or if
-        it is damaged."""
+        """Copy the newest part into a new directory, up to `span_ns` and EVENTS_MAX of it. Raises:
+        TraceFormatError if nothing can be said of the run yet, or if it is damaged."""
         manifest, _ = RunManifest.load_with_fault(self.path)
         known: dict[Path, list[WholeBlock]] = {}
         for file in sorted(self.path.glob(f"*{TRACE_SUFFIX}")):
@@ -118,12 +109,8 @@ class GrowingRun:
 
     def has_ended(self) -> bool:
         """Whether the run has ended: its manifest then has the checksums of its files."""
-        if not self._has_ended:
-            try:
-                manifest, _ = RunManifest.load_with_fault(self.path)
-            except TraceFormatError:  # not there yet
-                return False
-            self._has_ended = bool(manifest.files)
+        with suppress(TraceFormatError):  # not there yet
+            self._has_ended |= bool(RunManifest.load_with_fault(self.path)[0].files)
         return self._has_ended
 
 
@@ -198,8 +185,8 @@ class Following:
 
 
 class Watch:
-    """Follows the newest part, `span_ns` long, of the run or runs in a directory. Runs that had
-    ended before are left out while others continue. Raises: ConfigError for a path that is no
+    """Follows the newest part, `span_ns` long, of each run in a directory. Those that had ended
+    before are left out while others continue. Raises: ConfigError for a path that is no
     directory."""
 
     def __init__(self, path: Path, work_dir: Path, *, span_ns: int) -> None:
@@ -220,8 +207,8 @@ class Watch:
         on_look: Callable[[WatchLook], None],
         table: str | None = None,
     ) -> Following:
-        """Follow the files, and look after each micro-batch of new events, in a thread of Spark's;
-        at least `every_s` lie between two."""
+        """Follow the files, and look after each micro-batch, `every_s` apart, in a thread of
+        Spark's."""
         check_data_source()
         from .spark.source import register
 
@@ -285,9 +272,10 @@ def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]
     """Each edge in a part of a run, and what limits its job, in words; None if unknown. Raises:
     TraceFormatError if nothing can be said about a run."""
     is_between = RunManifest.load(excerpt.directory).is_from_between
-    runs = open_runs([excerpt.directory], _EVERYTHING if is_between else WHOLE)
+    # between processes the start of a job counts, too
+    runs = open_runs([excerpt.directory], AskedPart(from_ns=0) if is_between else WHOLE)
     runs = [replace(each, losses=()) for each in runs]  # a capture states them at its end
-    observed = list(observe_here(runs, split=None))
+    observed = observe_here(runs, split=None)
     verdicts = judged(observed)
     edges = [_watched(name, *each) for each in zip(observed, verdicts, strict=True)]
     said = dict.fromkeys(each.bottleneck.text for each in verdicts if each.bottleneck is not None)

@@ -176,7 +176,7 @@ def test_a_rate_is_of_each_producer_and_compared_in_all(tmp_path: Path) -> None:
         (("--find", "p99<=20ms", "--rate", "2k/s"), "leave --rate out"),
         (("--find", "throughput>=2k/s"), "limits a latency or the backlog"),
         (("--find", "p98"), "--find: 'p98' is not a target"),
-        (("--find", "backlog<=x"), "is no number of buffers"),
+        (("--find", "backlog<=x"), "such as p99<=20ms, or backlog<=5"),
         (("--find", "p99<=20ms", "--find-within", "0%"), "out of range"),
         (("--find", "p99<=20ms", "--histogram", "h.csv"), "--histogram: not with --find"),
         (("--find", "p99<=20ms", "--trace"), "--trace: not with --find"),

@@ -14,7 +14,6 @@ from flinknet.errors import FlinknetError
 from flinknet.predict.grid import Grid
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
-from flinknet.replay.spark.session import spark_errors
 from tests.recorded_run import write_run
 from tests.replay_documents import documents
 
@@ -48,30 +47,22 @@ def test_a_file_that_is_no_trace_is_named(
     spark: Any, run: Path, ask: Callable[..., None], content: bytes, says: str
 ) -> None:
     (run / "tm-1.fnt").write_bytes(content)
-    with pytest.raises(FlinknetError, match=says), spark_errors():
+    with pytest.raises(FlinknetError, match=says), notebook.errors():
         ask(spark, run)
 
 
 @pytest.mark.parametrize("ask", [tables, rows])
-def test_a_damaged_block_is_named(spark: Any, run: Path, ask: Callable[..., None]) -> None:
-    data = bytearray((run / "tm-1.fnt").read_bytes())
-    data[len(data) // 3] ^= 0xFF
-    (run / "tm-1.fnt").write_bytes(data)
-    with pytest.raises(FlinknetError, match=r"tm-1\.fnt: block \d+") as caught, spark_errors():
-        ask(spark, run)
-    told = str(caught.value)
-    assert "\n" not in told
-    assert "; `flinknet trace verify RUN` shows all that is damaged" in told
-
-
-def test_in_a_notebook_a_damaged_block_is_told_without_the_stack_of_spark(
-    spark: Any, run: Path
+def test_a_damaged_block_is_named_without_the_stack_of_spark(
+    spark: Any, run: Path, ask: Callable[..., None]
 ) -> None:
     data = bytearray((run / "tm-1.fnt").read_bytes())
     data[len(data) // 3] ^= 0xFF
     (run / "tm-1.fnt").write_bytes(data)
     with pytest.raises(FlinknetError, match=r"tm-1\.fnt: block \d+") as caught, notebook.errors():
-        notebook.events(spark, str(run)).collect()
+        ask(spark, run)
+    told = str(caught.value)
+    assert "\n" not in told
+    assert "; `flinknet trace verify RUN` shows all that is damaged" in told
     shown = traceback.format_exception(caught.value)
     assert not [line for line in shown if "java" in line or "During handling" in line]
 

@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from flinknet import notebook
-from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import ConfigError, FlinknetError
-from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS, event, write_run
-from tests.replay.advise.test_caveats import add_events
+from tests.recorded_run import MS, write_run
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "replay.md"
 
@@ -124,40 +122,9 @@ def test_what_is_not_there_is_named_at_once(spark: Any, tmp_path: Path, ask: Any
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("split", [None, 7])
-def test_buffers_have_their_whole_life(spark: Any, sawtooth_run: Path, split: int | None) -> None:
-    rows = notebook.observed(spark, str(sawtooth_run), split=split).buffers.collect()
-    # 100 leave each channel; the last one of each at the end of the measured part.
-    assert sorted((row.channel, row.sequence_number) for row in rows) == [
-        (channel, number) for channel in (0, 1) for number in range(99)
-    ]
-    assert {row.sent_ns - row.first_record_ns for row in rows} == {10 * MS}
-    assert {row.received_ns - row.sent_ns for row in rows} == {TRANSIT_NS}
-    assert {row.consumed_ns - row.received_ns for row in rows} == {CONSUME_NS}
-    assert {(row.records, row.payload_bytes) for row in rows} == {(10, 1050)}
-
-
-def test_credit_is_told_window_by_window(spark: Any, sawtooth_run: Path) -> None:
-    rows = notebook.observed(spark, str(sawtooth_run)).credit.collect()
-    own = [row for row in rows if row.channel == 1][:8]
-    assert [row.credit_min for row in own] == [1, 2, 1, 2, 1, 2, 0, 2]
-    assert [(row.changes, row.credit_mean) for row in own[-2:]] == [(1, 0.0), (1, 2.0)]
-
-
-def test_announced_buffer_sizes_are_told(spark: Any, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", buffers=20)
-    assert notebook.observed(spark, str(run)).buffer_sizes.collect() == []
-    announced = {"kind": MessageKind.NEW_BUFFER_SIZE, "channel": 1, "value": 4096}
-    sent = event(**announced, at_ns=START_NS + 7 * MS, point=TracePoint.SENT)
-    add_events(run, "tm-1", [sent])
-    (row,) = notebook.observed(spark, str(run)).buffer_sizes.collect()
-    assert (row.channel, row.at_ns, row.size_bytes) == (1, 7 * MS, 4096)
-
-
 def test_tables_go_by_name(spark: Any, sawtooth_run: Path) -> None:
     tables = notebook.observed(spark, str(sawtooth_run))
-    assert {"latency", "regimes", "buffers", "credit", "buffer_sizes"} <= set(tables.named())
-    assert "whole" not in tables.named()
+    assert {"latency", "regimes"} <= set(tables.named())
     with pytest.raises(AttributeError, match="there are messages"):
         _ = tables.latencies
 

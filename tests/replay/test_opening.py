@@ -51,12 +51,6 @@ def losses_of(run: RecordedRun) -> list[tuple[str, str | None, str, int | None]]
     return [(Path(each.path).name, each.file, each.kind, each.count) for each in run.losses]
 
 
-def damage(file: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[len(data) // 3] ^= 0xFF
-    file.write_bytes(data)
-
-
 def test_files_are_looked_at_once_and_their_indexes_asked_for_together(
     taps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +121,9 @@ def test_a_tap_that_no_data_passed_is_named(taps: Path) -> None:
 
 
 def test_damaged_blocks_are_left_out_and_counted(taps: Path) -> None:
-    damage(taps / "tap-1" / FILE)
+    data = bytearray((taps / "tap-1" / FILE).read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    (taps / "tap-1" / FILE).write_bytes(data)
     run = skipping(taps)
     assert losses_of(run) == [("tap-1", FILE, "damaged_blocks", 81)]
     text = "1 of 1 block damaged and skipped: lost 81 events of 1 channel in "
@@ -179,15 +175,6 @@ def test_damaged_metrics_end_a_replay_or_are_not_used(taps: Path, is_there: bool
     assert losses_of(run) == [("tap-0", "metrics.jsonl", "damaged_file", None)]
     assert run.losses[0].text.startswith("Flink's metrics are not used: ")
     assert series_within(run.place, 0, 1 << 62) == []
-
-
-def test_a_recording_that_was_cut_ends_where_no_file_goes_on(taps: Path) -> None:
-    file = taps / "tap-0" / FILE
-    (whole,) = open_runs([taps / "tap-0"])
-    file.write_bytes(file.read_bytes()[:-100])
-    run = skipping(taps / "tap-0")
-    assert run.from_ns < run.to_ns < whole.to_ns
-    assert run.cut == f"{FILE} is cut off"
 
 
 def test_a_file_that_cannot_be_read_is_left_out_of_its_recording(taps: Path) -> None:

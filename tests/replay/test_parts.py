@@ -67,12 +67,8 @@ def test_all_of_a_run_is_used_and_of_it_the_simulator_takes_the_first_part(
     part, _ = planned(run, Grid(), records=2_000_000)
     assert part.windows == (Window(run.from_ns, run.to_ns),)
     assert part.core_ns == run.duration_ns // 4
-
-
-def test_the_part_for_the_simulator_holds_enough_beats(run: RecordedRun) -> None:
-    grid = Grid(buffer_timeouts_ns=(100 * MS, 500 * MS))
-    part, _ = planned(run, grid, records=10**9)
-    assert part.core_ns == 10 * S
+    part, _ = planned(run, Grid(buffer_timeouts_ns=(100 * MS, 500 * MS)), records=10**9)
+    assert part.core_ns == 10 * S  # enough beats
 
 
 def test_of_more_than_takes_seconds_windows_are_spread_over_the_run(run: RecordedRun) -> None:
@@ -265,20 +261,17 @@ def test_a_window_in_which_nothing_came_is_known() -> None:
     assert found.point.buffers_per_s == pytest.approx((alone.point.buffers_per_s or 0) / 2)
 
 
-def notes_of(*timeouts_ns: int, recorded_ns: int) -> list[tuple[str, ...]]:
-    """The notes of each timeout."""
-    recorded = Setting(NetworkConfig(buffer_timeout_ns=recorded_ns))
-    found = []
-    for timeout_ns in timeouts_ns:
-        setting = Setting(NetworkConfig(buffer_timeout_ns=timeout_ns))
-        point = point_of(setting, is_recorded=setting == recorded)
-        asked = AskedSetting(**columns_of(setting))
-        row = Prediction(run=0, candidate=0, setting=asked, point=point, window_to_ns=0)
-        found.append(simulations.with_notes(row, recorded).point.notes)
-    return found
-
-
-def test_a_timeout_that_flink_does_not_accept_says_why_it_is_not_advised() -> None:
-    found = notes_of(0, 500 * US, 1500 * US, 2000 * US, -1, recorded_ns=0)
-    assert [NOT_WHOLE_MS in notes for notes in found] == [False, True, True, False, False]
-    assert notes_of(500 * US, recorded_ns=500 * US) == [()]
+@pytest.mark.parametrize(
+    ("timeout_ns", "recorded_ns", "is_refused"),
+    [(500 * US, 0, True), (1500 * US, 0, True), (2 * MS, 0, False), (500 * US, 500 * US, False)],
+)
+def test_a_timeout_that_flink_does_not_accept_says_why_it_is_not_advised(
+    timeout_ns: int, recorded_ns: int, is_refused: bool
+) -> None:
+    recorded, setting = (
+        Setting(NetworkConfig(buffer_timeout_ns=each)) for each in (recorded_ns, timeout_ns)
+    )
+    point = point_of(setting, is_recorded=setting == recorded)
+    asked = AskedSetting(**columns_of(setting))
+    row = Prediction(run=0, candidate=0, setting=asked, point=point, window_to_ns=0)
+    assert (NOT_WHOLE_MS in simulations.with_notes(row, recorded).point.notes) is is_refused

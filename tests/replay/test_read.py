@@ -37,10 +37,25 @@ def offsets(run: RecordedRun) -> tuple[int, int]:
     return (run.from_ns - START_NS) // MS, (run.to_ns - START_NS) // MS
 
 
-def test_a_steady_trace_is_used_whole(tmp_path: Path) -> None:
-    run = tapped(tmp_path)
-    assert offsets(run) == (0, 10_000)
-    assert run.notes == ()
+BURST = TappedChannel(SOURCE, first_buffers=30)
+LATE = TappedChannel(SOURCE, consumer=1, after_ns=9_000 * MS)
+
+
+@pytest.mark.parametrize(
+    ("channels", "asked", "used"),
+    [
+        ([], {}, (0, 10_000)),
+        ([BURST], {}, (250, 10_000)),
+        ([BURST], {"from_ns": 0, "to_ns": 60 * S}, (0, 10_000)),
+        ([TappedChannel(SOURCE), LATE], {}, (0, 10_000)),  # long after the start
+    ],
+)
+def test_a_trace_is_used_without_the_start_of_the_job(
+    tmp_path: Path, channels: list[TappedChannel], asked: dict[str, int], used: tuple[int, int]
+) -> None:
+    run = tapped(tmp_path, *channels, **asked)
+    assert offsets(run) == used
+    assert bool(run.notes) is (used[0] > 0)
 
 
 def test_what_comes_before_every_channel_has_opened_is_left_out(tmp_path: Path) -> None:
@@ -51,10 +66,6 @@ def test_what_comes_before_every_channel_has_opened_is_left_out(tmp_path: Path) 
         f"part used: {offsets(run)[0] / 1000:.2f} s to 10.0 s of the trace of 10.0 s; before it"
         " the job was starting (--from 0s keeps it)",
     )
-
-
-def test_a_burst_at_the_start_is_left_out(tmp_path: Path) -> None:
-    assert offsets(tapped(tmp_path, TappedChannel(SOURCE, first_buffers=30)))[0] == 250
 
 
 @pytest.mark.parametrize(
@@ -77,20 +88,13 @@ def test_a_job_starts_until_credit_comes_back_as_soon_as_later(
     assert offsets(tapped(tmp_path, *channels))[0] - begins_ms == left_out_ms
 
 
-def test_a_channel_that_opens_long_after_the_start_is_no_start_up(tmp_path: Path) -> None:
-    late = TappedChannel(SOURCE, consumer=1, after_ns=9_000 * MS)
-    assert offsets(tapped(tmp_path, TappedChannel(SOURCE), late))[0] == 0
-
-
 def test_the_part_asked_for_is_used_and_stated(tmp_path: Path) -> None:
-    run = tapped(tmp_path, TappedChannel(SOURCE, first_buffers=30), from_ns=2 * S, to_ns=6 * S)
+    run = tapped(tmp_path, from_ns=2 * S, to_ns=6 * S)
     assert offsets(run) == (2_000, 6_000)
     assert run.notes == ("part used: 2.00 s to 6.00 s of the trace of 10.0 s",)
-
-
-def test_from_0_keeps_the_start_up_and_an_end_behind_the_trace_is_its_end(tmp_path: Path) -> None:
-    run = tapped(tmp_path, TappedChannel(SOURCE, first_buffers=30), from_ns=0, to_ns=60 * S)
-    assert offsets(run) == (0, 10_000)
+    (observed,) = observe_here([run])
+    assert (observed.measured.records, observed.measured.buffers) == (400, 40)
+    assert run.whole_ns == (START_NS, START_NS + 10 * S)
 
 
 @pytest.mark.parametrize(
@@ -115,13 +119,6 @@ def test_of_a_blocking_exchange_no_part_can_be_asked_for(tmp_path: Path) -> None
     replace(manifest, scenario=scenario).save(path)
     with pytest.raises(ConfigError, match="a blocking exchange"):
         open_runs([path], AskedPart(from_ns=1))
-
-
-def test_figures_are_those_of_the_part(tmp_path: Path) -> None:
-    run = tapped(tmp_path, from_ns=2 * S, to_ns=6 * S)
-    (observed,) = observe_here([run])
-    assert (observed.measured.records, observed.measured.buffers) == (400, 40)
-    assert run.whole_ns == (START_NS, START_NS + 10 * S)
 
 
 @pytest.mark.spark
@@ -158,9 +155,8 @@ def two_jobs(directory: Path) -> Path:
 
 def test_jobs_that_come_and_go_are_runs_of_their_own(tmp_path: Path) -> None:
     first, second, third = open_runs([two_jobs(tmp_path)])
-    assert [each.run for each in (first, second, third)] == [0, 1, 2]
-    assert [each.edge for each in (first, second, third)] == [0, 1, 2]
-    assert [each.execution for each in (first, second, third)] == [0, 1, 1]
+    runs = [(each.run, each.edge, each.execution) for each in (first, second, third)]
+    assert runs == [(0, 0, 0), (1, 1, 1), (2, 2, 1)]
     assert offsets(first)[0] == 0
     assert offsets(first)[1] == pytest.approx(9_900, abs=10)
     assert offsets(second) == offsets(third)
@@ -168,9 +164,8 @@ def test_jobs_that_come_and_go_are_runs_of_their_own(tmp_path: Path) -> None:
     assert first.notes[0].startswith("job 1 of 2 in this trace, 0 s to 9.9")
     assert second.notes[0].startswith("job 2 of 2 in this trace, 20.0 s to ")
     assert "restarted once" in second.notes[1]
-    assert [[each.index for each in run.manifest.channels] for run in (first, second, third)] == [
-        *([0], [1], [2]),
-    ]
+    channels = [each.index for run in (first, second, third) for each in run.manifest.channels]
+    assert channels == [0, 1, 2]
 
 
 def test_the_part_asked_for_is_one_of_the_trace_and_leaves_other_jobs_out(tmp_path: Path) -> None:
@@ -207,16 +202,17 @@ def restarted_job(directory: Path) -> Path:
     return write_tapped_job(directory / "run", channels)
 
 
-def test_of_a_job_that_restarted_the_longest_attempt_counts(tmp_path: Path) -> None:
-    (run,) = open_runs([restarted_job(tmp_path)])
-    assert offsets(run)[0] == 0
-    assert offsets(run)[1] == pytest.approx(9_900, abs=10)
-    assert [each.index for each in run.manifest.channels] == [0, 1]
-    assert "restarted once; the answer is about its longest attempt, 0 s to 9.9" in run.notes[0]
-
-
-def test_all_attempts_count_where_a_part_is_asked_for(tmp_path: Path) -> None:
-    (run,) = open_runs([restarted_job(tmp_path)], AskedPart(from_ns=0))
-    assert offsets(run)[1] == pytest.approx(19_900, abs=150)
-    assert len(run.manifest.channels) == 4
-    assert "what is between two attempts counts as time of the job" in run.notes[0]
+@pytest.mark.parametrize(
+    ("from_ns", "to_ms", "channels", "note"),
+    [
+        (None, 9_900, 2, "restarted once; the answer is about its longest attempt, 0 s to 9.9"),
+        (0, 19_900, 4, "what is between two attempts counts as time of the job"),
+    ],
+)
+def test_of_a_job_that_restarted_the_longest_attempt_counts_unless_a_part_is_asked_for(
+    tmp_path: Path, from_ns: int | None, to_ms: int, channels: int, note: str
+) -> None:
+    (run,) = open_runs([restarted_job(tmp_path)], AskedPart(from_ns))
+    assert offsets(run) == (0, pytest.approx(to_ms, abs=150))
+    assert [each.index for each in run.manifest.channels] == [*range(channels)]
+    assert note in run.notes[0]

@@ -32,8 +32,7 @@ Situation = tuple[tuple[str, Any], ...]
 """Names and values of what no key of Flink changes."""
 
 Costs = tuple[float, float, float, float]
-"""Logarithms of latency, time per record, buffers per second and memory: each should be
-small."""
+"""Logarithms of latency, time per record, buffers per second and memory, all to be small."""
 
 UNKNOWN_ERROR = "the model's error is unknown"
 
@@ -53,20 +52,16 @@ def choose(
     scored: list[tuple[float, float, int]] = []  # margin, margin beyond the reserve, place
     is_known = True
     for index, point in enumerate(points):
-        margins = [each.margin(point) for each in targets]
+        margins = {each: each.margin(point) for each in targets}
         if situation_of(point) != situation or not _can_be_set(point, recorded):
             continue
-        known = [each for each in margins if each is not None]
-        is_missed = any(each < 0 for each in known)  # whatever the figures that are missing
+        known = {target: each for target, each in margins.items() if each is not None}
+        is_missed = any(each < 0 for each in known.values())  # whatever figures are missing
         if len(known) < len(margins) and not is_missed:
             is_known &= point.throughput_records_per_s is None
             continue
-        spare = [
-            each - reserve[of]
-            for of, each in zip(targets, margins, strict=True)
-            if each is not None
-        ]
-        scored.append((min(known), min(spare), index))
+        spare = min(each - reserve[target] for target, each in known.items())
+        scored.append((min(known.values()), spare, index))
     texts = tuple(each.text for each in targets)
     holding = [each for each in scored if each[1] >= 0] or [each for each in scored if each[0] >= 0]
     if not holding:
@@ -116,8 +111,7 @@ def patch_of(point: results.TradeOffPoint, recorded: results.TradeOffPoint) -> s
 
 
 def withheld(error: results.ModelError, points: Sequence[results.TradeOffPoint]) -> str | None:
-    """Why nothing can be advised, by the prediction of the recorded setting and its error; None if
-    it can, and where nothing is predicted."""
+    """Why nothing can be advised; None if it can, and where nothing is predicted."""
     if _recorded(points).why_no_latency is not None:
         return CONTRADICTED
     known = error.counting
@@ -134,26 +128,23 @@ def advice(
     asked: Collection[int] | None = None,
     why_not: str | None = None,
 ) -> results.Advice:
-    """Frontier, knees and choices for the points that were asked for, all of them by default; none
-    where there is a reason `why_not`."""
+    """Frontier, knees and choices for the asked points (None: all); none with a `why_not`."""
     if why_not is not None:
         return results.Advice(withheld=why_not)
     frontier = frontier_of(points)
     recorded = situation_of(_recorded(points))
-    wanted = range(len(points)) if asked is None else asked
-    situations = dict.fromkeys(situation_of(points[index]) for index in sorted(wanted)) or {
-        recorded: None
+    wanted = range(len(points)) if asked is None else sorted(asked)
+    advised = {
+        situation: _situation_advice(points, targets, error, situation, frontier)
+        for situation in [situation_of(points[index]) for index in wanted] or [recorded]
     }
-    advised = [
-        _situation_advice(points, targets, error, situation, frontier) for situation in situations
-    ]
-    first = advised[list(situations).index(recorded)] if recorded in situations else advised[0]
+    first = advised.get(recorded) or next(iter(advised.values()))
     return results.Advice(
         frontier=tuple(frontier),
         knee=first.knee,
         knee_patch=first.knee_patch,
         choice=first.choice,
-        situations=tuple(advised),
+        situations=tuple(advised.values()),
     )
 
 
@@ -174,13 +165,13 @@ def _situation_advice(
     if is_alike:
         why_no_knee = "all settings are equal within the model's error"
     elif knee is None and len(own) > 1:
-        number = ("no setting", "only one setting", "only two settings")[len(settable)]
+        number = ("no setting{} is", "only one setting{} is", "only two settings{} are")
         which = "" if len(settable) == len(on_frontier) else " that Flink can be given"
-        verb = "are" if len(settable) == 2 else "is"
-        why_no_knee = f"{number}{which} {verb} on the frontier, and a knee lies between others"
+        few = number[len(settable)].format(which)
+        why_no_knee = f"{few} on the frontier, and a knee lies between others"
     flow_control, beyond_keys = dict(situation)["flow_control"], tuple[str, ...]()
     if flow_control != recorded.flow_control:
-        since = {"tcp": "before 1.5"}.get(flow_control, "since 1.5")
+        since = "before 1.5" if flow_control == "tcp" else "since 1.5"
         what = f"flow control {flow_control} is that of Flink {since}"
         beyond_keys = (f"{what}: no key of a current Flink sets it",)
     return results.SituationAdvice(
@@ -195,8 +186,7 @@ def _situation_advice(
 
 
 def are_met(advice: Sequence[results.Advice]) -> bool | None:
-    """Whether the targets are met in every situation that was predicted; None if that is
-    unknown."""
+    """Whether the targets are met in every predicted situation; None if that is unknown."""
     found: list[bool | None] = [False for each in advice if each.withheld]
     for choice in (situation.choice for each in advice for situation in each.situations):
         if choice is not None and _is_of_predicted(choice):
@@ -211,9 +201,9 @@ def all_meet(jobs: Sequence[results.JobAnswer]) -> bool | None:
     predicted for the whole. None if that is unknown."""
     found: list[results.Advice] = []
     for job in jobs:
-        is_known = job.advice.withheld is not None
-        is_known |= job.choice is not None and _is_of_predicted(job.choice)
-        found += [job.advice] if is_known else [each.advice for each in job.answers]
+        is_known = job.choice is not None and _is_of_predicted(job.choice)
+        is_whole = is_known or job.advice.withheld is not None
+        found += [job.advice] if is_whole else [each.advice for each in job.answers]
     return are_met(found)
 
 
@@ -293,11 +283,9 @@ def situation_of(point: results.TradeOffPoint) -> Situation:
 
 
 def frontier_of(points: Sequence[results.TradeOffPoint]) -> list[int]:
-    """Indices of the points on the frontier of their situation, ascending.
-
-    Who is beaten is decided exactly. Of the rest a point is left out if another one that stays is
-    worse by no more than `EQUAL` in any cost; the recorded one, then the cheapest ones stay first.
-    """
+    """Indices of the points on the frontier of their situation, ascending. Who is beaten is decided
+    exactly; another point is left out if one that stays, the recorded and cheap ones first, is
+    worse by no more than `EQUAL` in any cost."""
     situations: dict[Situation, list[tuple[Costs, int]]] = {}
     for index, point in enumerate(points):
         own = costs_of(point)
@@ -344,15 +332,13 @@ def knee_of(
 
 
 def are_alike(points: Sequence[results.TradeOffPoint], error: results.ModelError) -> bool:
-    """Whether at least two settings are known, and none differs from another by more than the
-    model was off by."""
+    """Whether two or more settings are known and all differ by less than the model's error."""
     costs = [own for point in points if (own := costs_of(point)) is not None]
     columns = zip(zip(*costs, strict=True), _tolerances(error), strict=False)
     return len(costs) > 1 and all(max(each) - min(each) <= most for each, most in columns)
 
 
 def costs_of(point: results.TradeOffPoint) -> Costs | None:
-    """The costs of a setting; None where something is not known."""
     p99 = point.latency_ns.p99 or point.latency_ns.p50
     throughput, buffers = point.throughput_records_per_s, point.buffers_per_s
     memory = point.memory_bytes
@@ -362,8 +348,7 @@ def costs_of(point: results.TradeOffPoint) -> Costs | None:
 
 
 def _tolerances(error: results.ModelError) -> Costs:
-    """How far each cost may differ and still be the same: buffers per second are as sure as the
-    records in them, and memory is known."""
+    """How far costs may differ and be the same; buffers are as sure as the records in them."""
     p99 = None if error.is_tail_off else error.p99
     latency = max(abs(p99 or 0.0), abs(error.p50 or 0.0))
     records = max(math.log1p(abs(error.throughput or 0.0)), EQUAL)

@@ -1,5 +1,4 @@
-"""Caveats: what must be known with the numbers of a run, in words: why to doubt them, and what they
-are where two of them look alike."""
+"""Caveats: why to doubt the numbers of a run, and which is which where two look alike."""
 
 from __future__ import annotations
 
@@ -15,13 +14,6 @@ from ..observe.checkpoints import BARRIER_TYPES
 from ..observe.measured import ObservedRows, ObservedRun
 from ..read import RecordedRun, result_of
 
-COUNTS_DIFFER_FROM = 0.005
-"""Relative difference between the records counted by a run and by its trace that is stated."""
-
-RECORDED_NEARLY_ALL = 0.95
-"""Share of an edge's records from which on none are missed: Flink's counters are not read at the
-same instants."""
-
 NOT_SEALED = "not sealed: changes of manifest.json, or files of another run, are not detected"
 
 PRODUCERS_NAMED = 8
@@ -36,32 +28,27 @@ SET_BY_OPERATOR = (
     " execution.buffer-timeout.interval does not act on it"
 )
 
-STARVED_EXPLAINED_FROM = 0.05
-"""Share of the channels' time without credit that is worth an explanation."""
-
 
 def warnings_of(run: RecordedRun) -> list[str]:
     """What the run itself said to doubt it; nothing without a result."""
     if len(run.recordings) > 1:  # a tap has no warnings of a run
         return []
-    found = result_of(run).get("warnings")
     texts = [each.text for each in clock_warnings(run.manifest.clock.error_ns)]
-    if isinstance(found, list):
-        texts += [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
+    found = result_of(run).get("warnings") or ()
+    texts += [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
     return list(dict.fromkeys(texts))
 
 
 def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str, ...]:
     """Lines for a person, the weightiest first, with the share of the edge that was recorded."""
     run, rows, measured = observed.run, observed.rows, observed.measured
+    # `bench produce` records the producers only
+    is_one_end = run.counted_at == TracePoint.SENT and not run.manifest.is_from_between
     found = [
         *run.notes,
         None if run.manifest.is_sealed else NOT_SEALED,
         SET_BY_OPERATOR.format("this edge") if has_own_timeout(run.manifest) else None,
-        # `bench produce` records the producers only
-        CONSUMERS_UNSEEN
-        if run.counted_at == TracePoint.SENT and not run.manifest.is_from_between
-        else None,
+        CONSUMERS_UNSEEN if is_one_end else None,
         _of_channels(run, share),
         _of_missing_producers(run),
         _of_barriers(run, rows),
@@ -83,15 +70,15 @@ def _of_channels(run: RecordedRun, share: EdgeShare | None) -> str | None:
             " observed of the edge is of that part"
         )
     if not share.local_channels:
-        return None if (share.recorded_share or 1.0) > RECORDED_NEARLY_ALL else counters
+        # counters differ in their instants
+        return None if (share.recorded_share or 1.0) > 0.95 else counters
     local = f"{share.local_channels:,} of {share.channels:,} channels"
     part = f"{share.local_channels / share.channels:.0%}"
     return f"{local} ({part}) are local, never on the wire: {counters}"
 
 
 def _of_local_channels(run: RecordedRun) -> str | None:
-    """How many channels did not pass where the messages were recorded, as far as numbers of
-    producers and consumers show it."""
+    """Channels that were not recorded, as far as numbers of producers and consumers show it."""
     if not run.manifest.is_from_between:
         return None
     _, producer, consumer = channel_ends(run.manifest)
@@ -114,11 +101,9 @@ def _of_local_channels(run: RecordedRun) -> str | None:
 
 def _of_missing_producers(run: RecordedRun) -> str | None:
     """Producers of which none of several recordings has a channel: perhaps one is missing."""
-    if len(run.recordings) < 2:
-        return None
     known = {info.producer for info in run.manifest.channels}
     missing = [each for each in range(max(known, default=-1)) if each not in known]
-    if not missing:
+    if len(run.recordings) < 2 or not missing:
         return None
     noun = "producer" if len(missing) == 1 else "producers"
     some = ", ".join(map(str, missing[:PRODUCERS_NAMED]))
@@ -150,13 +135,10 @@ def _of_count(run: RecordedRun, measured: Measured) -> str | None:
     """Why bench and its trace count differently; only where both are of the same part."""
     if run.edge is not None or run.notes or run.manifest.is_from_between:
         return None
-    recorded = result_of(run).get("measured")
-    if not isinstance(recorded, dict):
-        return None
+    stated = result_of(run).get("measured")
+    recorded = stated if isinstance(stated, dict) else {}
     counted, per_s = recorded.get("records"), recorded.get("throughput_records_per_s")
-    if not isinstance(counted, int) or not counted:
-        return None
-    if abs(measured.records - counted) < COUNTS_DIFFER_FROM * counted:
+    if not counted or abs(measured.records - counted) < 0.005 * counted:
         return None
     return (
         f"the run itself counted {counted:,} records, {human_count(per_s)}/s: it knew the instant"
@@ -168,7 +150,7 @@ def _of_count(run: RecordedRun, measured: Measured) -> str | None:
 def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str | None:
     starved_ns = measured.credits.starved_ns or 0
     whole_ns = run.duration_ns * max(len(run.manifest.channels), 1)
-    if run.manifest.is_from_between or starved_ns < STARVED_EXPLAINED_FROM * whole_ns:
+    if run.manifest.is_from_between or starved_ns < 0.05 * whole_ns:
         return None
     waiting_ns = int(rows.regimes["waiting_for_credit"].sum())
     starved, waiting = human_duration(starved_ns), human_duration(waiting_ns)

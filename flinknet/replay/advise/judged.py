@@ -41,11 +41,8 @@ def judged(observed: Sequence[ObservedRun]) -> list[JudgedEdge]:
 def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
     """The verdicts on the edges of a ledger."""
     found, pressed = verdict(ledger), pressed_edges(ledger).keys()
-    held = {
-        place
-        for place, each in enumerate(ledger.edges)
-        if found is not None and not found.is_healthy and found.edge == each.name
-    }
+    holding = None if found is None or found.is_healthy else found.edge
+    held = {place for place, each in enumerate(ledger.edges) if each.name == holding}
     judged_edges = []
     stated = set(found.symptoms) if found is not None and held else set[Symptom]()
     for place, edge in enumerate(ledger.edges):
@@ -96,7 +93,7 @@ def _alone(ledger: Ledger, edge: EdgeTime) -> Ledger:
 def _pressed(
     ledger: Ledger,
     edge: EdgeTime,
-    own: Sequence[Bottleneck],
+    own: list[Bottleneck],
     found: Bottleneck | None,
     others: Sequence[str],
     *,
@@ -105,7 +102,7 @@ def _pressed(
     """The verdicts on an edge behind which others are pressed, for sure or perhaps."""
     share = max(pressure(edge)[0], ledger.waits_before(edge))
     if share < PRESSED_FROM or not own:
-        return list(own)
+        return own
     if is_sure:
         said = (
             f"pressed from behind: records wait {share:.0%} of the time",

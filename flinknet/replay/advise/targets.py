@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from flinknet import results
@@ -15,7 +16,8 @@ MARGIN_MIN = 0.05
 """Share of a target's limit that is kept free at least; more where the model is off by more."""
 
 _LATENCIES = ("p50", "p75", "p90", "p95", "p99", "p99.9", "mean", "max")
-_TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|backlog|throughput)\s*(<=|>=|<|>)\s*(.*?)\s*")
+_TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|backlog)\s*<=?\s*([^=].*?)\s*")
+_THROUGHPUT = re.compile(r"\s*(throughput)\s*>=?\s*([^=].*?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,37 +32,23 @@ class Target:
     @classmethod
     def parse(cls, text: str, option: str = "--target") -> Target:
         """Read "p99<=20ms", "backlog<=5" or "throughput>=100k/s". Raises: ConfigError."""
-        match = _TARGET.fullmatch(text)
-        if match is None or match[1] not in (*_LATENCIES, "backlog", "throughput"):
+        match = _TARGET.fullmatch(text) or _THROUGHPUT.fullmatch(text)
+        limit: float | None = None
+        if match is not None and match[1] == "throughput":
+            limit = parse_rate_per_s(match[2], option)
+        elif match is not None and match[1] == "backlog":
+            with suppress(ValueError):
+                limit = float(match[2])
+        elif match is not None and match[1] in _LATENCIES:
+            limit = parse_duration_ns(match[2], option, bare_unit=None)
+        if match is None or limit is None or not 0 < limit < math.inf:  # nor NaN
             raise ConfigError(
                 f"{option}: {text!r} is not a target; write {', '.join(_LATENCIES)} with <= and a"
                 " duration, such as p99<=20ms, or backlog<=5, or throughput>=100k/s"
             )
-        metric, relation, bound = match.groups()
-        wanted, some = (">=", "100k/s") if metric == "throughput" else ("<=", "20ms")
-        some = "5" if metric == "backlog" else some
-        example = f"{metric}{wanted}{bound or some}"
-        if relation[0] != wanted[0]:
-            raise ConfigError(f"{option}: {text!r} is a bound on the wrong side; write {example}")
-        if not bound:
-            raise ConfigError(f"{option}: {text!r} has no limit; write {example}")
-        limit: float | None
-        if metric == "throughput":
-            limit = parse_rate_per_s(bound, option)
-            if limit is None:
-                raise ConfigError(f"{option}: {text!r} has no limit; write throughput>=100k/s")
-        elif metric == "backlog":
-            try:
-                limit = float(bound)
-            except ValueError:
-                raise ConfigError(f"{option}: {text!r} is no number of buffers") from None
-        else:
-            limit = parse_duration_ns(bound, option, bare_unit=None)
-        if not 0 < limit < math.inf:  # nor NaN
-            raise ConfigError(
-                f"{option}: {text!r} needs a limit above 0, such as {metric}{wanted}{some}"
-            )
-        return cls(text if relation == wanted else example, metric, limit)
+        metric, bound = match.groups()
+        relation = ">=" if metric == "throughput" else "<="
+        return cls(text if relation in text else f"{metric}{relation}{bound}", metric, limit)
 
     @property
     def records_min(self) -> int:
@@ -71,15 +59,14 @@ class Target:
     def figure(
         self, latency_ns: results.LatencySummary, backlog: results.BacklogSummary
     ) -> float | None:
-        """The latency or backlog that the target bounds; None where unknown."""
         if self.metric == "backlog":
             return backlog.mean
         found: float | None = getattr(latency_ns, self.metric.replace(".", "_"))
         return found
 
     def margin(self, point: results.TradeOffPoint) -> float | None:
-        """Share of the limit that a point leaves free, by the greatest of a latency that is an
-        interval; negative where it does not meet it."""
+        """Share of the limit that a point leaves free, by the greatest of an interval; below 0 if
+        missed."""
         if self.metric == "throughput":
             value = point.throughput_records_per_s
             return None if value is None else (value - self.limit) / self.limit
@@ -98,12 +85,10 @@ class Target:
 
 
 STEPS_MAX = 9
-"""Timeouts between two others that are predicted at most."""
 
 
 def between(low_ns: int, high_ns: int) -> list[int]:
-    """Whole milliseconds between two timeouts, neither of them included; spread evenly if there are
-    more than `STEPS_MAX`."""
+    """Whole milliseconds between two timeouts, STEPS_MAX of them at most, evenly spread."""
     first, last = low_ns // NS_PER_MS + 1, -(-high_ns // NS_PER_MS) - 1
     count = last - first + 1
     if count <= STEPS_MAX:

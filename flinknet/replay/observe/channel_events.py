@@ -1,6 +1,5 @@
-"""Events of many channels in few arrays, and an axis of time on which channels lie end to end, so
-that one call computes the same for many channels. The events are copied from blocks as these are
-read."""
+"""Events of many channels in few arrays, copied from blocks, and an axis of time on which channels
+lie end to end, so that one call computes the same for many channels."""
 
 from __future__ import annotations
 
@@ -18,20 +17,17 @@ from flinknet.trace.buffers import CHANNEL_BITS, SortedEvents
 from flinknet.trace.event_block import EventBlock, Spans
 
 Key = tuple[int, int]
-"""Kind and point of events."""
-
 ROWS_AT_ONCE = 1 << 16
-"""Rows of several channels that are processed together, so that intermediate results fit into the
-caches."""
+"""Rows of channels that are processed together, so that results fit into the caches."""
 
 _AXIS_NS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window of time on an axis on which channels lie end to end, each for `length_ns`; `from_ns`
-    and `to_ns` are the window of the first one. The axis of a single channel has the instants of
-    the trace."""
+    """A window of time on an axis on which channels lie end to end, each for `length_ns`; its
+    bounds are those of the first one. The axis of a single channel has the instants of the
+    trace."""
 
     from_ns: int
     to_ns: int
@@ -58,8 +54,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventRuns:
-    """Runs of events of one kind and point, each of the channel at one of `places`, with `counts`
-    rows; the rows of all runs follow each other."""
+    """Runs of events of one kind and point, of channels at `places`, with `counts` rows each."""
 
     places: IntArray
     counts: IntArray
@@ -77,8 +72,7 @@ class ChannelEvents:
 
     @classmethod
     def of_parts(cls, channels: IntArray, parts: dict[Key, list[EventRuns]]) -> ChannelEvents:
-        """Join parts, which are in the order of recording for each channel. The parts are emptied,
-        to save memory."""
+        """Join parts in the order of recording of each channel; empties them, to save memory."""
         rows: dict[Key, EventColumns] = {}
         bounds: dict[Key, IntArray] = {}
         for key in list(parts):
@@ -274,7 +268,6 @@ class SetAside:
     def _shared(
         self, block: EventBlock, spans: Spans, places: IntArray, names: Sequence[str]
     ) -> Iterator[EventRuns]:
-        """Ranges of a block, whose rows are not copied."""
         columns = {name: block[name] for name in names}
         if "order" in columns:
             columns["place"] = columns.pop("order").astype(np.int64) + self._rows
@@ -284,7 +277,6 @@ class SetAside:
             yield EventRuns(places[number : number + 1], np.array([end - start]), part)
 
     def _places(self, channels: IntArray) -> tuple[IntArray, IntArray]:
-        """Places of channels among the wanted ones, and whether each is wanted."""
         if not len(self._channels):
             return channels, np.zeros(len(channels), bool)
         found = np.searchsorted(self._channels, channels, sorter=self._by_number)

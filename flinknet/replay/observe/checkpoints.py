@@ -29,18 +29,9 @@ from .question import Question, is_at, of_blocks
 from .units import Unit
 
 BARRIERS_MAX = 200_000
-"""Most barriers of a run that are brought to the driver; of more, only those of every n-th
-checkpoint."""
-
-INTERVAL_OFF_BY = 0.005
-"""Share by which a recorded interval differs at most from the configured one."""
-
-CHECKPOINTS_PER_BLOCK = 4
-"""Most checkpoints of a block whose barriers are milestones: a few show the order of the edges."""
+"""Most barriers that the driver gets of a run; of more, those of every n-th checkpoint."""
 
 COMPLETED, FAILED = "COMPLETED", "FAILED"
-"""States of a checkpoint in Flink."""
-
 BEFORE_PRODUCERS = (
     "start delays count from Flink's trigger: the predicted ones have {} for what comes before this"
     " edge, as recorded"
@@ -67,7 +58,7 @@ _UNKNOWN = -1
 @dataclass(frozen=True, slots=True)
 class BarrierRow:
     """A barrier on a channel; -1 for values that were not recorded. Until they are merged, the
-    resumptions by consumers are rows, too, with only `read_ns`."""
+    resumptions by consumers are rows, too, with only `read_ns`, and its complement as number."""
 
     run: int
     channel: int
@@ -89,18 +80,11 @@ class MilestoneRow:
     at_ns: int
 
 
-def _is_answer(rows: pa.Table) -> npt.NDArray[np.bool_]:
-    """Whether rows are resumptions: their barrier shows only when all rows are there."""
-    number, sent_ns = (rows[name].to_numpy() for name in ("sequence_number", "sent_ns"))
-    found: npt.NDArray[np.bool_] = (number == _UNKNOWN) & (sent_ns == _UNKNOWN)
-    return found
-
-
 def _answered(whole: pa.Table) -> pa.Table:
     """The barriers, each with the first resumption of its channel after it left."""
-    names = ("run", "channel", "sent_ns", "read_ns")
-    run, channel, sent_ns, read_ns = (whole[name].to_numpy() for name in names)
-    is_answer = _is_answer(whole)
+    names = ("run", "channel", "sequence_number", "sent_ns", "read_ns")
+    run, channel, number, sent_ns, read_ns = (whole[name].to_numpy() for name in names)
+    is_answer = number < _UNKNOWN
     order = np.lexsort((is_answer, np.where(is_answer, read_ns, sent_ns), channel, run))
     places = np.where(is_answer[order], np.arange(len(order)), len(order))
     following = np.minimum.accumulate(places[::-1])[::-1]
@@ -115,7 +99,6 @@ def _answered(whole: pa.Table) -> pa.Table:
 
 
 def thinned_barriers(barriers: pa.Table) -> pa.Table:
-    """At most about BARRIERS_MAX barriers: all those of every n-th checkpoint."""
     step = -(-len(barriers) // BARRIERS_MAX)
     if step > 1:
         barriers = barriers.filter(pa.array(barriers["checkpoint"].to_numpy() % step == 0))
@@ -131,18 +114,16 @@ def _by_checkpoint(barriers: Iterable[BarrierRow]) -> dict[int, list[BarrierRow]
 
 
 def interval_ns_of(barriers: Sequence[BarrierRow]) -> int | None:
-    """Interval between checkpoints, rounded as somebody may have configured it; None with fewer
-    than two checkpoints."""
-    begun_ns: dict[int, int] = {}
-    for number, own in _by_checkpoint(barriers).items():
-        begun_ns[number] = min(each.sent_ns for each in own)
-    if len(begun_ns) < 2:
+    """Interval between checkpoints, rounded as it may be configured; None with fewer than two."""
+    of_each = sorted(_by_checkpoint(barriers).items())
+    if len(of_each) < 2:
         return None
-    numbers, instants_ns = zip(*sorted(begun_ns.items()), strict=True)
+    numbers = [number for number, _ in of_each]
+    instants_ns = [min(each.sent_ns for each in own) for _, own in of_each]
     median_ns = float(np.median(np.diff(instants_ns) / np.diff(numbers)))
     for step_ns in (1000 * NS_PER_MS, 100 * NS_PER_MS, 10 * NS_PER_MS):
         round_ns = round(median_ns / step_ns) * step_ns
-        if abs(round_ns - median_ns) <= INTERVAL_OFF_BY * median_ns:
+        if abs(round_ns - median_ns) <= 0.005 * median_ns:
             return round_ns
     return max(round(median_ns / NS_PER_MS), 1) * NS_PER_MS
 
@@ -154,12 +135,10 @@ def checkpoints_of(
     *,
     is_from_between: bool,
 ) -> CheckpointSummary | None:
-    """Summarise the checkpoints whose first barrier left within a window; None without any.
-
-    A checkpoint is complete when each channel that ever had a barrier has had this one. The network
-    shows neither when a checkpoint was triggered nor its bytes. Between processes the travel of a
-    barrier is unknown, and its alignment lasts until its producer may go on.
-    """
+    """Summarise the checkpoints whose first barrier left within a window; None without any. One is
+    complete when each channel that ever had a barrier has had this one. The network shows neither
+    triggers nor bytes. Between processes the travel of a barrier is unknown, and its alignment
+    lasts until its producer may go on."""
     from_ns, to_ns = window_ns
     begun = [
         own
@@ -170,25 +149,22 @@ def checkpoints_of(
         return None
     channels = len({each.channel for own in begun for each in own})
     duration, alignment, travel = (LogLinearHistogram() for _ in range(3))
-    completed = 0
     for own in begun:
         read = [each for each in own if each.read_ns >= 0]
         if len({each.channel for each in read}) < channels:
             continue
-        completed += 1
-        read_ns, sent_ns = [each.read_ns for each in read], [each.sent_ns for each in read]
-        duration.add([max(read_ns) - min(sent_ns)])
-        times_ns = [later - earlier for later, earlier in zip(read_ns, sent_ns, strict=True)]
+        duration.add([max(each.read_ns for each in read) - min(each.sent_ns for each in read)])
         if not is_from_between:
-            travel.add(times_ns)
+            travel.add([each.read_ns - each.sent_ns for each in read])
         by_consumer: dict[int, list[int]] = {}
-        for each, time_ns in zip(read, times_ns if is_from_between else read_ns, strict=True):
+        for each in read:
+            time_ns = each.read_ns - each.sent_ns * is_from_between
             by_consumer.setdefault(consumer_of.get(each.channel, _UNKNOWN), []).append(time_ns)
         since_first = 0 if is_from_between else 1
         alignment.add([max(x) - since_first * min(x) for x in by_consumer.values()])
     return CheckpointSummary(
         triggered=len(begun),
-        completed=completed,
+        completed=duration.count,
         aborted=None,
         unaligned=sum(any(each.unaligned for each in own) for own in begun),
         duration_ns=duration.summary(),
@@ -222,7 +198,9 @@ def _barriers(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     has_read = ~sent | overtakes if is_between else ~sent
     yield {
         "channel": block["channel"][rows].astype(np.int64),
-        "sequence_number": _known(block["sequence_number"][rows], barrier),
+        "sequence_number": np.where(barrier, block["sequence_number"][rows], ~at_ns).astype(
+            np.int64
+        ),
         "checkpoint": _known(block["value"][rows], barrier),
         "sent_ns": _known(at_ns, sent),
         "read_ns": _known(at_ns, has_read),
@@ -240,7 +218,8 @@ def _milestones(unit: Unit, block: EventBlock) -> Iterator[Columns]:
         return
     is_event = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT) & (block["channel"] >= 0)
     is_barrier = is_event & np.isin(block["data_type"], BARRIER_TYPES) & (block["value"] >= 0)
-    checkpoints = np.unique(block["value"][is_barrier])[:CHECKPOINTS_PER_BLOCK]
+    # a few checkpoints show the order of the edges
+    checkpoints = np.unique(block["value"][is_barrier])[:4]
     is_barrier &= np.isin(block["value"], checkpoints)
     rows = np.flatnonzero(is_barrier | (is_event & np.isin(block["data_type"], _ENDS)))
     # A barrier is one milestone, although its type may change on its way.
@@ -259,7 +238,6 @@ BARRIERS = Question(
     keys=_KEYS,
     maxima=("checkpoint", "sent_ns", "read_ns", "unaligned"),
     ask=of_blocks(_barriers),
-    apart=_is_answer,
     finish=_answered,
 )
 MILESTONES = Question(
@@ -272,25 +250,21 @@ MILESTONES = Question(
 
 
 def checkpoints_in(run: RecordedRun, barriers: Sequence[BarrierRow]) -> CheckpointSummary | None:
-    """The checkpoints of a run; None without any.
-
-    What barriers do not show comes from Flink where a tap asked it: times of the tasks that read
-    the edge, bytes of the whole job. For a whole run of flinknet it comes from the run itself.
-    """
+    """The checkpoints of a run; None without any. Where a tap asked Flink, it adds times of the
+    tasks that read the edge, and bytes of the whole job; a whole run of flinknet adds its own."""
     consumer_of = {info.index: info.consumer for info in run.manifest.channels} if barriers else {}
     is_from_between = run.manifest.is_from_between
     window_ns = run.from_ns, run.to_ns
     summary = checkpoints_of(barriers, consumer_of, window_ns, is_from_between=is_from_between)
     if summary is None or not is_from_between:
         return summary and _counted(summary, run)
-    job = run.manifest.scenario.get("job")
-    ids = set(job.get("ids") or ()) if isinstance(job, Mapping) else set()
+    stated = run.manifest.scenario.get("job")
+    job = stated if isinstance(stated, Mapping) else {}
     reported = checkpoints_within(run.place, run.from_ns, run.to_ns + NOTICED_NS)
-    lines = [each for each in reported if each.get("job") in ids]
+    lines = [each for each in reported if each.get("job") in (job.get("ids") or ())]
     if not lines:
         return summary
-    edge = recorded_edge(run)
-    vertices = run.manifest.scenario["job"]["vertices"] if edge else ()
+    vertices = job["vertices"] if (edge := recorded_edge(run)) else ()
     targets = (each.get("id") for each in vertices if edge and each["index"] == edge.target)
     return _joined(summary, lines, next(targets, None))
 
@@ -298,11 +272,9 @@ def checkpoints_in(run: RecordedRun, barriers: Sequence[BarrierRow]) -> Checkpoi
 def since_trigger(
     points: Sequence[TradeOffPoint], recorded: CheckpointSummary | None
 ) -> tuple[TradeOffPoint, ...]:
-    """Make the start delays that are predicted for a tap count from the trigger, as Flink's do.
-
-    A simulation begins when the producers of an edge send a barrier. The time from the trigger of
-    the JobManager until then is taken from the recorded setting.
-    """
+    """Make the start delays that are predicted for a tap count from the trigger, as Flink's do: a
+    simulation begins when the producers of an edge send a barrier, and the time until then is taken
+    from the recorded setting."""
     simulated = next((each.checkpoints for each in points if each.is_recorded), None)
     if recorded is None or simulated is None:
         return tuple(points)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +33,9 @@ from .traffic import ThroughputWindow
 from .units import Unit
 
 TRIPS_MIN = 10
-"""Fewest round trips that are reported."""
-
 EXHAUSTED_FROM = 0.05
 """Share of buffers sent with the last credit, while more were queued, from which the credits that
 the consumer had given at these instants are counted. With fewer, those that it may give count."""
-
 
 QUIET_BUFFERS = 16
 """Buffers without backlog after which no floating buffer that was given before is left."""
@@ -62,8 +58,7 @@ class CreditRow:
 
 
 def own_trips(channels: IntArray, events: SortedEvents, window: Window) -> Columns:
-    """Columns of CreditRow for channels within a slice, whose events are on the axis of the
-    window."""
+    """Columns of CreditRow for channels in a slice; events are on the axis of the window."""
     lives = ("at_ns", "sequence_number")
     sent, received, consumed = data_at_all(
         events,
@@ -182,23 +177,18 @@ def _rows(
     trips: tuple[IntArray, IntArray],
     **sums: tuple[IntArray, IntArray | None],
 ) -> Columns:
-    """Columns of CreditRow: places of channels, with the duration of each round trip, and with the
-    values of other columns to add; None: 1 each."""
+    """Columns of CreditRow, by places of channels with round trips, and with values to add (None:
+    1)."""
     count, (place, trip_ns) = len(channels), trips
     ones = np.ones(len(place), np.int64)
-    names = ("reader_ns", "sent", "exhausted", "given", "refill_ns", "refilled")
+    sums["trips"] = place, None
     none = np.zeros(0, np.int64), None
-    found: dict[str, Any] = {
-        name: np.bincount(own, values, count).astype(np.int64)
-        for name in names
-        for own, values in [sums.get(name, none)]
+    added = {
+        name: np.bincount(*sums.get(name, none), count).astype(np.int64)
+        for name in CREDIT_TRIPS.sums
     }
-    return {
-        "channel": channels,
-        "trips": np.bincount(place, minlength=count),
-        **found,
-        "trip_ns": encoded_by_group(place, trip_ns, ones, count),
-    }
+    trips_ns = encoded_by_group(place, trip_ns, ones, count)
+    return {"channel": channels, **added, "trip_ns": trips_ns}
 
 
 CREDIT_TRIPS = Question(
@@ -218,8 +208,7 @@ def credit_paths(
     taken: Rows[ThroughputWindow],
     starved: Rows[ChannelTime],
 ) -> tuple[CreditPath, ...]:
-    """The credit of each pair of TaskManagers whose round trips were recorded: by these, the
-    payload taken, and the time with data and no credit."""
+    """The credit of each pair of TaskManagers whose round trips were recorded."""
     if is_blocking(run.manifest):
         return ()
     own = {channel: place for place, channel in enumerate(rows["channel"].tolist())}

@@ -1,5 +1,5 @@
-"""Details of runs: for the page, how full buffers were and channels over time in narrow windows;
-for notebooks, each buffer, the credit over time, and announced buffer sizes. All read the traces.
+"""Details of runs for the page, read from their traces: how full buffers were, and channels over
+time in narrow windows.
 
 Windows without events are left out. Windows continue until the last record of the measured part was
 consumed; regimes are those of the measured part alone.
@@ -22,19 +22,16 @@ from flinknet.results import (
     RecordedEnvironment,
     RunDetails,
 )
-from flinknet.trace.buffers import paired_buffers
 from flinknet.trace.event_block import is_data
 
-from ..read import RecordedRun
-from ..spark.frames import Columns, collected, in_order
-from .channel_events import ChannelEvents
+from ..spark.frames import Columns, collected
 from .measured import FLUSH_REASONS, ObservedRun
 from .observed import ObservedTables
 from .question import Question, group_rows, is_at, is_measured, of_blocks, sum_by_group
 from .regimes import REGIMES, RegimeRow
 from .traffic import window_width_ns
-from .tree import ask, ask_merged
-from .units import Group, Unit, work_units
+from .tree import ask, named_table
+from .units import Unit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,16 +39,10 @@ if TYPE_CHECKING:
 CHANNELS_MAX = 16
 """Most channels that are shown over time: those with the highest p99."""
 
-WINDOWS_PER_WIDE_ONE = 10
-"""Narrow windows in one of `traffic.window_width_ns`."""
-
 FILL_BINS = 20
+FILL_RATIOS = "fill_ratios"
 
 _COUNTED = ("records", "buffers", "backlog_sum", "credits", "credit_sum")
-_PAIRED = (
-    *("sequence_number", "first_record_ns", "sent_ns", "received_ns", "consumed_ns"),
-    *("records", "payload_bytes", "reason"),
-)
 _NO_CREDIT = np.iinfo(np.int64).max
 
 
@@ -82,44 +73,17 @@ class FillRow:
     payload_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class BufferRow:
-    """A data buffer; instants of the trace's clock, None where the first record's was not recorded;
-    `reason` as in the trace."""
-
-    run: int
-    channel: int
-    sequence_number: int
-    first_record_ns: int | None
-    sent_ns: int
-    received_ns: int
-    consumed_ns: int
-    records: int
-    payload_bytes: int
-    reason: int
-
-
-@dataclass(frozen=True, slots=True)
-class BufferSizeRow:
-    """A buffer size that a consumer announced; `at_ns` counts from the start of the measured part,
-    `point` is where it was recorded."""
-
-    run: int
-    channel: int
-    at_ns: int
-    point: int
-    size_bytes: int
-
-
 def run_details(
     spark: SparkSession, tables: ObservedTables, observed: Sequence[ObservedRun]
 ) -> list[RunDetails]:
-    """The details of each run, in their order. Reads the traces twice more."""
+    """The details of each run, in their order. Reads the traces once more."""
     runs = [each.run for each in observed]
     sizes = {run.run: recorded_network(run.manifest).segment_size_bytes for run in runs}
     shown = {each.run.run: _slowest(each) for each in observed}
-    windows = collected(ChannelWindowRow, _wanted(ask_merged(spark, tables.units, WINDOWS), shown))
-    fills = collected(FillRow, ask_merged(spark, tables.units, fill_ratios(sizes)))
+    found = ask(spark, tables.units, WINDOWS, fill_ratios(sizes))
+    of_windows = named_table(found, WINDOWS.name, ChannelWindowRow)
+    windows = collected(ChannelWindowRow, _wanted(of_windows, shown))
+    fills = collected(FillRow, named_table(found, FILL_RATIOS, FillRow))
     regimes = collected(RegimeRow, _wanted(tables.rows("regimes"), shown))
     return [
         RunDetails(
@@ -138,19 +102,19 @@ def run_details(
 
 
 def fill_ratios(segment_sizes: Mapping[int, int]) -> Question:
-    """The question how full data buffers were when they left, in FILL_BINS bins of the ratio of
-    payload to the segment size of their run, in bytes."""
+    """The question how full data buffers left; segment sizes by run, in bytes."""
     return Question(
-        "fill_ratios",
+        FILL_RATIOS,
         FillRow,
         keys=("run", "reason", "bin"),
         sums=("buffers", "payload_bytes"),
+        by=None,
         ask=of_blocks(_measure_fill, segment_sizes=segment_sizes),
     )
 
 
 def narrow_width_ns(duration_ns: int) -> int:
-    return max(window_width_ns(duration_ns) // WINDOWS_PER_WIDE_ONE, 1)
+    return max(window_width_ns(duration_ns) // 10, 1)
 
 
 def _by_window(unit: Unit, block: EventColumns) -> Iterator[Columns]:
@@ -192,9 +156,8 @@ def _measure_fill(
 ) -> Iterator[Columns]:
     keep = is_data(block, TracePoint.SENT) & is_measured(unit, block["at_ns"])
     payload_bytes = block["payload_bytes"][keep].astype(np.int64)
-    (reason, number), group = group_rows(
-        block["reason"][keep], fill_bin(payload_bytes, segment_sizes[unit.run])
-    )
+    bins = fill_bin(payload_bytes, segment_sizes[unit.run])
+    (reason, number), group = group_rows(block["reason"][keep], bins)
     yield {
         "reason": reason,
         "bin": number,
@@ -204,15 +167,13 @@ def _measure_fill(
 
 
 def fill_bin(payload_bytes: IntArray, size_bytes: int) -> IntArray:
-    """Bin i holds ratios above i / FILL_BINS, up to (i + 1) / FILL_BINS: a full buffer is in the
-    last one."""
+    """Bin i has ratios above i / FILL_BINS, up to (i + 1) / FILL_BINS."""
     number: IntArray = -(-payload_bytes * FILL_BINS // size_bytes) - 1
     return np.clip(number, 0, FILL_BINS - 1)
 
 
 def _slowest(observed: ObservedRun) -> list[int]:
-    """The channels to show over time: those with the highest p99, or, recorded between processes,
-    with the largest backlog."""
+    """The channels with the highest p99 or, between processes, the largest backlog."""
     rows = observed.rows
     ranks: list[tuple[float, int, int]]
     if observed.run.manifest.is_from_between:
@@ -273,67 +234,6 @@ def _columns(rows: Sequence[object], names: Sequence[str]) -> dict[str, tuple[An
     return {name: tuple(getattr(row, name) for row in rows) for name in names}
 
 
-def buffers(
-    spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
-) -> DataFrame:
-    """Each data buffer sent in the measured part, with the events of its producer and its consumer.
-    Returns: rows of BufferRow.
-
-    Left out are buffers whose consumer was not done with them when the recording ended, and those
-    recorded between processes. Runs are read in `split` slices of time; None for a number that
-    suits their size.
-    """
-    from pyspark.sql import functions as f
-
-    found = ask(spark, work_units(runs, split), BUFFERS)
-    came = f.col("first_record_ns")
-    return found.withColumn("first_record_ns", f.when(came >= 0, came))
-
-
-def credit(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
-    """The producer's credit of each channel over time, also recorded between processes. Windows in
-    which it did not change are left out. Returns: run, channel, from_ns (of the window, counted
-    from the start of the measured part), changes (of the credit), credit_mean and credit_min over
-    them."""
-    from pyspark.sql import functions as f
-
-    return (
-        ask_merged(spark, work_units(runs), WINDOWS)
-        .where("credits > 0")
-        .select(
-            *("run", "channel", "from_ns"),
-            f.col("credits").alias("changes"),
-            (f.col("credit_sum") / f.col("credits")).alias("credit_mean"),
-            "credit_min",
-        )
-    )
-
-
-def buffer_sizes(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
-    """The buffer sizes that consumers announced in the measured part; none without debloating.
-    Returns: rows of BufferSizeRow."""
-    return in_order(ask(spark, work_units(runs), BUFFER_SIZES), "run", "channel", "at_ns", "point")
-
-
-def _paired(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[tuple[str, Columns]]:
-    for channel in group.channels.tolist():
-        found = paired_buffers(events[channel])
-        keep = (found.sent_ns >= unit.slice_from_ns) & (found.sent_ns < unit.slice_to_ns)
-        own = {name: getattr(found, name)[keep] for name in _PAIRED}
-        yield BUFFERS.name, {"channel": np.full(int(keep.sum()), channel)} | own
-
-
-def _announced(unit: Unit, block: EventColumns) -> Iterator[Columns]:
-    keep = (block["kind"] == MessageKind.NEW_BUFFER_SIZE) & (block["channel"] >= 0)
-    keep &= is_measured(unit, block["at_ns"])
-    yield {
-        "channel": block["channel"][keep],
-        "at_ns": block["at_ns"][keep] - unit.from_ns,
-        "point": block["point"][keep],
-        "size_bytes": block["value"][keep],
-    }
-
-
 WINDOWS = Question(
     "windows",
     ChannelWindowRow,
@@ -343,5 +243,3 @@ WINDOWS = Question(
     minima=("credit_min",),
     ask=of_blocks(_by_window),
 )
-BUFFERS = Question("buffers", BufferRow, ask_slice=_paired)
-BUFFER_SIZES = Question("buffer_sizes", BufferSizeRow, ask=of_blocks(_announced))

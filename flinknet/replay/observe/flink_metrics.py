@@ -31,8 +31,7 @@ def recorded_edge(run: RecordedRun) -> Edge | None:
 
 
 def flink_metrics(run: RecordedRun, measured: results.Measured) -> results.FlinkMetrics | None:
-    """Metrics that Flink reported while the used part was recorded; None for an unknown job and for
-    runs of flinknet."""
+    """Flink's metrics during the used part; None for an unknown job and runs of flinknet."""
     edge, edges = recorded_edge(run), named_edges(run.manifest)
     if edge is None or not run.manifest.is_from_between:
         return None
@@ -51,21 +50,16 @@ def flink_metrics(run: RecordedRun, measured: results.Measured) -> results.Flink
     )
     task_managers = []
     for each in (each for each in series if each.task is None):
-        segments = each.mean("TotalMemorySegments")
+        segments, used = each.mean("TotalMemorySegments"), each.mean("UsedMemorySegments")
         cpu_ns_per_s = each.increase_per_s("JVM.CPU.Time")
-        task_managers.append(
-            results.TaskManagerMetrics(
-                each.task_manager or "",
-                None if cpu_ns_per_s is None else cpu_ns_per_s / 1e9,
-                None if segments is None else round(segments),
-                each.mean("UsedMemorySegments"),
-            )
-        )
+        cores = None if cpu_ns_per_s is None else cpu_ns_per_s / 1e9
+        whole = None if segments is None else round(segments)
+        found = results.TaskManagerMetrics(each.task_manager or "", cores, whole, used)
+        task_managers.append(found)
     return results.FlinkMetrics((source, target), tuple(task_managers), share)
 
 
 def series_of(run: RecordedRun) -> list[Series]:
-    """Flink's metrics while the used part was recorded."""
     return series_within(run.place, run.from_ns, run.to_ns)
 
 
@@ -89,13 +83,10 @@ def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> resul
         for name, place in zip(vertex["tasks"], vertex["task_managers"], strict=False)
     )
     sums: dict[str, float | None] = {}
-    for names, count in (
-        (("busy", "idle", "back_pressured"), len(tasks)),
-        (("records_in_per_s", "records_out_per_s"), 1),
-    ):
-        for name in names:
-            values = [getattr(each, name) for each in tasks]
-            sums[name] = float(sum(values)) / count if values and None not in values else None
+    for name in ("busy", "idle", "back_pressured", "records_in_per_s", "records_out_per_s"):
+        values = [getattr(each, name) for each in tasks]
+        count = 1 if name.startswith("records") else len(tasks)
+        sums[name] = float(sum(values)) / count if values and None not in values else None
     return results.VertexMetrics(
         vertex["name"], vertex["parallelism"] or len(tasks), **sums, tasks=tasks
     )
@@ -152,6 +143,5 @@ def _local_bytes_share(
 
 
 def _share(series: Series, name: str) -> float | None:
-    """A time in ms that accumulates, as a share."""
     ms_per_s = series.increase_per_s(name)
     return None if ms_per_s is None else min(ms_per_s / 1000, 1.0)

@@ -39,9 +39,8 @@ def count_kinds(
     has_value: Flags,
     window_ns: tuple[int, int],
 ) -> Ints:
-    """Count messages of a window, by data type and reason, and add up the values of spans that have
-    one. Returns: rows of span, data_type * REASONS + reason, messages, payload_bytes, sum of the
-    values."""
+    """Count messages of a window by data type and reason, and add up values of spans that have one.
+    Returns: rows of span, data_type * REASONS + reason, messages, payload_bytes, sum of values."""
     from_ns, to_ns = window_ns
     found = np.empty(((ends - starts).sum(), 5), np.int64)
     count = 0
@@ -78,17 +77,10 @@ def sum_windows(
     times_ns: tuple[int, int, int],
     only_known: bool,
 ) -> Ints:
-    """Add up a column of data buffers by window.
-
-    Args:
-        is_buffer: for each data type.
-        values: the column; negative values are unknown.
-        times_ns: the first instant, the one after the last, and the width of a window.
-        only_known: whether buffers with an unknown value are left out.
-
-    Returns: rows of span, window, buffers, sum and maximum of the known values, payload_bytes, and
-    payload_bytes of buffers with an unknown value.
-    """
+    """Add up a column of data buffers (`is_buffer` by data type) by window; negative values are
+    unknown, and perhaps left out. `times_ns` has the first instant, the one after the last, and the
+    width of a window. Returns: rows of span, window, buffers, sum and maximum of the known values,
+    payload_bytes, and payload_bytes of buffers with an unknown value."""
     from_ns, to_ns, width_ns = times_ns
     found = np.empty(((ends - starts).sum(), 7), np.int64)
     last = -1
@@ -131,17 +123,10 @@ def sum_slices(
     edges_ns: Ints,
     window_ns: tuple[int, int],
 ) -> tuple[Ints, Ints]:
-    """Add up data buffers whose records all arrived in one slice, and find the others that count.
-
-    Args:
-        is_buffer: for each data type.
-        first_ns, last_ns: instants of the first and the last record of each row.
-        edges_ns: edges of the slices.
-        window_ns: buffers without a record in this window do not count.
-
-    Returns: rows of span, slice, records, payload_bytes, and longest time from the first record of
-    a buffer until it was sent; and the numbers of the rows of other buffers.
-    """
+    """Add up data buffers (`is_buffer` by data type) whose records, from `first_ns` to `last_ns`,
+    all arrived in one slice, and find others with a record in the window. Returns: rows of span,
+    slice, records, payload_bytes, and longest time from the first record of a buffer until it was
+    sent; and the numbers of the rows of the others."""
     from_ns, to_ns = window_ns
     rows = (ends - starts).sum()
     found, cut = np.empty((rows, 5), np.int64), np.empty(rows, np.int64)
@@ -187,16 +172,10 @@ def count_latencies(
     inside: Ints,
     whole: Ints,
 ) -> None:
-    """Count the latency of each record.
-
-    Record j of n arrived at first + (last - first) * j // (n - 1); the quotient is accumulated.
-
-    Args:
-        window_ns: only records that arrived in it count.
-        counts: counts of the buckets of `histogram.LogLinearHistogram`; increased.
-        inside: filled with the number of records of each buffer that count.
-        whole: filled with sum, minimum and maximum of the latency.
-    """
+    """Count the latency of each record that arrived in the window; record j of n arrived at first +
+    (last - first) * j // (n - 1), where the quotient is accumulated. Increases `counts` of the
+    buckets of a LogLinearHistogram; fills `inside` with the records of each buffer that count, and
+    `whole` with sum, minimum and maximum of the latency."""
     from_ns, to_ns = window_ns
     total, smallest, largest = 0, np.int64(2**62), np.int64(-(2**62))
     for row in range(len(at_ns)):

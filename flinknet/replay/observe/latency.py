@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,14 +25,13 @@ from flinknet.trace.event_block import EventBlock
 
 from ..spark.frames import Columns, merged, schema_of
 from .question import Question, Tally, is_measured, sum_by_group
-from .tree import ask
+from .tree import ask, named_table
 from .units import Unit, Units
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TAKEN = ("channel", "payload_bytes", "at_ns", "records", "first_record_ns", "last_record_ns")
-_RECORDS_AT_ONCE = 1 << 20
 
 _NONE = np.zeros(0, np.int64)
 
@@ -41,16 +39,11 @@ CHANNELS_HELD_MAX = 1_000
 """Channels whose histograms a unit keeps decoded, 45 KB for each."""
 
 FEW_HELD_MAX = 1 << 20
-"""Records that are held, of channels with few records, until rows are made of them."""
-
 COMPILED_FROM_RECORDS = 200
-"""Records of a channel in a block from which on they are counted by compiled code; below, numpy is
-as fast, for many channels at once."""
+"""Records of a channel in a block to count by compiled code; of fewer, numpy is as fast."""
 
 
 RANGES_PER_OCTAVE = 8
-"""Ranges of the latency distribution in each power of two, equally wide on a logarithmic axis."""
-
 PERCENTILES = (
     *(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95),
     *(0.975, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99995, 0.99999),
@@ -81,12 +74,11 @@ class LatencyRow:
 
 
 def total_latency(spark: SparkSession, units: Units) -> DataFrame:
-    """Latency of all channels together, a LatencyRow for each run."""
-    return merged(ask(spark, units, LATENCY), total_of_channels, LatencyRow)
+    table = named_table(ask(spark, units, LATENCY), LATENCY.name, LatencyRow)
+    return merged(table, total_of_channels, LatencyRow)
 
 
 def total_of_channels(rows: pa.Table) -> pa.Table:
-    """A LatencyRow of all channels together for each run, from LatencyParts or LatencyRows."""
     return LATENCY.over(rows, ("channel",))
 
 
@@ -99,15 +91,13 @@ def _with_figures(parts: pa.Table) -> pa.Table:
 
 class _Latencies(Tally):
     """Counts the latencies of the blocks of a unit, by channel. Channels with many records in a
-    block have a histogram each; latencies of others are held as arrays of all of them, because a
-    histogram would take 45 KB and a millisecond."""
+    block have a histogram each, of 45 KB and a millisecond; others are held in common arrays."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(self._count, unit)
         self._clear()
 
     def answers(self) -> Iterable[Columns]:
-        """Columns of LatencyPart, with one or a few rows for each channel."""
         return [*self._answers, *self._packed()]
 
     def _clear(self) -> None:
@@ -130,8 +120,7 @@ class _Latencies(Tally):
         keep &= rows["last_record_ns"] >= unit.from_ns
         wanted = {name: rows[name] for name in _TAKEN}
         if not keep.all():
-            kept = np.flatnonzero(keep)
-            wanted = {name: values.take(kept) for name, values in wanted.items()}
+            wanted = {name: values[keep] for name, values in wanted.items()}
         if not len(wanted["channel"]):
             return
         many, few = _by_records(wanted["channel"], wanted["records"])
@@ -181,46 +170,32 @@ class _Latencies(Tally):
             "consumed_to_ns": consumed_to_ns,
             "histogram": encoded_by_group(whose, latency_ns, ones, len(channels)),
         }
-        if self._histograms:
+        if count := len(self._histograms):
             yield {
                 "channel": np.array(list(self._histograms)),
-                "payload_bytes": np.zeros(len(self._histograms)),
-                "consumed_to_ns": np.zeros(len(self._histograms), np.int64),
+                "payload_bytes": np.zeros(count),
+                "consumed_to_ns": np.zeros(count, np.int64),
                 "histogram": [each.to_bytes() for each in self._histograms.values()],
             }
         self._clear()
 
 
 def _inside(rows: EventColumns, inside: IntArray) -> tuple[IntArray, IntArray]:
-    """Payload of the records that count, `inside` of each buffer, in whole bytes, so that sums do
-    not depend on their order; and the instants at which buffers were consumed, 0 if none of their
-    records count."""
+    """Payload of the records that count, `inside` of each buffer, in whole bytes, for sums in any
+    order; and instants at which buffers were consumed, 0 if none of their records count."""
     payload_bytes, at_ns = rows["payload_bytes"], rows["at_ns"]
     if np.array_equal(inside, rows["records"]):
         return payload_bytes, at_ns
     return payload_bytes * inside // rows["records"], np.where(inside > 0, at_ns, 0)
 
 
-def _by_records(channel: IntArray, records: IntArray) -> tuple[Iterator[tuple[int, int]], IntArray]:
-    """Ranges of rows, sorted by channel, of channels with many records, and the numbers of all
-    other rows."""
+def _by_records(channel: IntArray, records: IntArray) -> tuple[list[tuple[int, int]], IntArray]:
+    """Ranges of rows, sorted by channel, of channels with many records, and other rows."""
     bounds = np.r_[0, np.flatnonzero(channel[1:] != channel[:-1]) + 1, len(channel)]
     is_few = np.add.reduceat(records, bounds[:-1], dtype=np.int64) < COMPILED_FROM_RECORDS
     many = np.flatnonzero(~is_few)
-    ranges = zip(bounds[many].tolist(), bounds[many + 1].tolist(), strict=True)
-    return _pieces(ranges, records), np.flatnonzero(np.repeat(is_few, np.diff(bounds)))
-
-
-def _pieces(ranges: Iterable[tuple[int, int]], records: IntArray) -> Iterator[tuple[int, int]]:
-    """Cut ranges of rows into such with hardly more than _RECORDS_AT_ONCE records."""
-    for low, high in ranges:
-        before = np.cumsum(records[low:high], dtype=np.int64)
-        if before[-1] <= _RECORDS_AT_ONCE:
-            yield low, high
-            continue
-        portion = (before - records[low]) // _RECORDS_AT_ONCE
-        cuts = np.flatnonzero(np.r_[True, portion[1:] != portion[:-1], True]) + low
-        yield from pairwise(cuts.tolist())
+    ranges = [*zip(bounds[many].tolist(), bounds[many + 1].tolist(), strict=True)]
+    return ranges, np.flatnonzero(np.repeat(is_few, np.diff(bounds)))
 
 
 def add_latencies(
@@ -241,23 +216,16 @@ def add_latencies(
 
 def distribution(histogram: LogLinearHistogram) -> LatencyDistribution:
     """Non-empty ranges, and the percentiles that enough samples support."""
-    bounds = np.array(
-        [bucket_bounds_ns(index) for index in np.flatnonzero(histogram.counts).tolist()]
-    )
-    middles_ns = np.maximum((bounds.reshape(-1, 2).sum(axis=1) - 1) / 2, 1)
-    number, inverse = np.unique(
-        np.floor(np.log2(middles_ns) * RANGES_PER_OCTAVE), return_inverse=True
-    )
-    counts = histogram.counts[histogram.counts > 0]
+    buckets = np.flatnonzero(histogram.counts)
+    bounds = np.array([bucket_bounds_ns(index) for index in buckets.tolist()]).reshape(-1, 2)
+    octaves = np.log2(np.maximum((bounds.sum(axis=1) - 1) / 2, 1))
+    number, inverse = np.unique(np.floor(octaves * RANGES_PER_OCTAVE), return_inverse=True)
+    known = ((q, histogram.supported_percentile(q)) for q in PERCENTILES)
     return LatencyDistribution(
         low_ns=tuple(np.exp2(number / RANGES_PER_OCTAVE).round(1).tolist()),
         high_ns=tuple(np.exp2((number + 1) / RANGES_PER_OCTAVE).round(1).tolist()),
-        records=tuple(sum_by_group(inverse, counts, len(number)).tolist()),
-        percentiles=tuple(
-            (q, value)
-            for q in PERCENTILES
-            if (value := histogram.supported_percentile(q)) is not None
-        ),
+        records=tuple(sum_by_group(inverse, histogram.counts[buckets], len(number)).tolist()),
+        percentiles=tuple((q, value) for q, value in known if value is not None),
     )
 
 

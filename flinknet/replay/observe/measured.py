@@ -34,7 +34,7 @@ from ..spark.frames import Merge, Rows
 from .checkpoints import BarrierRow, MilestoneRow, checkpoints_in, thinned_barriers
 from .credit import CreditRow, credit_paths
 from .latency import LatencyRow
-from .question import Summary
+from .question import EVERY, Summary
 from .record_times import WATERMARKS, TimesWindow
 from .regimes import REGIMES, RegimeRow, TaskTimeRow
 from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT, ChannelTime
@@ -63,11 +63,9 @@ def _in_state(state: int) -> Summary:
 @dataclass(frozen=True, slots=True)
 class ObservedRows:
     """Rows of all tables that the summary of a run needs. Lists have a row for each window or kind
-    of message. Rows by channel are columns of all channels; those of `latency`,
-    `backlog_by_channel`, `messages_by_channel` and `credit_trips`, which describe single channels,
-    are limited to those that an answer shows; other active channels are omitted. Milestones (the
-    first instant on any channel), `unanswered`, `without_credit` and `blocked` are recorded between
-    processes."""
+    of message. Rows by channel are columns of all channels; details of single channels are limited
+    to those that an answer shows, and other active ones are omitted. Milestones (the first instant
+    on any channel), `unanswered`, `without_credit` and `blocked` are recorded between processes."""
 
     messages: Annotated[list[MessagesRow], Summary("messages", over=_CHANNEL)]
     throughput: Annotated[list[ThroughputWindow], Summary("throughput", over=_CHANNEL)]
@@ -146,39 +144,26 @@ FLUSH_REASONS = {
     "timeout": (FlushReason.FLUSH,),
     "event": (FlushReason.EVENT, FlushReason.END),
 }
-"""Reasons for which buffers leave, by field of `results.FlushCounts`."""
-
 UNCOUNTED = "uncounted_bytes"
-"""Kind of the loss that is reported for uncounted records."""
 
 
 def measured_of(run: RecordedRun, rows: ObservedRows) -> results.Measured:
-    """The figures of a run, from its trace alone.
-
-    `bytes` are bytes of record values: payload less the overhead of each record. A trace has no
-    uncorrected latency.
-    """
-    total = rows.total_latency
-    duration_ns = max(run.to_ns, total.consumed_to_ns if total else 0) - run.from_ns
-    records = total.latency_ns.count if total else 0
-    value_bytes = round(total.payload_bytes - OVERHEAD_BYTES * records) if total else 0
+    """The figures of a run, from its trace alone. `bytes` are bytes of record values: payload less
+    the overhead of each record. A trace has no uncorrected latency."""
+    total = rows.total_latency or LatencyRow(run.run, EVERY, 0.0, 0, results.LatencySummary(0))
+    duration_ns = max(run.to_ns, total.consumed_to_ns) - run.from_ns
+    records, payload_bytes = total.latency_ns.count, total.payload_bytes
     if run.counted_at == TracePoint.SENT:
         records = sum(row.records for row in rows.throughput)
         payload_bytes = sum(row.payload_bytes for row in rows.throughput)
-        value_bytes = payload_bytes - OVERHEAD_BYTES * records
+    value_bytes = round(payload_bytes - OVERHEAD_BYTES * records)
     sent = [row for row in rows.messages if row.point == TracePoint.SENT]
     responses = [row for row in sent if row.kind == MessageKind.BUFFER_RESPONSE]
     data = [row for row in responses if row.data_type in IS_BUFFER]
     counted_at = TracePoint.RECEIVED if run.counted_at == TracePoint.SENT else TracePoint.SENT
     announced = [row for row in rows.messages if row.kind == MessageKind.ADD_CREDIT]
     credit = [row for row in announced if row.point == counted_at]
-    throughput = results.sustained_per_s(
-        records,
-        duration_ns,
-        run.duration_ns,
-        [taken_per_s(rows.throughput, run.duration_ns)],
-        is_max_rate=is_max_rate(run.manifest),
-    )
+    throughput = sustained_per_s(run, rows.throughput, records, duration_ns)
     return results.Measured(
         records=records,
         bytes=value_bytes,
@@ -187,9 +172,7 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> results.Measured:
         duration_ns=duration_ns,
         throughput_records_per_s=throughput,
         throughput_bytes_per_s=None if throughput is None else throughput * value_bytes / records,
-        latency_ns=(total.latency_ns if total else results.LatencySummary(count=0)).known_within(
-            run.manifest.clock.error_ns
-        ),
+        latency_ns=total.latency_ns.known_within(run.manifest.clock.error_ns),
         latency_uncorrected_ns=results.LatencySummary(count=0),
         backlog_buffers=backlog_summary(rows.backlog),
         credits=results.CreditSummary(
@@ -207,11 +190,17 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> results.Measured:
     )
 
 
-def taken_per_s(windows: Sequence[ThroughputWindow], part_ns: int) -> float:
-    """Records per second that were consumed in the whole windows of a part."""
-    whole = [row for row in windows if row.from_ns + row.width_ns <= part_ns]
+def sustained_per_s(
+    run: RecordedRun, windows: Sequence[ThroughputWindow], records: int, duration_ns: int
+) -> float | None:
+    """Records per second of the measured part, with the time that they took."""
+    whole = [row for row in windows if row.from_ns + row.width_ns <= run.duration_ns]
     covered_ns = max((row.from_ns + row.width_ns for row in whole), default=1)
-    return sum(row.records for row in whole) * 1e9 / covered_ns
+    taken_per_s = [sum(row.records for row in whole) * 1e9 / covered_ns]
+    is_max = is_max_rate(run.manifest)
+    return results.sustained_per_s(
+        records, duration_ns, run.duration_ns, taken_per_s, is_max_rate=is_max
+    )
 
 
 def _messages(rows: Sequence[MessagesRow]) -> int:
@@ -219,7 +208,6 @@ def _messages(rows: Sequence[MessagesRow]) -> int:
 
 
 def backlog_summary(rows: Sequence[BacklogWindow]) -> results.BacklogSummary:
-    """Mean and maximum of the backlog over all samples; None without samples."""
     buffers = sum(row.buffers for row in rows)
     if not buffers:
         return results.BacklogSummary(None, None)
@@ -260,11 +248,9 @@ def uncounted_loss(observed: ObservedRun) -> tuple[results.TraceLoss, ...]:
         return ()
     share = 100 * missing / sum(each.payload_bytes for each in rows)
     text = f"the records in {human_number(share)}% of the bytes ({human_bytes(missing)}) could not"
-    text += " be counted"
-    if observed.measured.records:
-        text += "; figures have as many there as in the rest"
-    else:
-        text += ": figures in records are unknown"
+    is_known = observed.measured.records
+    rest = "; figures have as many there as in the rest", ": figures in records are unknown"
+    text += f" be counted{rest[not is_known]}"
     return (results.TraceLoss(str(observed.run.path), None, UNCOUNTED, missing, text),)
 
 
@@ -275,16 +261,9 @@ def _added(records: npt.NDArray[np.floating]) -> IntArray:
     return added
 
 
-_BETWEEN = frozenset({TracePoint.SENT, TracePoint.RECEIVED})
-"""Points of messages recorded between processes: those that leave producers and those that reach
-them."""
-
-
 def message_counts(observed: ObservedRun) -> tuple[results.MessageCount, ...]:
-    """Messages by kind, buffers and events by data type, counted where they were sent or, between
-    processes, recorded."""
-    messages: Counter[str] = Counter()
-    payload_bytes: Counter[str] = Counter()
+    """Messages by kind, buffers and events by data type, counted where they were sent."""
+    messages, payload_bytes = Counter[str](), Counter[str]()
     for row in _counted(observed, observed.rows.messages):
         kind = kind_name(row.kind, row.data_type)
         messages[kind] += row.messages
@@ -345,10 +324,8 @@ def replayed_channels(observed: ObservedRun) -> tuple[results.ReplayedChannel, .
 
 def over_time(observed: ObservedRun) -> tuple[results.WindowMeasured, ...]:
     """Throughput and backlog of each window until the last record of the measured part is consumed.
-
-    The last window may be shorter; if less than half were left, it is longer. Where the drain is
-    long, several windows of the rows make one.
-    """
+    The last window is longer if less than half were left. Where the drain is long, several windows
+    of the rows make one."""
     rows, duration_ns = observed.rows, observed.measured.duration_ns
     narrow_ns = window_width_ns(observed.run.duration_ns)
     width_ns = narrow_ns * max(-(-duration_ns // (narrow_ns * WINDOWS_MAX)), 1)
@@ -374,7 +351,6 @@ def regime_shares(rows: ObservedRows) -> dict[str, float] | None:
 
 
 def kind_name(kind: int, data_type: int) -> str:
-    """Name of the kind of a message; of a BufferResponse, the name of its data type."""
     try:
         if kind == MessageKind.BUFFER_RESPONSE:
             return DataType(data_type).name
@@ -384,7 +360,9 @@ def kind_name(kind: int, data_type: int) -> str:
 
 
 def _counted(observed: ObservedRun, rows: Iterable[MessagesRow]) -> Iterable[MessagesRow]:
-    points = _BETWEEN if observed.run.counted_at == TracePoint.SENT else {TracePoint.SENT}
+    points = {TracePoint.SENT}
+    if observed.run.counted_at == TracePoint.SENT:
+        points |= {TracePoint.RECEIVED}  # between processes, what reaches the producers
     return (row for row in rows if row.point in points)
 
 

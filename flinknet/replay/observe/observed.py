@@ -42,13 +42,8 @@ QUESTIONS = (
 )
 """All questions but those that depend on the runs: for arrivals in slices, and for times."""
 
-TABLES = (
-    *("messages", "throughput", "backlog", "latency", "credit_starved", "arrivals", "regimes"),
-)
-"""Exported tables; other questions are for summaries alone."""
-
+TABLES = ["messages", "throughput", "backlog", "latency", "credit_starved", "arrivals", "regimes"]
 _PREFIX = "summary."
-
 
 _FIELDS: Mapping[str, tuple[Any, Summary]] = {
     name: get_args(hint)
@@ -111,8 +106,7 @@ def observe(
 
 
 def observe_here(runs: Sequence[RecordedRun], split: int | None = 1) -> list[ObservedRun]:
-    """As `observe` and `collect`, in this process without Spark: for small runs, one slice of time
-    at a time."""
+    """As `observe` and `collect`, without Spark: for small runs, slice by slice."""
     tree = tree_of(runs, split)
     return _observed(trees.tables_here(work_units(runs, split), tree), tree, runs)
 
@@ -128,8 +122,7 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> trees.Tree:
 def collect(
     tables: ObservedTables, runs: Sequence[RecordedRun], channels: Collection[int] = ()
 ) -> list[ObservedRun]:
-    """Compute all tables, and bring the summaries to the driver; some channels are always reported
-    in full."""
+    """Compute all tables, and get the summaries; some channels are always reported in full."""
     details = [_PREFIX + name for name, (_, each) in _FIELDS.items() if each.is_detail]
     summaries = tables.whole.where(tables.whole["name"].startswith(_PREFIX))
     is_detail = summaries["name"].isin(details)
@@ -143,15 +136,11 @@ def collect(
         for part in (part for batch in batches for part in frames.rows_of(trees.NamedTable, batch)):
             rows = frames.unpacked(part.rows)
             is_own = np.isin(rows["channel"].to_numpy(), chosen[part.run])
-            if is_own.any():
-                found = trees.as_named(
-                    part.name, part.run, part.bucket, rows.filter(pa.array(is_own))
-                )
-                yield from frames.table_of(trees.NamedTable, [found]).to_batches()
+            own = replace(part, rows=frames.packed(rows.filter(pa.array(is_own))))
+            yield from frames.table_of(trees.NamedTable, [own] if is_own.any() else []).to_batches()
 
-    parts += frames.collected(
-        trees.NamedTable, frames.mapped(summaries.where(is_detail), choose, trees.NamedTable)
-    )
+    some = frames.mapped(summaries.where(is_detail), choose, trees.NamedTable)
+    parts += frames.collected(trees.NamedTable, some)
     return _observed(parts, tree, runs, chosen)
 
 
@@ -167,10 +156,8 @@ def _most_notable(
         channels = np.union1d(taken["channel"], consumed["channel"])
         late_ns = np.nan_to_num(consumed.of(channels, "p99"))
         waits_ns = starved.of(channels, "ns") + blocked.of(channels, "ns")
-        is_wanted = np.isin(channels, list(wanted))
-        records = taken.of(channels, "records")
-        own = np.full(len(channels), number), channels
-        columns.append((*own, -records, -waits_ns, -late_ns, ~is_wanted))
+        own = np.full(len(channels), number), channels, -taken.of(channels, "records")
+        columns.append((*own, -waits_ns, -late_ns, ~np.isin(channels, list(wanted))))
     run, channel, *ranks = [np.concatenate(each) for each in zip(*columns, strict=True)]
     first = np.lexsort((channel, run, *ranks))[:DETAILED_CHANNELS_MAX]
     return {each: np.sort(channel[first[run[first] == each]]) for each in found[names[0]]}

@@ -44,10 +44,7 @@ _COUNTED_SPAN_MAX = 1 << 18
 
 
 class Tally:
-    """Collects the answers about a unit, block by block.
-
-    Subclasses answer questions whose blocks are not independent of each other.
-    """
+    """Collects the answers about a unit; subclasses, where blocks depend on each other."""
 
     def __init__(self, ask: AskBlock, unit: Unit) -> None:
         self._ask = ask
@@ -58,12 +55,10 @@ class Tally:
         self._answers += self._ask(self._unit, block)
 
     def answers(self) -> Iterable[Columns]:
-        """Rows of the answer, after the last block."""
         return self._answers
 
 
 def of_blocks(ask: AskBlock, **parameters: Any) -> Callable[[Unit], Tally]:
-    """Put a question to each block on its own, with further parameters."""
     return partial(Tally, partial(ask, **parameters))
 
 
@@ -83,7 +78,6 @@ class Question:
     ask_slice: AskSlice | None = None  # answers from the events of a whole slice
     part: type | None = None  # dataclass of the rows before `finish`; None: `row`
     by: str | None = "channel"  # column by which the table is cut into buckets; None: it is not cut
-    apart: Callable[[pa.Table], npt.NDArray[np.bool_]] | None = None  # marks rows not to merge
     finish: Merge | None = None  # makes the rows of the table from all merged rows of a bucket
 
     @property
@@ -102,13 +96,7 @@ class Question:
         return found if self.finish is None else self.finish(found)
 
     def _merged(self, rows: pa.Table) -> pa.Table:
-        if not self.keys:
-            return rows
-        if self.apart is None:
-            return self.grouped(rows, self.keys)
-        is_apart = self.apart(rows)
-        found = self.grouped(rows.filter(pa.array(~is_apart)), self.keys)
-        return pa.concat_tables([found, rows.filter(pa.array(is_apart))])
+        return self.grouped(rows, self.keys) if self.keys else rows
 
     def over(self, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
         """Merge rows of the table over all values of some keys, which are EVERY then."""
@@ -131,8 +119,7 @@ class Question:
 
 
 def _histograms(rows: pa.Table, keys: Sequence[str], name: str) -> list[bytes]:
-    """The histograms of rows with the same keys added up, sorted by the keys. Only one is decoded
-    at a time: it takes 45 KB."""
+    """The histograms by the keys, added up and sorted; one is decoded at a time, in 45 KB."""
     if not len(rows):
         return []
     rows = rows.select([*keys, name]).sort_by([(key, "ascending") for key in keys])
@@ -172,7 +159,6 @@ class Summary:
         return pa.table(found)
 
     def of_run(self, question: Question, parts: Sequence[pa.Table]) -> pa.Table:
-        """The rows of all buckets."""
         rows = pa.concat_tables(parts)
         if question.by in self.over:
             rows = question.over(rows, self.over)
@@ -189,8 +175,8 @@ def is_measured(unit: Unit, at_ns: IntArray) -> npt.NDArray[np.bool_]:
 
 
 def group_rows(*keys: npt.NDArray[Any]) -> tuple[tuple[IntArray, ...], IntArray]:
-    """Group rows by equal keys. Returns: the distinct combinations, one array for each key; and for
-    each row the number of its combination."""
+    """Group rows. Returns: the distinct keys, as an array for each; the number of each row's
+    group."""
     lows = [int(key.min()) if len(key) else 0 for key in keys]
     offsets = [key.astype(np.int64) - low for key, low in zip(keys, lows, strict=True)]
     spans = [int(each.max(initial=0)) + 1 for each in offsets]

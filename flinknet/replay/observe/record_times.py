@@ -85,10 +85,9 @@ def record_times_in(runs: Sequence[RecordedRun]) -> Question:
 def _times(unit: Unit, block: EventBlock, *, epochs: Mapping[int, int | None]) -> Iterator[Columns]:
     if unit.counted_at != TracePoint.SENT:
         return
-    width_ns = window_width_ns(unit.to_ns - unit.from_ns)
-    epoch = epochs[unit.run]
     if not block.has_times:
         return
+    width_ns, epoch = window_width_ns(unit.to_ns - unit.from_ns), epochs[unit.run]
     rows = block.data_at(TracePoint.SENT)
     keep = is_measured(unit, rows["at_ns"]) & (rows["channel"] >= 0) & (rows["records"] >= 0)
     if not keep.any():
@@ -116,20 +115,24 @@ def _times(unit: Unit, block: EventBlock, *, epochs: Mapping[int, int | None]) -
     is_marked = (marker_ms != NO_TIME) & (epoch is not None)
     travel_ns = wall_ns[is_marked] - marker_ms[is_marked] * _MS
     is_near_marker = (travel_ns >= NEAR_NS[0]) & (travel_ns <= NEAR_NS[1])
+
+    def highest(values: IntArray, keep: np.ndarray, none: int = -1) -> IntArray:
+        found = np.full(groups, none, np.int64)
+        np.maximum.at(found, group[keep], values[keep])
+        return found
+
     yield {
         "channel": channel,
         "from_ns": window * width_ns,
         "width_ns": np.full(groups, width_ns),
         "records": sum_by_group(own, weights, groups),
         "far": sum_by_group(own[is_far], weights[is_far], groups),
-        "watermark_ms": _highest(
-            group, watermark_ms, is_open & (watermark_ms > WATERMARK_ACTIVE), groups, NO_TIME
+        "watermark_ms": highest(
+            watermark_ms, is_open & (watermark_ms > WATERMARK_ACTIVE), none=NO_TIME
         ),
-        "watermark_ns": _highest(
-            group, at_ns, is_open & (watermark_ms > WATERMARK_IDLE), groups, -1
-        ),
-        "idle_ns": _highest(group, at_ns, watermark_ms == WATERMARK_IDLE, groups, -1),
-        "ended_ns": _highest(group, at_ns, ~is_open, groups, -1),
+        "watermark_ns": highest(at_ns, is_open & (watermark_ms > WATERMARK_IDLE)),
+        "idle_ns": highest(at_ns, watermark_ms == WATERMARK_IDLE),
+        "ended_ns": highest(at_ns, ~is_open),
         "age": encoded_by_group(
             own[is_near], np.maximum(ages[is_near], 0), weights[is_near], groups
         ),
@@ -140,14 +143,6 @@ def _times(unit: Unit, block: EventBlock, *, epochs: Mapping[int, int | None]) -
             groups,
         ),
     }
-
-
-def _highest(
-    group: IntArray, values: IntArray, keep: np.ndarray, groups: int, none: int
-) -> IntArray:
-    found = np.full(groups, none, np.int64)
-    np.maximum.at(found, group[keep], values[keep])
-    return found
 
 
 def record_times(

@@ -59,10 +59,7 @@ REGIMES = (*(each.name for each in fields(Regimes)), "idle")
 @dataclass(frozen=True, slots=True)
 class RegimeRow:
     """Time of a channel in each regime within a window, in ns; the regimes sum to its width.
-
-    `from_ns` counts from the start of the measured part. More than 10,000 channels have fewer and
-    wider windows.
-    """
+    `from_ns` counts from the start of the measured part. Very many channels have wider windows."""
 
     run: int
     channel: int
@@ -86,12 +83,10 @@ WAITS = "waits"
 """Time in which the writer of a producer waited for a buffer."""
 
 TRANSITS, LATE_TRANSITS = "transits", "late transits"
-"""Number of data buffers that a channel carried between TaskManagers, and how many took longer than
-LATE_NS."""
+"""Data buffers that a channel carried between TaskManagers; those that took over LATE_NS."""
 
 LATE_NS = 2_000_000
-"""Longest time of a buffer on an undisturbed way: between idle processes of one host it takes
-0.1 ms."""
+"""Longest undisturbed time of a buffer; between idle processes of one host it is 0.1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +102,17 @@ class TaskTimeRow:
 
 
 class Hindrances(NamedTuple):
-    """Intervals in which the producer of a channel did not send, by its messages.
+    """Intervals in which the producer of a channel did not send, by its messages. A local channel
+    has no message that resumes it: the next buffer shows it. The end of recovery, which has no
+    alignment, blocks no local channel."""
 
-    Attributes:
-        starved: it had a backlog and no credit.
-        blocked: from a blocking event that left until the consumer resumed the channel. A local
-            channel has no message for that: the next buffer shows it. The end of recovery, which
-            has no alignment, blocks no local channel.
-        offered: a local channel, which has no credit, had data ready that its consumer had not
-            taken.
-    """
-
-    starved: Intervals
-    blocked: Intervals
-    offered: Intervals
+    starved: Intervals  # it had a backlog and no credit
+    blocked: Intervals  # from a blocking event that left until the consumer resumed the channel
+    offered: Intervals  # a local channel, without credit, had data that its consumer had not taken
 
 
 def regimes_of(buffers: ChannelBuffers, hindrances: Hindrances, window: Window) -> Regimes:
-    """Split the time of channels into regimes, by their buffers in the order of sequence
-    numbers."""
+    """Split the time of channels into regimes, by their buffers in ascending order."""
     starved, blocked, offered = hindrances
     from_ns, to_ns = window.starts_ns(buffers.sent_ns), window.ends_ns(buffers.sent_ns)
     done_before_ns = np.maximum.accumulate(np.r_[window.from_ns, buffers.consumed_ns])[:-1]
@@ -186,8 +173,7 @@ def _switched(
 
 
 def observe_slice(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[tuple[str, Columns]]:
-    """Columns of RegimeRow, TaskTimeRow, CreditRow and Stretch of a slice, each with the name of
-    their table."""
+    """Columns of RegimeRow, TaskTimeRow, CreditRow and Stretch, with the name of their table."""
     in_queue: dict[int, list[Intervals]] = {each: [] for each in group.consumers.tolist()}
     measured_ns = unit.to_ns - unit.from_ns
     width_ns = window_width_ns(measured_ns)  # with very many channels, of several windows in one
@@ -252,7 +238,6 @@ def _regime_rows(
 
 
 def _spent_ns(found: Intervals, unit: Unit, edges_ns: IntArray, window: Window) -> IntArray:
-    """Time of the intervals on an axis between instants of a slice, by channel."""
     on_axis_ns = window.on_axis(edges_ns - unit.slice_from_ns + window.from_ns)
     before_ns = found.until(on_axis_ns.ravel()).reshape(on_axis_ns.shape)
     return np.diff(before_ns, axis=1)
@@ -260,25 +245,20 @@ def _spent_ns(found: Intervals, unit: Unit, edges_ns: IntArray, window: Window) 
 
 def _starved(unit: Unit, channels: IntArray, starved: Intervals, window: Window) -> Columns:
     """Columns of Stretch: time of some channels without credit in a slice."""
-    edges_ns = np.array([unit.slice_from_ns, unit.slice_to_ns])
-    instants = {
-        "window_to_ns": unit.to_ns,
-        "begun_ns": unit.slice_from_ns,
-        "first_ns": unit.slice_from_ns,
-        "last_ns": unit.slice_to_ns,
+    from_ns, to_ns = unit.slice_from_ns, unit.slice_to_ns
+    alike = {
+        **{"state": STARVED, "window_to_ns": unit.to_ns, "ends_on": False},
+        **{"begun_ns": from_ns, "first_ns": from_ns, "last_ns": to_ns},
     }
     return {
         "channel": channels,
-        "state": np.full(len(channels), STARVED),
-        "on_ns": _spent_ns(starved, unit, edges_ns, window).ravel(),
-        "ends_on": np.zeros(len(channels), bool),
-        **{name: np.full(len(channels), each) for name, each in instants.items()},
+        "on_ns": _spent_ns(starved, unit, np.array([from_ns, to_ns]), window).ravel(),
+        **{name: np.full(len(channels), each) for name, each in alike.items()},
     }
 
 
 def _waits(unit: Unit, events: ChannelEvents, places: Sequence[int]) -> Intervals:
-    """Intervals in which the writer of the channels at some places waited; it notes them on one of
-    these channels."""
+    """Intervals in which the writer of some channels waited; they are noted on one of them."""
     points = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
     parts: tuple[list[IntArray], list[IntArray]] = ([], [])
     for point, found in zip(points, parts, strict=True):
@@ -313,11 +293,7 @@ def _transits(
     inside &= arrived_ns < window.ends_ns(arrived_ns)
     late = inside & (arrived_ns - sent["at_ns"] > LATE_NS)
     count = len(producers)
-    numbers = (
-        [np.bincount(channel[each], minlength=count) for each in (inside, late)]
-        if count > 1
-        else [[np.count_nonzero(each)] for each in (inside, late)]
-    )
+    numbers = [np.bincount(channel[each], minlength=count) for each in (inside, late)]
     return {
         "producer": np.tile(producers, 2),
         "consumer": np.tile(consumers, 2),

@@ -82,8 +82,7 @@ class _Joined(Tally):
 
 
 def _joined(parts: Sequence[Columns], least_ns: int = 0) -> Columns:
-    """One row for each channel and state; the gaps between its rows are closed, shorter ones than
-    `least_ns` without counting them."""
+    """One row for each channel and state; gaps are closed, and count from `least_ns` on."""
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.lexsort(tuple(rows[name] for name in ("last_ns", "begun_ns", "channel", "state")))
     rows = {name: values[order] for name, values in rows.items()}

@@ -36,10 +36,7 @@ _BYTES = ("payload_bytes", "uncounted_bytes")
 @dataclass(frozen=True, slots=True)
 class MessagesRow:
     """Messages of the measured window and of the drain after it, which carries its last records.
-
-    Ordinals are those of the trace; `credit` is the sum of the credit that AddCredit messages
-    announced.
-    """
+    Ordinals are those of the trace; `credit` is what AddCredit messages announced, summed."""
 
     run: int
     channel: int
@@ -70,10 +67,7 @@ class ThroughputWindow:
 
 @dataclass(frozen=True, slots=True)
 class BacklogWindow:
-    """Backlog that the data messages of a channel announced in a window; `buffers` are the samples.
-
-    A channel that sends nothing gives no sample.
-    """
+    """Backlog that the data messages of a channel announced in a window; `buffers` are samples."""
 
     run: int
     channel: int
@@ -94,9 +88,8 @@ EVENTS_PER_SLICE_MAX = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class ArrivalsRow:
-    """Records of a channel that arrived in a slice, and records and bytes of the buffers whose
-    records all did; `latest_ns` is the longest time from the first record of a buffer until it was
-    sent."""
+    """Records of a channel that arrived in a slice; records and bytes of the buffers whose records
+    all did; `latest_ns` is the longest time from a buffer's first record until it was sent."""
 
     run: int
     channel: int
@@ -120,8 +113,7 @@ class SliceLoad:
 
 
 def window_width_ns(duration_ns: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20 … ns that cuts a duration into at most WINDOWS_MAX
-    windows."""
+    """The smallest of 1, 2, 5, 10 … ns that cuts a duration into at most WINDOWS_MAX windows."""
     widths_ns = (int(factor * 10**power) for power in count() for factor in (1, 2, 5))
     return next(each for each in widths_ns if duration_ns <= each * WINDOWS_MAX)
 
@@ -198,8 +190,7 @@ def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
 
 
 def arrivals_in(edges: Mapping[int, Sequence[int]]) -> Question:
-    """The question how many records arrived in each slice, by the edges of the slices of each
-    run."""
+    """The question how many records arrived in each slice; edges of slices by run."""
     return Question(
         "arrivals",
         ArrivalsRow,
@@ -214,29 +205,25 @@ def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
     """The load of some slices, from all ArrivalsRows of some channels of one run."""
     if not len(arrivals):
         return
-    run = arrivals["run"][0].as_py()
-    columns = [arrivals[name].to_numpy() for name in ("channel", "slice", "records")]
-    sizes = [arrivals[name].to_numpy() for name in ("payload_bytes", "whole_records")]
-    channels, place = np.unique(columns[0], return_inverse=True)
-    total_bytes, whole = (np.bincount(place, each, len(channels)) for each in sizes)
+    column = {name: arrivals[name].to_numpy() for name in arrivals.column_names}
+    channels, place = np.unique(column["channel"], return_inverse=True)
+    total_bytes, whole = (
+        np.bincount(place, column[name], len(channels))
+        for name in ("payload_bytes", "whole_records")
+    )
     is_sized = whole > 0
     wire_bytes = total_bytes[is_sized] / whole[is_sized]
-    order = np.argsort(columns[1], kind="stable")
-    place, number, records = place[order], columns[1][order], columns[2][order]
+    order = np.argsort(column["slice"], kind="stable")
+    place, number, records = (each[order] for each in (place, column["slice"], column["records"]))
     before, done = np.zeros(len(channels), np.int64), 0
     for wanted in sorted(slices):
         start, end = np.searchsorted(number, [wanted, wanted + 1]).tolist()
         np.add.at(before, place[done:start], records[done:start])
         own = np.bincount(place[start:end], records[start:end], len(channels)).astype(np.int64)
         done = start
-        yield SliceLoad(
-            run,
-            wanted,
-            channels[is_sized].tolist(),
-            own[is_sized].tolist(),
-            before[is_sized].tolist(),
-            wire_bytes.tolist(),
-        )
+        sized = (each[is_sized].tolist() for each in (channels, own, before))
+        of_records = {"record_wire_bytes": wire_bytes.tolist()}
+        yield SliceLoad(int(column["run"][0]), wanted, *sized, **of_records)
 
 
 def _count_arrivals(

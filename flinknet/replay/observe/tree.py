@@ -8,6 +8,7 @@ computed for all channels in one place but the summaries.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +22,7 @@ from flinknet.trace import BytesRead, TraceReader
 from flinknet.trace.event_block import lazy_block
 
 from ..spark import frames
-from ..spark.units import Checkpoint, digest
+from ..spark.units import UNITS_MIN, Checkpoint, digest
 from ..spark.worker import return_free_memory
 from .channel_events import SetAside
 from .question import Question, Summary
@@ -32,15 +33,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_AT_ONCE = 1 << 18
-"""Rows of an answer that become a table at a time: all rows about a slice of very many channels
-would not fit into memory."""
+"""Rows of an answer that become a table at a time, for slices of very many channels."""
 
 CHANNELS_PER_BUCKET = 1024
 """Channels of a bucket: while it is merged, the latency of one takes 45 KB."""
 
 BUCKETS_MAX = 1_000
-"""Most tasks that merge buckets."""
-
 HELD_BYTES_MAX = 128 << 20
 """Bytes of answers that a task keeps to merge them with those of its next units."""
 
@@ -50,8 +48,7 @@ PART_BYTES_MAX = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class WorkRow:
-    """Bytes and events of its own blocks that a unit read; index bytes are headers and
-    directories."""
+    """Bytes and events of own blocks that a unit read; headers and directories are index."""
 
     run: int
     events: int
@@ -60,7 +57,6 @@ class WorkRow:
 
 
 WORK = Question("work", WorkRow, by=None)
-"""Question that each unit answers about itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,7 @@ class Tree:
     checkpoint: Checkpoint | None = None  # where the answers of units are kept; None: nowhere
 
 
-def tables_of(spark: SparkSession, units: Units, tree: Tree, buckets: int) -> DataFrame:
+def tables_of(spark: SparkSession, units: Units, tree: Tree, buckets: int = UNITS_MIN) -> DataFrame:
     """Compute the tables of all questions and summaries with Spark, which keeps them; `buckets` is
     about the number of buckets of channels in all runs. Returns: rows of NamedTable."""
     groups = units.groups
@@ -106,40 +102,15 @@ def tables_here(units: Units, tree: Tree) -> list[NamedTable]:
     return list(_buckets(_parts_of(units.units, units.groups, tree), tree))
 
 
-def ask(spark: SparkSession, units: Units, question: Question) -> DataFrame:
-    """Put a question to each unit; the answers of units, not merged yet."""
-    groups = units.groups
-
-    def answer(unit: Unit) -> Iterator[pa.Table]:
-        asked = {question.name: question}
-        return (table for _, table in answers_of(unit, groups[unit.group], asked))
-
-    return frames.map_units(spark, units.units, answer, question.answer)
-
-
-def ask_merged(spark: SparkSession, units: Units, question: Question) -> DataFrame:
-    """Put a question without histograms to the blocks of each unit, and have Spark merge the rows.
-    Returns: rows of the table, sorted by their keys."""
-    from pyspark.sql import functions as f
-
-    asked = (question.sums, f.sum), (question.maxima, f.max), (question.minima, f.min)
-    merged = (
-        ask(spark, units, question)
-        .groupBy(*question.keys)
-        .agg(*(how(name).alias(name) for names, how in asked for name in names))
-    )
-    return frames.in_order(merged, *question.keys)
-
-
-def of_run(run: int, columns: frames.Columns) -> frames.Columns:
-    return {"run": np.full(len(next(iter(columns.values()))), run), **columns}
+def ask(spark: SparkSession, units: Units, *questions: Question) -> DataFrame:
+    """Put questions to the units. Returns: their tables, as rows of NamedTable."""
+    return tables_of(spark, units, Tree({each.name: each for each in questions}, {}))
 
 
 def answers_of(
     unit: Unit, group: Group, questions: Mapping[str, Question]
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Answer all questions about a unit. Yields: tables of rows with their names, several of one
-    name where there are many rows."""
+    """Answer all questions about a unit. Yields: names and tables, several for many rows."""
     tallies = {name: each.ask(unit) for name, each in questions.items() if each.ask is not None}
     asks = dict.fromkeys(each.ask_slice for each in questions.values() if each.ask_slice)
     aside = SetAside(group.channels, *unit.reach_ns) if asks and unit.is_slice else None
@@ -173,7 +144,7 @@ def _tables(
 ) -> Iterator[tuple[str, pa.Table]]:
     """Tables of answers about a unit, with ROWS_AT_ONCE rows each."""
     held: dict[str, list[frames.Columns]] = {}
-    rows: dict[str, int] = {}
+    rows = Counter[str]()
 
     def table_of_held(name: str) -> tuple[str, pa.Table]:
         schema = frames.schema_of(questions[name].answer)
@@ -181,9 +152,9 @@ def _tables(
         return name, pa.Table.from_batches(frames.record_batches(held.pop(name), schema), schema)
 
     for name, columns in answers:
-        whole = of_run(unit.run, columns)
-        held.setdefault(name, []).append(whole)
-        rows[name] = rows.get(name, 0) + len(whole["run"])
+        count = len(next(iter(columns.values())))
+        held.setdefault(name, []).append({"run": np.full(count, unit.run), **columns})
+        rows[name] += count
         if rows[name] >= ROWS_AT_ONCE:
             yield table_of_held(name)
     for name in list(held):
@@ -265,10 +236,13 @@ def _found(unit: Unit, group: Group, tree: Tree) -> Iterable[tuple[str, int, int
             for bucket, part in _in_buckets(question.combined([found]), question.by):
                 yield name, unit.run, bucket, part
 
+    def packed() -> list[NamedTable]:
+        return [NamedTable(*each[:3], frames.packed(each[3])) for each in parts()]
+
     if tree.checkpoint is None:
         return parts()
     asked = digest([tree.asked, group.own, *(each.tolist() for each in group.ends)])
-    rows = tree.checkpoint.rows(unit, asked, NamedTable, lambda: [as_named(*x) for x in parts()])
+    rows = tree.checkpoint.rows(unit, asked, NamedTable, packed)
     return ((each.name, each.run, each.bucket, frames.unpacked(each.rows)) for each in rows)
 
 
@@ -284,11 +258,7 @@ def _named(name: str, run: int, bucket: int, table: pa.Table) -> Iterator[NamedT
             even = starts[np.searchsorted(starts, even)]
         edges = np.unique(even).tolist()
     for start, end in pairwise(edges):
-        yield as_named(name, run, bucket, table.slice(start, end - start))
-
-
-def as_named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:
-    return NamedTable(name, run, bucket, frames.packed(table))
+        yield NamedTable(name, run, bucket, frames.packed(table.slice(start, end - start)))
 
 
 def _in_buckets(table: pa.Table, by: str | None) -> Iterator[tuple[int, pa.Table]]:

@@ -6,10 +6,10 @@ both sides of its slice, and more for channels that need it (`widening`), until 
 flight within the slice is complete, and the last message before it is known. The answers of slices
 add up to that of the whole run, however it is cut.
 
-Files without common channels are cut separately. Each group of files is cut by the indexes into
-slices of about the same number of events: a second with fifty times the mean becomes fifty slices.
-Traces recorded between processes have no questions about states: their units are blocks that follow
-each other in their files, as are those of a run far outside of its measured part.
+Groups of files with common channels are cut, by their indexes, into slices of about as many events:
+a second with fifty times the mean becomes fifty slices. Units of traces recorded between processes,
+which have no questions about states, and of blocks far outside of the measured part, are adjacent
+blocks of their files.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
+from flinknet.predict.exchange import recorded_network
 from flinknet.predict.measured_part import FOREVER_NS
 from flinknet.trace import Extent, FileIndex, TraceFile, file_index
 
@@ -41,8 +43,7 @@ EVENTS_PER_CHANNEL = 1_500
 """Events of a slice for each of its channels: answers have rows for each of them."""
 
 EVENTS_PER_TIME_SLICE_MAX = 5_000_000
-"""Most events of a slice, for the memory of a process: with 10,000 channels an event takes 46
-bytes."""
+"""Most events of a slice, for its memory: with 10,000 channels an event takes 46 bytes."""
 
 OUTSIDE_EVENTS = 500_000
 """Events of a file before or after the measured part from which on they get units of their own."""
@@ -50,8 +51,7 @@ OUTSIDE_EVENTS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class FileBlocks:
-    """Blocks of a file for a unit: its own ones, from `own_from` to before `own_to` by their
-    numbers in the file, and neighbours."""
+    """Blocks of a file for a unit: own ones, `own_from` to before `own_to`, and neighbours."""
 
     file: TraceFile
     extents: list[Extent]
@@ -88,8 +88,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Channels of the slices of a group of files, and the subtasks at their ends, in one order; the
-    rows of `own` channels count, empty for all."""
+    """Channels of a group of files, and the subtasks at their ends; `own` ones count, empty for
+    all."""
 
     channels: IntArray
     producers: IntArray
@@ -109,21 +109,16 @@ class Group:
         return cls(first, producers, consumers, own)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Units:
-    """Units with their groups of channels, which are sent once and not with each unit: a million
-    channels take 24 MB."""
+class Units(NamedTuple):
+    """Units, and their groups of channels, which are sent once: a million take 24 MB."""
 
     units: list[Unit]
     groups: list[Group]
 
-    def __len__(self) -> int:
-        return len(self.units)
-
 
 def work_units(runs: Sequence[RecordedRun], split: int | None = None) -> Units:
-    """Cut all blocks of all runs into units; each group of files of a run into `split` slices, None
-    for a number that suits its size."""
+    """Cut all blocks of runs into units; each group of files into `split` slices (None: by
+    size)."""
     units: list[Unit] = []
     groups: list[Group] = []
     for run in runs:
@@ -144,8 +139,7 @@ def _slices_of(
     indexes = {file: file_index(file) for file in files}
     places = {file: _places(run, index, edges) for file, index in indexes.items()}
     found = []
-    stated = run.manifest.scenario.get("network", {})
-    timeout_ns = stated.get("buffer_timeout_ns", 0) if isinstance(stated, dict) else 0
+    timeout_ns = recorded_network(run.manifest).buffer_timeout_ns
     two_beats_ns = 2 * max(timeout_ns, 0) + 20_000_000  # of the flusher
     for number, (from_ns, to_ns) in enumerate(pairwise(edges)):
         margin_ns = min(two_beats_ns, max((to_ns - from_ns) // 8, 1_000_000))
@@ -163,8 +157,7 @@ def _slices_of(
 
 
 def _packed(run: RecordedRun, group: int, *, has_slices: bool) -> list[Unit]:
-    """Pack the blocks outside of slices into units of about the same number of events; short files
-    share a unit."""
+    """Pack the blocks outside of slices into units of about as many events each."""
     indexes = {file: file_index(file) for file in run.files}
     places = {
         file: outside_blocks(run, index) if has_slices else np.arange(len(index.blocks))
@@ -215,8 +208,8 @@ def _middles_ns(index: FileIndex) -> IntArray:
 
 
 def groups_of(run: RecordedRun) -> list[tuple[list[TraceFile], list[int]]]:
-    """Groups of files of a run that have common channels, and the channels of each group. Channels
-    without events belong to the first group."""
+    """Groups of files with common channels, and their channels; the first has those without
+    events."""
     first_with: dict[int, int] = {}
     group = list(range(len(run.files)))
 
@@ -241,17 +234,15 @@ def groups_of(run: RecordedRun) -> list[tuple[list[TraceFile], list[int]]]:
 
 
 def even_edges(run: RecordedRun, files: Sequence[TraceFile], parts: int) -> list[int]:
-    """Edges that cut the measured part of a run into parts with about the same number of events of
-    some files."""
+    """Edges that cut the measured part of a run as `even_cuts`, by the events of some files."""
     return even_cuts(run.from_ns, run.to_ns, *blocks_within(run, files), parts)
 
 
 def even_cuts(
     from_ns: int, to_ns: int, starts_ns: IntArray, ends_ns: IntArray, counts: IntArray, parts: int
 ) -> list[int]:
-    """Edges that cut [from_ns, to_ns) into parts with about the same number of events of some
-    blocks within it, assumed to be evenly spread, with both ends; fewer parts if there are fewer
-    ns."""
+    """Edges, with both ends, that cut [from_ns, to_ns) into parts with about as many events of
+    blocks, assumed to be evenly spread; fewer parts if there are fewer ns."""
     if parts < 2 or not counts.sum():
         even_ns: IntArray = np.linspace(from_ns, to_ns, max(parts, 1) + 1).astype(np.int64)
         return [int(each) for each in np.unique(even_ns)]
@@ -271,8 +262,7 @@ def even_cuts(
 def blocks_within(
     run: RecordedRun, files: Sequence[TraceFile]
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Start and end of blocks, clipped to the measured part, and about how many events are
-    in it."""
+    """Start and end of blocks, clipped to the measured part, and their events in it."""
     rows = np.concatenate([file_index(file).blocks for file in files])
     rows = rows[(rows["last_ns"] >= run.from_ns) & (rows["first_ns"] < run.to_ns)]
     starts_ns = np.maximum(rows["first_ns"], run.from_ns)
@@ -293,7 +283,7 @@ def _parts(run: RecordedRun, files: Sequence[TraceFile], channels: int, groups: 
 
 
 def most_events(few: int, files: int, channels: int, most: int) -> int:
-    """Events of a slice: `few`, or up to `most` where that would be less than a block of each file,
-    or few for each channel."""
+    """Events of a slice: `few`, or up to `most` for a block of each file and some of each
+    channel."""
     wanted = max(few, files * EVENTS_PER_FILE, channels * EVENTS_PER_CHANNEL)
     return max(few, min(wanted, most))

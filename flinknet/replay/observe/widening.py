@@ -50,9 +50,9 @@ _EVER_NS = -(1 << 62)
 
 
 def completed(unit: Unit, found: ChannelEvents, counted: BytesRead) -> ChannelEvents:
-    """Complete the events of each channel within the slice and its margins, which are emptied, so
-    that they determine its state in the slice. Further reads are counted, but for the index, which
-    each process reads once."""
+    """Complete the events of each channel in the slice and its margins (emptied), so that they
+    determine its state. Further reads are counted, but for the index, which each process reads
+    once."""
     parts = []
     for start in range(0, len(found.channels), CHANNELS_AT_ONCE):
         own = found.of_range(start, start + CHANNELS_AT_ONCE)
@@ -90,14 +90,11 @@ def _widened(
         after = _read(files, index, later, _FAR, counted)
         widened = {}
         for channel in sorted({*earlier, *later}):
-            (low_ns, high_ns), parts = spans_ns[channel], [events[channel]]
-            if channel in earlier:
-                parts = before[channel] + parts
-                low_ns = earlier[channel][0]
-            if channel in later:
-                parts += after[channel]
-                high_ns = later[channel][1]
-            widened[channel] = parts
+            own = [events[channel]]
+            widened[channel] = before.get(channel, []) + own + after.get(channel, [])
+            low_ns, high_ns = spans_ns[channel]
+            low_ns, _ = earlier.get(channel, (low_ns, 0))
+            _, high_ns = later.get(channel, (0, high_ns))
             spans_ns[channel] = low_ns, high_ns
         changed |= widened
         events = ChannelEvents.of_channels(widened)
@@ -107,8 +104,7 @@ def _widened(
 def _incomplete(
     events: ChannelEvents, from_ns: int, to_ns: int
 ) -> Iterator[tuple[int, bool, bool]]:
-    """Channels whose events are not complete, with whether they show the begin of the slice, and
-    its end."""
+    """Channels with incomplete events: whether they show the slice's begin, and its end."""
     for start, end in events.batches():
         own = events.together(start, end)
         is_begun = _is_begun(own, from_ns, end - start)
@@ -142,8 +138,7 @@ def _first_of_each(rows: EventColumns, channels: int) -> IntArray:
 
 
 def _is_done(events: SortedEvents, to_ns: int, channels: int) -> Flags:
-    """Whether the events of each channel show the consumption of all records that arrived before an
-    instant."""
+    """Whether the events of each channel show the consumption of all records before an instant."""
     sent = data_at(events, TracePoint.SENT, (*_LIFE_COLUMNS, "first_record_ns"))
     consumed = data_at(events, TracePoint.CONSUMED, ("sequence_number", "channel"))
     is_known = sent["first_record_ns"] >= 0
@@ -171,13 +166,11 @@ class _GroupIndex:
     bounds: Mapping[int, tuple[int, int]]  # where the entries of a channel begin and end
 
     def before(self, channel: int, at_ns: int) -> tuple[int, int] | None:
-        """First and last instant of a channel in its last block before an instant."""
         own = self._of(channel)
         own = own[own["first_ns"] < at_ns]
         return _span_of(own[np.argmax(own["last_ns"])]) if len(own) else None
 
     def after(self, channel: int, at_ns: int) -> tuple[int, int] | None:
-        """First and last instant of a channel in its first block from an instant on."""
         own = self._of(channel)
         own = own[own["last_ns"] >= at_ns]
         return _span_of(own[np.argmin(own["first_ns"])]) if len(own) else None
@@ -244,8 +237,7 @@ def _read(
 def _rows_of_blocks(
     file: TraceFile, wanted: Mapping[int, Sequence[int]], counted: BytesRead
 ) -> Iterator[tuple[int, dict[int, SortedEvents]]]:
-    """Rows of the wanted channels of each block of a file, by its number, with their places in
-    it."""
+    """Rows of the wanted channels of each block of a file, with their places in it."""
     stamp = stamp_of(file)
     numbers = sorted(wanted)
     kept = {
@@ -282,7 +274,6 @@ def _rows_of_blocks(
 
 
 def _within(events: SortedEvents, span_ns: tuple[int, int], first_place: int) -> SortedEvents:
-    """Events from one instant to another, with their places in the order of recording."""
     found = SortedEvents()
     for key, rows in events.items():
         keep = (rows["at_ns"] >= span_ns[0]) & (rows["at_ns"] < span_ns[1])

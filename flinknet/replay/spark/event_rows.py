@@ -4,10 +4,8 @@ Conditions of a query on instants, channels and kinds can select rows, too, so t
 such rows are not read. Spark 4.1 and later offer them
 (`spark.sql.python.filterPushdown.enabled`). Up to Spark 4.3, Spark keeps the remaining conditions
 with the source and not with the query: the next query of the same DataFrame, or the other side of a
-self-join, silently lacks rows. So conditions are only taken on request:
-
-- option `pushdown` = `true`: where Spark keeps them with the query; refused elsewhere.
-- `one-query`: also elsewhere, if each `load` serves one query with one reference.
+self-join, silently lacks rows. So conditions are only taken on request, with the option `pushdown`
+= `one-query`, where each `load` serves one query with one reference.
 """
 
 from __future__ import annotations
@@ -32,23 +30,16 @@ RUN = "run"
 """The column that names the run directory; a trace file alone has none."""
 
 SOURCE_SCHEMA = EVENT_SCHEMA.append(pa.field(RUN, pa.string()))
-"""All columns of the data source, in their order."""
-
-_OF_RUN = "name of the run directory; of several of that name with the directories above it"
-
 MEANINGS = {each.name: each.meaning for each in (*COLUMNS, *TIME_COLUMNS)} | {
     **{name: meaning for name, (meaning, _) in DERIVED.items()},
-    RUN: _OF_RUN,
+    RUN: "name of the run directory; of several of that name with the directories above it",
 }
-"""Meaning of each column."""
-
-_BOUNDS = ("from_ns", "to_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Conditions on rows: channels and kinds (ordinals of core.probe.MessageKind), None for all,
-    and instants in [from_ns, to_ns)."""
+    """Conditions on rows: channels and kinds (ordinals), None for all; instants in [from_ns,
+    to_ns)."""
 
     channels: tuple[int, ...] | None = None
     kinds: tuple[int, ...] | None = None
@@ -65,11 +56,11 @@ class Wanted:
                     f"kinds: there is no {kind!r}; there are {', '.join(NAMES['kind'])}"
                 )
         channels = _listed(options, "channels")
-        bounds = {name: integer(name, options[name]) for name in _BOUNDS if name in options}
+        bounds = ("from_ns", "to_ns")
         return cls(
             None if channels is None else tuple(integer("channels", each) for each in channels),
             None if kinds is None else tuple(NAMES["kind"].index(each) for each in kinds),
-            **bounds,
+            **{name: integer(name, options[name]) for name in bounds if name in options},
         )
 
     def of_channels(self, channels: Iterable[Any]) -> Wanted:
@@ -97,17 +88,10 @@ class Wanted:
         return bool(may.any()) and self.kinds != ()
 
     @property
-    def _is_bounded(self) -> bool:
-        return (self.from_ns, self.to_ns) != (-FOREVER_NS, FOREVER_NS)
-
-    @property
     def columns(self) -> set[str]:
-        has_any = {
-            "channel": self.channels is not None,
-            "kind": self.kinds is not None,
-            "at_ns": self._is_bounded,
-        }
-        return {name for name, is_asked in has_any.items() if is_asked}
+        is_bounded = (self.from_ns, self.to_ns) != (-FOREVER_NS, FOREVER_NS)
+        lists = {"channel": self.channels, "kind": self.kinds, "at_ns": () if is_bounded else None}
+        return {name for name, wanted in lists.items() if wanted is not None}
 
     def filtered(self, rows: EventColumns) -> EventColumns:
         keep = np.ones(len(next(iter(rows.values()))), dtype=bool)
@@ -115,7 +99,7 @@ class Wanted:
             keep &= np.isin(rows["channel"], self.channels)
         if self.kinds is not None:
             keep &= np.isin(rows["kind"], self.kinds)
-        if self._is_bounded:
+        if "at_ns" in self.columns:
             keep &= self.may_lie_within(rows["at_ns"], rows["at_ns"])
         return rows if keep.all() else {name: values[keep] for name, values in rows.items()}
 
@@ -152,7 +136,6 @@ class EventRows:
 
 
 def check_columns(names: Collection[str]) -> None:
-    """Raises: ConfigError for an unknown column."""
     for name in names:
         if name not in SOURCE_SCHEMA.names:
             raise ConfigError(
@@ -161,7 +144,6 @@ def check_columns(names: Collection[str]) -> None:
 
 
 def integer(name: str, text: str) -> int:
-    """The value of an option. Raises: ConfigError."""
     try:
         return int(text)
     except ValueError:
@@ -177,7 +159,6 @@ def _listed(options: Mapping[str, str], name: str) -> list[str] | None:
 
 
 def _connections(run: AnyPath) -> dict[int, str]:
-    """Connection of each channel, as far as the manifest names it yet."""
     try:
         manifest, _ = RunManifest.load_with_fault(run)
     except TraceFormatError:  # not there yet
@@ -185,9 +166,7 @@ def _connections(run: AnyPath) -> dict[int, str]:
     return {each.index: each.connection for each in manifest.channels}
 
 
-NEVER, ALWAYS, ONE_QUERY = "false", "true", "one-query"
-
-_NEVER_NULL = ("at_ns", "kind")
+NEVER, ONE_QUERY = "false", "one-query"
 
 
 def is_pushdown_asked(options: Mapping[str, str]) -> bool:
@@ -196,25 +175,19 @@ def is_pushdown_asked(options: Mapping[str, str]) -> bool:
     from pyspark.sql.datasource import DataSourceReader
 
     asked = options.get("pushdown", NEVER).lower()
-    if asked == NEVER:
-        return False
-    if asked not in (ALWAYS, ONE_QUERY):
-        raise ConfigError(f"pushdown: {asked!r} is none of {NEVER}, {ALWAYS}, {ONE_QUERY}")
-    instead = "use the options channels, kinds, from_ns and to_ns"
-    if not hasattr(DataSourceReader, "pushFilters"):
-        raise ConfigError(f"pushdown: it needs Spark 4.1, this is {pyspark.__version__}; {instead}")
-    is_kept_with_query = hasattr(DataSourceReader, "pushLimit")  # came with the correction
-    if asked == ALWAYS and not is_kept_with_query:
+    if asked not in (NEVER, ONE_QUERY):
+        raise ConfigError(f"pushdown: {asked!r} is neither {NEVER} nor {ONE_QUERY}")
+    if asked == ONE_QUERY and not hasattr(DataSourceReader, "pushFilters"):
         raise ConfigError(
-            f"pushdown: Spark {pyspark.__version__} would apply the conditions of one query to the"
-            f" next one of the same DataFrame; {instead}, or {ONE_QUERY} if there is no next one"
+            f"pushdown: it needs Spark 4.1, this is {pyspark.__version__}; use the options"
+            " channels, kinds, from_ns and to_ns"
         )
-    return True
+    return asked == ONE_QUERY
 
 
 def take_filters(rows: EventRows, filters: Sequence[Any]) -> tuple[EventRows, list[Any]]:
-    """Take conditions of pyspark.sql.datasource, all of which must hold, into the rows. Returns:
-    the rows, and the conditions that were not taken."""
+    """Take conditions of pyspark.sql.datasource into the rows. Returns: the rows, and the
+    others."""
     wanted, rest = rows.wanted, []
     for each in filters:
         narrowed = _narrowed(wanted, each)
@@ -227,26 +200,16 @@ def take_filters(rows: EventRows, filters: Sequence[Any]) -> tuple[EventRows, li
 
 def _narrowed(wanted: Wanted, condition: Any) -> Wanted | None:
     """Restrict to rows for which a condition holds; None if stored rows do not show that."""
-    kind = type(condition).__name__
+    kind, value = type(condition).__name__, getattr(condition, "value", None)
     column, *inner = getattr(condition, "attribute", ("",))
-    value = getattr(condition, "value", None)
-    if inner:
+    if inner or value is None:
         return None
-    if kind == "IsNotNull":
-        return wanted if column in _NEVER_NULL else None
-    if value is None:
-        return None
-    if kind in ("EqualTo", "EqualNullSafe", "In"):
+    if kind in ("EqualTo", "In") and column in ("channel", "kind"):
         values = value if kind == "In" else (value,)
-        if column == "channel":
-            return wanted.of_channels(values)
-        if column == "kind":
-            return wanted.of_kinds(values)
+        return wanted.of_channels(values) if column == "channel" else wanted.of_kinds(values)
     if column != "at_ns" or not isinstance(value, int):
         return None
     bounds = {
-        "EqualTo": (value, value + 1),
-        "EqualNullSafe": (value, value + 1),
         "GreaterThan": (value + 1, FOREVER_NS),
         "GreaterThanOrEqual": (value, FOREVER_NS),
         "LessThan": (-FOREVER_NS, value),

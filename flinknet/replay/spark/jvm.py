@@ -1,10 +1,9 @@
 """The JVM under a Spark session: started for it, silent, and ended with it, also after Ctrl-C.
 
 PySpark waits for its JVM, leaves it running until Python ends, lets it write to our stderr, and
-answers Ctrl-C by calling it, often in the middle of another call. Here the JVM loads while Python
-does other work, as with spark-submit, and a caller with its port and secret connects. Its stderr is
-a file. Signals that end this process (Ctrl-C, and SIGTERM and SIGHUP if they are handled) end the
-JVM first: no results are lost with it, and workers end with their JVM.
+answers Ctrl-C by calling it. Here the JVM loads while Python does other work, as with spark-submit,
+its stderr is a file, and signals that end this process (Ctrl-C, and SIGTERM and SIGHUP if they are
+handled) end the JVM first: no results are lost with it, and workers end with their JVM.
 """
 
 from __future__ import annotations
@@ -34,28 +33,16 @@ from .worker import ignore_interrupts
 _LOOK_S = 0.05
 _EXIT_WAIT_S = 10.0
 _DEATH_WAIT_S = 0.2
-_CUT_OFF = (ConnectionRefusedError, ConnectionResetError)
-"""Exceptions of py4j at a call to a JVM that ends; it stops listening before it has ended."""
-
-_CALLERS = ("py4j", "pyspark")
-"""Packages that call the JVM."""
-
-_TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
-
-_NOT_REGISTERED = "spark-application-"
-"""Beginning of the id of an application that no cluster has accepted."""
+_NOT_REGISTERED = "spark-application-"  # begins the id of an application that no cluster accepted
 
 
 @contextlib.contextmanager
 def loading_jvm(environment: Mapping[str, str], log: Path) -> Iterator[Callable[[], Any]]:
-    """Start a JVM for the time of the block; it loads while the block runs. `environment` is that
-    of the JVM and its Python workers in addition to ours, and names the file of Spark's settings;
-    `log` is a file for their stderr, in a directory for this session alone.
-
-    Yields: a function that waits for the JVM and makes its SparkContext; it raises FlinknetError,
-    with the reason in one line, if Spark does not start. Raises: FlinknetError if the block fails
-    because its JVM has ended.
-    """
+    """Start a JVM that loads while the block runs, and ends with it. `environment` is that of the
+    JVM and its Python workers in addition to ours, and names the file of Spark's settings; `log` is
+    a file for their stderr, in a directory for this session alone. Yields: a function that waits
+    for the JVM and makes its SparkContext; it raises FlinknetError if Spark does not start. Raises:
+    FlinknetError if the block fails because its JVM has ended."""
     with contextlib.ExitStack() as stack:
         ending = stack.enter_context(_Ending())
         jvm = _Jvm(environment, log)
@@ -110,8 +97,7 @@ def _context_of(jvm: _Jvm, stack: contextlib.ExitStack, ending: _Ending) -> Any:
 
 
 class _Jvm:
-    """The process, started as PySpark does: it ends when its stdin is closed, and writes its
-    address to a file."""
+    """The process; it ends when its stdin is closed, and writes its address to a file."""
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self._environment = dict(environment)
@@ -136,8 +122,7 @@ class _Jvm:
             )
 
     def connection(self) -> dict[str, str]:
-        """Wait until the JVM listens. Returns: the variables by which PySpark finds it. Raises:
-        FlinknetError if it ends before."""
+        """Wait for the JVM. Returns: variables by which PySpark finds it. Raises: FlinknetError."""
         while not self._address.exists():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self.process.wait(_LOOK_S)
@@ -171,17 +156,15 @@ class _Jvm:
 
 
 def _is_of_jvm(error: Exception) -> bool:
-    """Whether a connection to the JVM broke, not one to a store or to Flink."""
+    """Whether a call to a JVM that ends broke, and not one to a store or to Flink."""
     frames = traceback.walk_tb(error.__traceback__)
     modules = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in frames}
-    return isinstance(error, _CUT_OFF) and not modules.isdisjoint(_CALLERS)
+    is_cut_off = isinstance(error, ConnectionRefusedError | ConnectionResetError)
+    return is_cut_off and not modules.isdisjoint(("py4j", "pyspark"))
 
 
 def cause_in(text: str) -> str:
-    """The last cause in a stack of Java, or else its first line.
-
-    py4j puts a line before a stack, and begins the next with a colon.
-    """
+    """The last cause in a stack of Java, which py4j begins with a colon, or else its first line."""
     causes: list[str] = re.findall(r"^(?:Caused by)?: (.+)$", text, re.MULTILINE)
     return causes[-1] if causes else text.strip().partition("\n")[0]
 
@@ -204,7 +187,7 @@ class _Ending:
     def __enter__(self) -> _Ending:
         self._warnings.__enter__()
         self._then = {signal.SIGINT: signal.default_int_handler}
-        for each in _TERMINATIONS:
+        for each in (signal.SIGTERM, signal.SIGHUP):
             handler = signal.getsignal(each)
             if callable(handler):
                 self._then[each] = handler

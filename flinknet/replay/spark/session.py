@@ -30,16 +30,7 @@ from .worker import VARIABLE as EARLY_DAEMON
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-
-_DAEMON_MODULE = "spark.python.daemon.module"
-
-UNKNOWN_CORES = 8
-"""Assumed number of cores of a server of Spark Connect, which does not report it."""
-
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Stop\w*): ")
-"""The line of a traceback with the exception."""
-
 _NO_FLINKNET = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 _LOG4J2 = """rootLogger.level = off
@@ -63,14 +54,11 @@ def loading_session(
     options: settings.SessionOptions | None = None, *, record: Path | None = None
 ) -> Iterator[Callable[[], SparkSession]]:
     """A session that ends, with its JVM and all its files, when the block ends. A new JVM loads
-    while the block prepares its work, and writes the names of the classes it loads to `record`, see
-    `ClassArchive`. Without options it has all cores of this machine, or the settings of the
-    platform; a process started by spark-submit has a JVM already, and its settings where options
-    has none.
-
-    Yields: a function that waits for the session; it raises FlinknetError if Spark cannot start.
-    Raises: FlinknetError if there is no Spark or no Java, ConfigError for options that cannot be.
-    """
+    meanwhile, and writes the names of its classes to `record`, see `ClassArchive`. Without options
+    it has all cores of this machine, or the settings of the platform or of spark-submit, whose
+    process has a JVM already. Yields: a function that waits for the session; it raises
+    FlinknetError if Spark cannot start. Raises: FlinknetError if there is no Spark or no Java,
+    ConfigError for options that cannot be."""
     options = options or settings.SessionOptions()
     installed.pyspark_version()
     if options.master is None and options.remote is None and os.environ.get("SPARK_REMOTE"):
@@ -128,11 +116,10 @@ def _own_session(
 ) -> Callable[[], SparkSession]:
     values = settings.settings_of(options, work_dir)
     is_alone = settings.is_local(values["spark.master"])
-    has_daemon = is_alone and values.setdefault(_DAEMON_MODULE, DAEMON) == DAEMON
+    has_daemon = is_alone and values.setdefault("spark.python.daemon.module", DAEMON) == DAEMON
     _, archive = java_and_archive(work_dir / "java")
-    values[_JAVA_OPTIONS] = " ".join(
-        [values[_JAVA_OPTIONS], *map(shlex.quote, archive.java_options(record))]
-    )
+    options_of_java = "spark.driver.extraJavaOptions"
+    values[options_of_java] += "".join(f" {shlex.quote(x)}" for x in archive.java_options(record))
     if options.ship == settings.SHIP_ENVIRONMENT:
         values = with_environment(values, environment_archive(work_dir))
     archive.empty_directory.mkdir(exist_ok=True)
@@ -172,9 +159,8 @@ def _with_code(
 def java_and_archive(
     fallback: Path | None = None,
 ) -> tuple[installed.JavaRuntime, installed.ClassArchive]:
-    """The Java of sessions on this machine, and the archive of Spark's classes; in `fallback` if
-    the cache cannot be written to. Raises: FlinknetError if there is no Java, OSError without a
-    cache and `fallback`."""
+    """The Java of sessions on this machine, and the archive of Spark's classes, in the cache or
+    `fallback`. Raises: FlinknetError if there is no Java, OSError if neither can be written to."""
     java = installed.find_java()
     return java, installed.ClassArchive.of(
         java, installed.launcher_home(java, fallback=fallback), installed.spark_home()
@@ -199,18 +185,14 @@ def make_class_archive_later(options: settings.SessionOptions) -> bool:
     """Start a process that makes the archive after this one has ended, if sessions with these
     options would use it and no process has tried before. Returns: whether it was started."""
     is_own = options.remote is None and not is_submitted() and settings.conf_dir() is None
-    if not is_own or not settings.is_local(options.master or "local[*]"):
-        return False
-    try:
-        if not java_and_archive()[1].is_wanted():
-            return False
-    except OSError:
-        return False
+    is_own &= settings.is_local(options.master or settings.LOCAL_MASTER)
     code = f"from {__name__} import make_class_archive as make; make()"
-    installed.start_unnoticed(
-        [sys.executable, "-c", code], {**os.environ, "PYTHONPATH": _python_path()}
-    )
-    return True
+    environ = {**os.environ, "PYTHONPATH": _python_path()}
+    with suppress(OSError):
+        if is_own and java_and_archive()[1].is_wanted():
+            installed.start_unnoticed([sys.executable, "-c", code], environ)
+            return True
+    return False
 
 
 def count_to_ten(spark: SparkSession) -> None:
@@ -228,7 +210,6 @@ def count_to_ten(spark: SparkSession) -> None:
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect, without a JVM and a SparkContext here."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -237,11 +218,15 @@ def cores_of(spark: SparkSession) -> int:
     if not is_connected(spark):
         return int(spark.sparkContext.defaultParallelism)
     text = spark.conf.get("spark.default.parallelism", None)
-    return int(text) if text and text.isdecimal() else UNKNOWN_CORES
+    return int(text) if text and text.isdecimal() else 8  # Spark Connect does not report it
 
 
 def page_address(spark: SparkSession) -> str | None:
     return None if is_connected(spark) else spark.sparkContext.uiWebUrl
+
+
+def is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 @contextmanager
@@ -251,19 +236,13 @@ def spark_errors() -> Iterator[None]:
     A FlinknetError that was raised in an executor keeps its words; other exceptions there are
     reported by the last line of their traceback.
     """
-    from pyspark.errors import PySparkException, PythonException
+    from pyspark.errors import PythonException
 
     try:
         yield
     except Exception as error:
-        kinds: list[type[Exception]] = [PySparkException]
-        if "py4j" in sys.modules:
-            from py4j.protocol import Py4JError
-
-            kinds.append(Py4JError)
-        if "grpc" in sys.modules:
-            kinds.append(sys.modules["grpc"].RpcError)
-        if not isinstance(error, tuple(kinds)):
+        packages = {each.__module__.partition(".")[0] for each in type(error).__mro__}
+        if packages.isdisjoint(("pyspark", "py4j", "grpc")):
             raise
         try:
             text = str(error)
@@ -279,26 +258,20 @@ def spark_errors() -> Iterator[None]:
                 " flinknet there, or send it with --ship code (flinknet alone) or --ship"
                 " environment (with all packages that it needs)"
             ) from error
-        lines = text.strip().splitlines() or [type(error).__name__]
         if isinstance(error, PythonException):
-            lines = text.partition("JVM stacktrace:")[0].strip().splitlines() or lines
+            lines = text.partition("JVM stacktrace:")[0].strip().splitlines() or [repr(error)]
             raised = [line.strip() for line in lines if _RAISED.match(line.strip())]
-            why = raised[-1] if raised else lines[-1].strip()
+            why = (raised or lines)[-1].strip()
             raise FlinknetError(
                 f"a bug in flinknet, inside Spark: {why}; please report it"
             ) from error
-        raise FlinknetError(f"Spark failed: {cause_in(text) or lines[0]}") from error
-
-
-def is_submitted() -> bool:
-    return "PYSPARK_GATEWAY_PORT" in os.environ
+        raise FlinknetError(f"Spark failed: {cause_in(text) or type(error).__name__}") from error
 
 
 def _submitted_session(
     options: settings.SessionOptions, work_dir: Path, stack: ExitStack
 ) -> Callable[[], SparkSession]:
-    """A session of the JVM of spark-submit, whose settings override our defaults; options override
-    both."""
+    """A session of the JVM of spark-submit; its settings override ours, and options both."""
 
     def started() -> SparkSession:
         from pyspark import SparkConf

@@ -14,40 +14,29 @@ import re
 import shlex
 import socket
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.loopback import LOOPBACK_6, loopback
 from flinknet.storage import AnyPath
 
 SHIP_NOTHING, SHIP_CODE, SHIP_ENVIRONMENT = SHIPMENTS = ("none", "code", "environment")
-"""Code that executors get from this machine: none, if flinknet is installed there; that of
-flinknet; or all packages of this environment but Spark."""
+"""Code that executors get from here: none; flinknet's; or all packages but Spark."""
 
 WORK_UNITS_MAX = 1_000
 """Most partitions of a table made by the driver: up to this number, each row is a work unit."""
 
 LOG_CONFIGURATION = "log4j2.properties"
-"""Name of the configuration of logging where the platform has none, in the directory of the
-session."""
-
-DRIVER_MEMORY = "512m"
-"""Heap of the driver: the whole JVM takes less than 1 GiB."""
-
-BATCH_BYTES_MAX = 8 << 20
-"""Bytes that a Python worker gets at a time: 10,000 rows of parts of tables would be gigabytes.
-Spark 3.5 does not know the setting."""
-
-SHUFFLE_PARTITIONS = 64
-"""Partitions of a shuffle by default; Spark joins small ones and splits large ones."""
-
 OF_QUERIES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES_MAX),
+    # 10,000 rows of parts of tables would be gigabytes; Spark 3.5 does not know it
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
     "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
-    "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+    "spark.sql.shuffle.partitions": "64",  # small ones are joined, large ones split
 }
 """Defaults that a session can have while other sessions of the same Spark have others."""
 
@@ -58,8 +47,6 @@ OF_SESSIONS = OF_QUERIES | {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
 }
-"""Defaults of each session with a Spark of its own."""
-
 OF_REPLAYS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -76,29 +63,22 @@ TOLD_TO_EXECUTORS = (
 """Environment variables about storage that executors on other machines need, too. None is a secret:
 the platform distributes credentials."""
 
-_PROPERTY = re.compile(r"((?:\\.|[^\s=:\\])+)\s*[=:\s]?\s*(.*)", re.DOTALL)
-
-
 LOCAL_MASTER = "local[*]"
 
-CONNECT_SCHEME = "sc://"
-
-CONNECT_PORT = 15002
+CONNECT_SCHEME, CONNECT_PORT = "sc://", 15002
 
 _SCHEME = "spark://"
 
 _ANSWER_WAIT_S = 5.0
 
-_PORT_MAX = 65_535
+_PROPERTY = re.compile(r"((?:\\.|[^\s=:\\])+)\s*[=:\s]?\s*(.*)", re.DOTALL)
 
 
 def is_local(master: str) -> bool:
-    """Whether driver and executors are one process on this machine."""
     return master.startswith("local")
 
 
 def is_here(master: str) -> bool:
-    """Whether all of Spark is on this machine's loopback."""
     return is_local(master) or re.match(r"spark://(127\.|localhost:|\[::1\])", master) is not None
 
 
@@ -109,7 +89,8 @@ def check_master(master: str) -> None:
     if master.startswith(CONNECT_SCHEME):
         raise ConfigError(f"--master: a server of Spark Connect is given by --remote {master}")
     if master.startswith(_SCHEME):
-        found = [_address(each, None) for each in master.removeprefix(_SCHEME).split(",")]
+        hosts = master.removeprefix(_SCHEME).split(",")
+        found = [_address(f"{_SCHEME}{each}") for each in hosts]
         addresses = [each for each in found if each is not None]
         if len(addresses) < len(found):
             raise ConfigError(f"--master: {master!r} is not a master; write spark://HOST:PORT")
@@ -117,22 +98,20 @@ def check_master(master: str) -> None:
 
 
 def connect_address(remote: str) -> tuple[str, int]:
-    """Host and port of sc://HOST[:PORT][/;PARAMETERS]; the parameters may hold a token and are not
-    repeated. Raises: ConfigError."""
-    found = _address(remote.removeprefix(CONNECT_SCHEME).partition("/")[0], CONNECT_PORT)
+    """Host and port of sc://HOST[:PORT][/;PARAMETERS], of which a token is not repeated."""
+    found = _address(remote, CONNECT_PORT)
     if found is None or not remote.startswith(CONNECT_SCHEME):
         raise ConfigError("--remote: this is not a Spark Connect server; write sc://HOST:PORT")
     return found
 
 
-def _address(text: str, default_port: int | None) -> tuple[str, int] | None:
-    """Host and port; None for any other text."""
-    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
-    if not colon and default_port is not None:
-        host, port = text, str(default_port)
-    if not host or not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
-        return None
-    return host.removeprefix("[").removesuffix("]"), int(port)
+def _address(url: str, default_port: int = 0) -> tuple[str, int] | None:
+    """Host and port; None without them."""
+    with suppress(ValueError):  # of the port
+        found = urlsplit(url)
+        if found.hostname and (port := found.port or default_port):
+            return found.hostname, port
+    return None
 
 
 def _check_any_answers(
@@ -166,8 +145,7 @@ class SessionOptions:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Check the options. Raises: ConfigError for contradictory or invalid ones; FlinknetError
-        if the master does not answer."""
+        """Check the options. Raises: ConfigError; FlinknetError if the master does not answer."""
         if self.remote is not None:
             belongs = {
                 "--master": self.master,
@@ -201,13 +179,12 @@ def parse_conf(text: str) -> tuple[str, str]:
 def settings_of(
     options: SessionOptions, work_dir: Path, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """All settings of Spark but those of its Python. Raises: ConfigError for a file that cannot be
-    read."""
+    """Settings of Spark but for its Python. Raises: ConfigError for an unreadable file."""
     settings = {
         **OF_SESSIONS,
         **options.defaults,
         "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
-        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.memory": "512m",  # the whole JVM takes less than 1 GiB
         **submitted_settings(options, environ),
     }
     master = settings.setdefault("spark.master", LOCAL_MASTER)
@@ -265,7 +242,6 @@ def submitted_settings(
 def for_executors(
     settings: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Add the variables about storage that executors on other machines need."""
     if is_local(settings.get("spark.master", LOCAL_MASTER)):
         return dict(settings)
     told = {f"spark.executorEnv.{x}": environ[x] for x in TOLD_TO_EXECUTORS if environ.get(x)}
@@ -291,8 +267,7 @@ def conf_dir(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def read_properties(path: Path, option: str) -> dict[str, str]:
-    """A file in the format of spark-defaults.conf: Java properties, `key value` or `key=value`.
-    Raises: ConfigError if it cannot be read."""
+    """A file in the format of spark-defaults.conf, of Java properties. Raises: ConfigError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -307,9 +282,7 @@ def read_properties(path: Path, option: str) -> dict[str, str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    return "".join(
-        f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in settings.items()
-    )
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -334,7 +307,5 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: plain.get(found[1], found[1]), text)
 
 
-def _escaped(text: str, also: str) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    text = re.sub(r"^(?=[ \t])", r"\\", text)
-    return re.sub(f"([{re.escape(also)}])", r"\\\1", text) if also else text
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\ \t=:#!])", r"\\\1", text).replace("\n", "\\n").replace("\r", "\\r")

@@ -53,16 +53,7 @@ from flinknet.storage import path_of
 from flinknet.trace.format import BlockType
 from flinknet.trace.run import process_of, trace_files, whole_blocks
 
-from .event_rows import (
-    MEANINGS,
-    SOURCE_SCHEMA,
-    EventRows,
-    Wanted,
-    check_columns,
-    integer,
-    is_pushdown_asked,
-    take_filters,
-)
+from . import event_rows
 from .session import is_connected
 from .worker import ignore_abandoned_pipes
 
@@ -76,7 +67,6 @@ PARTITIONS_MAX = 10_000
 
 
 _OPTIONS = "flinknet.options"
-"""Key of the options in the metadata of the first column."""
 
 
 def register(spark: SparkSession) -> None:
@@ -99,8 +89,7 @@ def register(spark: SparkSession) -> None:
 
 
 class TraceDataSource(DataSource):
-    """Runs at a path: a run directory, a directory of runs, or a trace file; a batch may have
-    several paths."""
+    """Runs at a path: a run, a directory of runs, or a trace file; a batch has one path or more."""
 
     @classmethod
     def name(cls) -> str:
@@ -110,14 +99,14 @@ class TraceDataSource(DataSource):
         """All columns, or those of the option `columns` in its order."""
         from pyspark.sql.pandas.types import from_arrow_type
 
-        wanted = self.options.get("columns", ",".join(SOURCE_SCHEMA.names)).split(",")
+        wanted = self.options.get("columns", ",".join(event_rows.SOURCE_SCHEMA.names)).split(",")
         names = [name.strip() for name in wanted]
-        check_columns(names)
+        event_rows.check_columns(names)
         fields = [
             StructField(
                 name,
-                from_arrow_type(SOURCE_SCHEMA.field(name).type),
-                metadata={"comment": MEANINGS[name]},
+                from_arrow_type(event_rows.SOURCE_SCHEMA.field(name).type),
+                metadata={"comment": event_rows.MEANINGS[name]},
             )
             for name in names
         ]
@@ -125,9 +114,8 @@ class TraceDataSource(DataSource):
         return StructType(fields)
 
     def reader(self, schema: StructType) -> TraceDataSourceReader:
-        """A reader of the columns of `schema`. Raises: ConfigError."""
         options = self._options_of(schema)
-        kind = PushingReader if is_pushdown_asked(options) else TraceDataSourceReader
+        kind = PushingReader if event_rows.is_pushdown_asked(options) else TraceDataSourceReader
         return kind(_paths(options), _rows(schema, options))
 
     def streamReader(self, schema: StructType) -> TraceStreamReader:
@@ -144,12 +132,11 @@ class TraceDataSource(DataSource):
             path.absolute(),
             _rows(schema, options),
             options.get("starting", EARLIEST),
-            None if most is None else integer("max_bytes", most),
+            None if most is None else event_rows.integer("max_bytes", most),
         )
 
     def _options_of(self, schema: StructType) -> Mapping[str, str]:
-        """The given options, or those with which a table was created: Spark hands a Python source
-        only the columns of that time."""
+        """The given options, or those of a table, of which Spark hands over the columns alone."""
         if "path" not in self.options and "paths" not in self.options:
             for field in schema.fields:
                 if _OPTIONS in field.metadata:
@@ -158,13 +145,16 @@ class TraceDataSource(DataSource):
         return self.options
 
 
-def _rows(schema: StructType, options: Mapping[str, str]) -> EventRows:
-    check_columns(schema.fieldNames())
+def _rows(schema: StructType, options: Mapping[str, str]) -> event_rows.EventRows:
+    event_rows.check_columns(schema.fieldNames())
     for field in schema.fields:
-        expected, given = SOURCE_SCHEMA.field(field.name).type, field.dataType.simpleString()
+        expected, given = (
+            event_rows.SOURCE_SCHEMA.field(field.name).type,
+            field.dataType.simpleString(),
+        )
         if given.partition(" ")[0] != _spark_name(expected):
             raise ConfigError(f"columns: {field.name} is {_spark_name(expected)}, not {given}")
-    return EventRows(tuple(schema.fieldNames()), Wanted.parse(options))
+    return event_rows.EventRows(tuple(schema.fieldNames()), event_rows.Wanted.parse(options))
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
@@ -189,7 +179,7 @@ class BlockRange(InputPartition):
     run: str | None
     name_of_run: str | None
 
-    def batches(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
+    def batches(self, rows: event_rows.EventRows) -> Iterator[pa.RecordBatch]:
         ignore_abandoned_pipes()
         run = None if self.run is None else path_of(self.run)
         with trace.TraceReader(self.file, self.blocks) as reader:
@@ -201,7 +191,7 @@ class BlockRange(InputPartition):
 
 
 class TraceDataSourceReader(DataSourceReader):
-    def __init__(self, paths: Sequence[str], rows: EventRows) -> None:
+    def __init__(self, paths: Sequence[str], rows: event_rows.EventRows) -> None:
         self._paths = paths
         self._rows = rows
 
@@ -239,7 +229,7 @@ class PushingReader(TraceDataSourceReader):
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:
         """Take the conditions that select blocks; Spark applies those that are returned."""
-        self._rows, rest = take_filters(self._rows, filters)
+        self._rows, rest = event_rows.take_filters(self._rows, filters)
         return rest
 
 
@@ -259,7 +249,11 @@ class TraceStreamReader(DataSourceStreamReader):
     allow, None for no limit; that needs Spark 4.2."""
 
     def __init__(
-        self, path: Path, rows: EventRows, starting: str = EARLIEST, max_bytes: int | None = None
+        self,
+        path: Path,
+        rows: event_rows.EventRows,
+        starting: str = EARLIEST,
+        max_bytes: int | None = None,
     ) -> None:
         if starting not in (EARLIEST, LATEST):
             raise ConfigError(f"starting: {starting!r} is neither {EARLIEST} nor {LATEST}")
@@ -309,7 +303,6 @@ class TraceStreamReader(DataSourceStreamReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of some blocks. Raises: TraceDamagedError if one is damaged."""
         assert isinstance(partition, BlockRange)
         if not _is_dropped(Path(partition.file.path)):
             yield from partition.batches(self._rows)
@@ -334,8 +327,7 @@ class TraceStreamReader(DataSourceStreamReader):
 
 
 def _is_dropped(file: Path) -> bool:
-    """Whether a ring has dropped a file: it is gone, and its run no longer names it. Raises:
-    TraceError if it is gone although its run names it."""
+    """Whether a ring has dropped a file. Raises: TraceError if it is gone and its run names it."""
     if file.exists():
         return False
     try:

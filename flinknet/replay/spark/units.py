@@ -35,8 +35,6 @@ UNITS_MIN = 8
 keeps the others idle only for a short time. Answers do not depend on it."""
 
 INDEXES_HERE_MAX = 32
-"""Files of this machine that the driver reads itself, at most."""
-
 INDEXES_IN_STORE_MAX = 8
 """Files in a store that the driver reads itself, at most; each takes several requests."""
 
@@ -65,8 +63,7 @@ class IndexRow:
 
 
 def read_indexes(spark: Callable[[], SparkSession], files: Sequence[TraceFile]) -> None:
-    """Read the indexes of files for `trace.file_index`, with executors if there are many; then the
-    session may start. Raises: as TraceReader."""
+    """Read indexes for `trace.file_index`, many with executors. Raises: as TraceReader."""
     missing = [file for file in files if not index.is_kept(file)]
     is_here = not missing or isinstance(path_of(missing[0].path), Path)
     if len(missing) <= (INDEXES_HERE_MAX if is_here else INDEXES_IN_STORE_MAX):
@@ -188,20 +185,16 @@ SUFFIX = ".arrow"
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A directory of the rows of units, seen by executors and driver under the same path: a replay
-    that ended early continues from there.
-
-    A unit is identified by its fields and by `stamp`, which digests the files as they were when
-    units were planned, and everything else that is not in a unit: kept rows never belong to other
-    bytes, settings or another flinknet. Files are written atomically.
-    """
+    that ended early continues from there. A unit is identified by its fields and by `stamp`, which
+    digests the files as they were when units were planned: kept rows never belong to other bytes,
+    settings or another flinknet."""
 
     directory: str
     stamp: str
 
     @classmethod
     def of(cls, directory: Path, files: Sequence[TraceFile]) -> Checkpoint:
-        """A checkpoint for a replay of some files. Unfinished files of a killed executor are
-        removed after a day."""
+        """A checkpoint for some files; what a killed executor left unfinished goes after a day."""
         remove_unfinished(directory, f"*{SUFFIX}")
         stamps = zip(files, index.stamps_of(files), strict=True)
         read = sorted([file.absolute().path, *stamp] for file, stamp in stamps)
@@ -209,7 +202,6 @@ class Checkpoint:
 
     @property
     def kept(self) -> int:
-        """Number of kept units, of this or other replays."""
         return sum(1 for _ in Path(self.directory).glob(f"*{SUFFIX}"))
 
     def rows(

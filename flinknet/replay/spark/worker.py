@@ -1,18 +1,16 @@
 """Spark's Python workers: the process from which they are forked (spark.python.daemon.module),
 garbage collection, free memory, silenced tracebacks, and the code that they need elsewhere.
 
-The process is PySpark's own daemon with flinknet and its compiled functions loaded. Loading takes a
-second and a half of CPU time, for which Spark's first job would wait. So a session starts this
-process next to its JVM. Spark starts another one at its first job, with an environment, arguments
-and three pipes; that one hands all of them to the early process, at a socket in the session's own
-directory, and waits until it ends. Where there is no early process, the one that Spark started
-loads by itself. The early process ends with the session until Spark has asked for it, and from then
-on with the pipe from the JVM.
+The process is PySpark's own daemon with flinknet and its compiled functions loaded, which takes a
+second and a half of CPU time. So a session starts it next to its JVM. Spark starts another one at
+its first job, with an environment, arguments and three pipes; that one hands all of them to the
+early process, at a socket in the session's own directory, and waits until it ends; without an early
+process it loads by itself. The early process ends with the session until Spark has asked for it,
+and from then on with the pipe from the JVM.
 
 Workers collect garbage after every task and then traverse all loaded objects, which takes 80 ms and
-more with pandas and the compiler, as long as many tasks. When a scan is ended early, as by a limit,
-Spark closes the pipe of its worker, whose parent prints the stack of the failed write; that is no
-error.
+more. When a scan is ended early, as by a limit, Spark closes the pipe of its worker, whose parent
+prints the stack of the failed write; that is no error.
 """
 
 from __future__ import annotations
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
     from tarfile import TarInfo
 
 DAEMON = "flinknet.replay.spark.worker"
-"""Name of this module, which runs as the daemon."""
-
 LOADED = (
     *("pandas", "pyspark.worker"),  # pyarrow imports pandas at its first array
     *("flinknet.replay.pipeline", "flinknet.replay.observe.kernels"),
@@ -54,8 +50,6 @@ VARIABLE = "FLINKNET_EARLY_DAEMON"
 """Variable with the path of the socket, for the process that Spark starts."""
 
 _EARLY = "--early"
-"""Argument of the process that the session starts, before the number of its socket."""
-
 _BEFORE_START = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "YES", "OMP_NUM_THREADS": "1"}
 """Variables that Spark sets for its daemon and that Python and numpy read when they start."""
 
@@ -66,8 +60,7 @@ _END_WAIT_S = 5.0
 @contextmanager
 def early_daemon(environment: Mapping[str, str], path: Path) -> Iterator[None]:
     """Start a daemon that loads while the block runs, and ends with it; none if the path, in a
-    directory that nobody else can enter, is too long for a socket. Spark hands over its own
-    variables later."""
+    private directory, is too long for a socket. Spark hands over its own variables later."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         try:
             listener.bind(str(path))
@@ -98,38 +91,30 @@ def early_daemon(environment: Mapping[str, str], path: Path) -> Iterator[None]:
                 process.wait()
 
 
-class Early:
-    """The early daemon, in its own process."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._listener = socket.socket(fileno=descriptor)
-        self._replaced: socket.socket | None = None  # open as long as this process lives
-
-    def take_place(self) -> bool:
-        """Wait for the process that Spark starts, and take over its environment and pipes. Returns:
-        False if the session has ended before."""
-        asked = self._listener.fileno()
-        ready, _, _ = select.select([asked, _STANDARD[0]], [], [])
-        if asked not in ready:
-            return False
-        self._replaced, _ = self._listener.accept()
-        os.unlink(self._listener.getsockname())  # others load by themselves
-        self._listener.close()
-        _, descriptors, _, _ = socket.recv_fds(self._replaced, 1, len(_STANDARD))
-        with self._replaced.makefile("rb") as stream:
-            sys.argv[1:], environment, path = json.load(stream)
-        for own, given in zip(_STANDARD, descriptors, strict=True):
-            os.dup2(given, own)
-            os.close(given)
-        sys.path += [each for each in path if each not in sys.path]
-        os.environ.clear()
-        os.environ.update(environment)
-        return True
+def take_place(descriptor: int) -> socket.socket | None:
+    """Wait in the early daemon for the process that Spark starts, and take over its environment and
+    pipes. Returns: the connection to it, to keep open as long as this process lives; None if the
+    session has ended before."""
+    with socket.socket(fileno=descriptor) as listener:
+        ready, _, _ = select.select([descriptor, _STANDARD[0]], [], [])
+        if descriptor not in ready:
+            return None
+        replaced, _ = listener.accept()
+        os.unlink(listener.getsockname())  # others load by themselves
+    _, descriptors, _, _ = socket.recv_fds(replaced, 1, len(_STANDARD))
+    with replaced.makefile("rb") as stream:
+        sys.argv[1:], environment, path = json.load(stream)
+    for own, given in zip(_STANDARD, descriptors, strict=True):
+        os.dup2(given, own)
+        os.close(given)
+    sys.path += [each for each in path if each not in sys.path]
+    os.environ.clear()
+    os.environ.update(environment)
+    return replaced
 
 
 def hand_over() -> bool:
-    """Hand this process, which Spark has started, over to the early daemon, and wait until that
-    ends. Returns: False if there is no early daemon."""
+    """Hand this process over to the early daemon, and wait until that ends; False without one."""
     path = os.environ.pop(VARIABLE, None)
     if path is None:
         return False
@@ -154,8 +139,7 @@ def load() -> None:
 
 
 def ignore_interrupts() -> None:
-    """Ignore Ctrl-C in a child process: it reaches all processes of a terminal, and the parent ends
-    the JVM."""
+    """Ignore Ctrl-C, which reaches all processes of a terminal, in a child that the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -163,8 +147,7 @@ _frozen_modules = 0
 
 
 def freeze_what_is_loaded() -> None:
-    """Exempt all loaded objects from garbage collection. Called in a worker, at the end of
-    a task."""
+    """Exempt loaded objects from garbage collection, in a worker at the end of a task."""
     global _frozen_modules
     if len(sys.modules) != _frozen_modules:
         _frozen_modules = len(sys.modules)
@@ -173,14 +156,12 @@ def freeze_what_is_loaded() -> None:
 
 
 RESIDENT_BYTES_KEPT = 448 << 20
-"""Resident memory below which a process frees nothing: its modules take half of that, and new pages
-for each unit cost 5 to 10% of its time."""
+"""Resident memory below which a process frees nothing: new pages cost 5 to 10% of its time."""
 
 
 def return_free_memory() -> None:
-    """Return free memory to the system if the process has much: allocators keep it in pieces
-    between used ones, and the next unit needs others. After a unit of 90,000 channels that is 500
-    MB."""
+    """Return free memory to the system if the process has much: allocators keep it in pieces, and
+    the next unit needs others. After a unit of 90,000 channels that is 500 MB."""
     if _resident_bytes() < RESIDENT_BYTES_KEPT:
         return
     import pyarrow as pa  # the process that Spark starts needs none
@@ -190,25 +171,14 @@ def return_free_memory() -> None:
 
 
 def _resident_bytes() -> int:
-    """Resident memory of this process; a fixed number where the system does not report it."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError):
-        return RESIDENT_BYTES_KEPT
-    return pages * PAGESIZE
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
 
 
 @cache
 def _trim_heap() -> Callable[[int], object]:
     """malloc_trim of glibc; elsewhere a function without effect."""
-    try:
-        found: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
-        return lambda _: None
+    found: Callable[[int], object] = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
     return found
-
-
-_ABANDONED = (BrokenPipeError, ConnectionResetError)
 
 
 def ignore_abandoned_pipes() -> None:
@@ -219,7 +189,7 @@ def ignore_abandoned_pipes() -> None:
 
     @wraps(print_exc)
     def print_others(*args: Any, **options: Any) -> None:
-        if not isinstance(sys.exc_info()[1], _ABANDONED):
+        if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):
             print_exc(*args, **options)
 
     traceback.print_exc = print_others
@@ -247,9 +217,8 @@ def code_zip(directory: Path) -> Path:
 
 
 def environment_archive(directory: Path, libraries: Iterable[Path] | None = None) -> Path:
-    """Pack flinknet, its machine code and all packages of some directories but Spark; None for
-    those of this Python. Executors need a Python of the same version and a machine of the same
-    kind."""
+    """Pack flinknet, its machine code and all packages of some directories (None: of this Python)
+    but Spark. Executors need a Python of the same version and a machine of the same kind."""
     import tarfile
 
     path = directory / "environment.tar.gz"
@@ -280,11 +249,12 @@ def _without_caches(info: TarInfo) -> TarInfo | None:
 
 
 def main() -> None:
-    early = Early(int(sys.argv[2])) if sys.argv[1:2] == [_EARLY] else None
-    if early is None and hand_over():  # Spark has started this process
+    is_early = sys.argv[1:2] == [_EARLY]
+    if not is_early and hand_over():  # Spark has started this process
         return
     load()
-    if early is None or early.take_place():
+    replaced = take_place(int(sys.argv[2])) if is_early else None
+    if replaced is not None or not is_early:
         from pyspark.daemon import manager
 
         manager()

@@ -264,7 +264,6 @@ def test_a_p99_that_is_left_out_takes_no_margin_from_other_limits() -> None:
     ]
     job = [JobPoint.of(each, (timeout_of(each),)) for each in points]
     for found in (choose(points, [target], off), chosen(job, [target], off)):
-        assert found is not None
         assert (found.point, found.is_safe) == (2, True)
     alike = [
         replace(each, buffers_per_s=100.0, memory_bytes=1, latency_ns=LatencySummary(1, p50=p50))
@@ -345,21 +344,17 @@ def test_the_whole_advice_is_that_of_the_recorded_situation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    "text",
     [
-        ("p42<=1ms", "is not a target"),
-        ("p99", "is not a target"),
-        ("p99>=1ms", "wrong side"),
-        ("throughput<=5/s", "wrong side"),
-        ("p99<=5", "has no unit"),
-        ("throughput>=max", "has no limit"),
-        ("p99<=0", "needs a limit above 0, such as p99<=20ms"),
-        *((f"backlog<={bound}", "needs a limit above 0") for bound in ("0", "-1", "nan", "inf")),
+        *("p42<=1ms", "p99", "p99<=", "p99>=1ms", "p99<=0", "throughput<=5/s", "throughput>=max"),
+        *(f"backlog<={bound}" for bound in ("0", "-1", "nan", "inf", "x")),
     ],
 )
-def test_a_target_that_makes_no_sense_is_refused(text: str, complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
+def test_a_target_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"is not a target; write .* such as p99<=20ms"):
         Target.parse(text)
+    with pytest.raises(ConfigError, match="has no unit"):
+        Target.parse("p99<=5")
 
 
 def test_a_target_is_shown_with_the_relation_that_is_tested() -> None:
@@ -417,15 +412,14 @@ def test_next_to_timeouts_task_by_task_stands_the_one_key_for_all(patch: str) ->
 
 def test_csv_has_a_row_for_what_a_job_did_and_one_for_each_of_its_settings() -> None:
     found = whole()
-    rows = replay_rows([found])
-    assert [row["kind"] for row in rows] == ["observed", *["predicted"] * len(found.points)]
-    assert {(row["run"], row["edge"]) for row in rows} == {("run", "job")}
-    assert rows[0]["throughput_records_per_s"] == 1000.0
-    assert [row["buffer_timeout"] for row in rows[1:]][2] == "5ms"
-    assert [row["latency_p99_ns"] for row in rows[1:]][2] == found.points[2].latency_ns.p99
-    assert all(row["is_reliable"] for row in rows)
+    observed, *rows = replay_rows([found])
+    assert (observed["kind"], observed["throughput_records_per_s"]) == ("observed", 1000.0)
+    assert {(row["run"], row["edge"], row["kind"]) for row in rows} == {("run", "job", "predicted")}
+    assert len(rows) == len(found.points)
+    figures = rows[2]["buffer_timeout"], rows[2]["latency_p99_ns"]
+    assert figures == ("5ms", found.points[2].latency_ns.p99)
     off = replace(found, model_error=ModelError(0.0, 0.6, 0.0))
-    assert [row["is_reliable"] for row in replay_rows([off])][:2] == [True, False]
+    assert [row["is_reliable"] for row in (rows[0], *replay_rows([off])[:2])] == [True, True, False]
 
 
 def test_the_nearest_setting_of_a_job_is_named_where_none_meets_the_target() -> None:

@@ -9,15 +9,7 @@ from itertools import pairwise
 import pytest
 
 from flinknet.results import Bottleneck, Cause, Remedy
-from flinknet.results.ledger import (
-    CheckpointCounts,
-    EdgeTime,
-    HostTime,
-    Ledger,
-    SeenBy,
-    TaskTime,
-    VertexTime,
-)
+from flinknet.results import ledger as cells
 from flinknet.results.slow_tasks import saturated
 from flinknet.results.verdict import healthy, starved, verdict
 
@@ -32,13 +24,13 @@ def vertex(
     records: Sequence[float | None] | None = None,
     places: Sequence[str | None] | None = None,
     queued: float | None = None,
-) -> VertexTime:
+) -> cells.VertexTime:
     """Subtasks that are busy for these shares of the time and wait for their output for `waits`."""
     count = len(busy)
-    return VertexTime(
+    return cells.VertexTime(
         name,
         [
-            TaskTime(
+            cells.TaskTime(
                 f"{name} ({subtask + 1}/{count})",
                 place,
                 working=share,
@@ -58,21 +50,23 @@ def vertex(
     )
 
 
-def ledger(*vertices: VertexTime, checkpoints: CheckpointCounts | None = None) -> Ledger:
+def ledger(
+    *vertices: cells.VertexTime, checkpoints: cells.CheckpointCounts | None = None
+) -> cells.Ledger:
     """Vertices in a row."""
     edges = [
-        EdgeTime(number, number + 1, f"{one.name} → {other.name}")
+        cells.EdgeTime(number, number + 1, f"{one.name} → {other.name}")
         for number, (one, other) in enumerate(pairwise(vertices))
     ]
-    return Ledger(dict(enumerate(vertices)), edges, checkpoints or CheckpointCounts())
+    return cells.Ledger(dict(enumerate(vertices)), edges, checkpoints or cells.CheckpointCounts())
 
 
-def source(waits: float = 0.0) -> VertexTime:
+def source(waits: float = 0.0) -> cells.VertexTime:
     """Flink reports no busy time of sources."""
     return vertex("Source", [None, None], waits=waits)
 
 
-def of(*vertices: VertexTime, **more: CheckpointCounts) -> Bottleneck:
+def of(*vertices: cells.VertexTime, **more: cells.CheckpointCounts) -> Bottleneck:
     found = saturated(ledger(*vertices, **more))
     return found
 
@@ -163,7 +157,7 @@ def test_what_waits_for_others_is_not_the_cause() -> None:
 
 
 def test_checkpoints_that_expire_stand_under_their_cause() -> None:
-    counts = CheckpointCounts(completed=2, expired=12, timeout_ns=5 * S)
+    counts = cells.CheckpointCounts(completed=2, expired=12, timeout_ns=5 * S)
     found = of(source(1.0), vertex("Sink", [1.0, 0.0], queued=9.0), checkpoints=counts)
     assert found.cause is Cause.SLOW_SUBTASK
     assert found.text.endswith(
@@ -202,10 +196,10 @@ def test_a_healthy_job_says_what_would_saturate_next() -> None:
 
 
 def test_each_cell_of_a_ledger_says_where_it_comes_from() -> None:
-    seen = {"tasks": SeenBy.FLINK, "tasks.stood_still": SeenBy.TAP}
-    found = Ledger({}, [], seen_by=seen)
-    assert found.origin("tasks", "working") is SeenBy.FLINK
-    assert found.origin("tasks", "stood_still") is SeenBy.TAP
+    seen = {"tasks": cells.SeenBy.FLINK, "tasks.stood_still": cells.SeenBy.TAP}
+    found = cells.Ledger({}, [], seen_by=seen)
+    assert found.origin("tasks", "working") is cells.SeenBy.FLINK
+    assert found.origin("tasks", "stood_still") is cells.SeenBy.TAP
     assert found.origin("hosts", "busy") is None
 
 
@@ -221,6 +215,6 @@ def test_an_event_loop_is_as_busy_as_its_tasks_together(
 ) -> None:
     """Tasks of a load take turns on it: neither is saturated, and no time is left for both."""
     tasks = [vertex("Source", [None], waits=0.9), vertex("Sink", busy, places=["tm-1", "tm-1"])]
-    hosts = {"tm-1": HostTime(busy=0.6)}
+    hosts = {"tm-1": cells.HostTime(busy=0.6)}
     found = verdict(replace(ledger(*tasks), hosts=hosts, is_unpaced=True))
     assert found.evidence[0].startswith(text)

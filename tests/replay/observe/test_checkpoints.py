@@ -52,7 +52,6 @@ def recorded(directory: Path, *, unaligned: bool) -> CheckpointSummary:
     found: list[CheckpointSummary] = []
 
     def look(cluster: Cluster) -> None:
-        assert cluster.checkpoints is not None
         found.append(cluster.checkpoints.coordinator.summary())
 
     trace_job(directory, one_exchange(unaligned=unaligned), for_ns=LENGTH_NS, look=look)
@@ -64,7 +63,6 @@ def test_a_trace_shows_the_checkpoints_that_were_drawn(tmp_path: Path, unaligned
     counted = recorded(tmp_path / "run", unaligned=unaligned)
     (observed,) = observe_here(open_runs([tmp_path / "run"]))
     found = observed.measured.checkpoints
-    assert found is not None
     assert found.completed == counted.completed >= 4
     assert found.unaligned == counted.unaligned == (counted.completed if unaligned else 0)
     assert found.travel_ns.count == 4 * found.completed
@@ -80,10 +78,8 @@ def test_a_tap_shows_how_long_barriers_block(tmp_path: Path) -> None:
     few = tapped(tmp_path / "run", tmp_path / "few", block_events=20)
     (cut,) = observe_here(open_runs([few], AskedPart(from_ns=0)))
     assert cut.measured.checkpoints == found  # wherever a block ends
-    assert found is not None
     assert found.completed == counted.completed
     assert found.travel_ns.count == 0
-    assert found.alignment_ns.min is not None
     assert found.alignment_ns.min >= 30_000  # there and back
 
 
@@ -109,8 +105,6 @@ def test_a_tap_that_asked_flink_knows_what_was_overtaken_and_how_long_barriers_t
     (path / METRICS_NAME).write_text("".join(f"{json.dumps(each)}\n" for each in lines))
     (after,) = observe_here([run])
     was, found = before.measured.checkpoints, after.measured.checkpoints
-    assert was is not None
-    assert found is not None
     assert (found.completed, found.travel_ns) == (was.completed, was.travel_ns)
     assert (found.aborted, found.overtaken_bytes_mean, found.overtaken_bytes_max) == (1, 6e3, 8000)
     assert (found.start_delay_ns.count, found.start_delay_ns.max) == (3, 11 * MS)
@@ -209,7 +203,6 @@ def test_alignment_is_from_the_first_barrier_of_a_consumer_to_its_last() -> None
         *(barrier(2, 0, 200, 210), barrier(2, 1, 200, 260)),
     ]
     found = checkpoints_of(rows, {0: 0, 1: 0, 2: 1}, (0, 1000), is_from_between=False)
-    assert found is not None
     assert (found.triggered, found.completed, found.aborted) == (2, 1, None)
     assert (found.alignment_ns.min, found.alignment_ns.max) == (0, 40)
     assert (found.travel_ns.min, found.travel_ns.max) == (10, 45)

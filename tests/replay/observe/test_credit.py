@@ -49,7 +49,6 @@ def test_a_round_trip_is_that_of_the_link_and_the_ceiling_follows(
     if exclusive == 1 and not rate_per_s:  # one buffer at a time uses all of the credit
         assert found.bytes_per_s == pytest.approx(found.most_bytes_per_s, rel=0.12)
         assert found.is_limit
-        assert found.remedy is not None
         assert "buffers (fixed in Flink 2.x), or segments of 64 KiB, carry" in found.remedy
 
 
@@ -57,7 +56,6 @@ def test_the_remedy_of_few_buffers_has_the_round_trip(tmp_path: Path) -> None:
     costs = replace(TYPICAL_COSTS, transit_ns=0.9 * MS)
     (run,) = open_runs([trace_load(tmp_path / "run", scenario(10 * MS, records=60_000), costs)])
     ((edge,), (observed,)) = judged(observe_here([run])), observe_here([run])
-    assert edge.bottleneck is not None
     assert edge.bottleneck.cause is Cause.FEW_BUFFERS
     assert observed.credit[0].text in edge.bottleneck.remedy
 
@@ -75,7 +73,6 @@ def test_a_slow_consumer_is_no_lack_of_credit(tmp_path: Path) -> None:
     found = _path(trace_load(tmp_path / "run", scenario(10 * MS, records=30_000), costs))
     assert found.waits > 0.5
     assert found.is_limit is False
-    assert found.remedy is not None
     assert "more carry no more" in found.remedy
 
 
@@ -88,7 +85,6 @@ def test_between_taskmanagers_only_unmistakable_round_trips_count(tmp_path: Path
         load = scenario(timeout_ns, rate_per_s=50_000.0, records=20_000)
         (run,) = open_runs([trace_load(tmp_path / f"{timeout_ns}", load, costs)])
         unit = Unit(0, 0, [], run.from_ns, run.to_ns, counted_at=TracePoint.SENT)
-        assert CREDIT_TRIPS.ask is not None
         with TraceReader(run.files[0]) as reader:
             tally = CREDIT_TRIPS.ask(unit)
             tally.take(next(lazy_block(reader, 0, []) for _ in reader.blocks()))

@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.plain_values import to_plain
-from flinknet.replay.observe.details import (
-    CHANNELS_MAX,
-    FILL_BINS,
-    fill_bin,
-    narrow_width_ns,
-    run_details,
-)
+from flinknet.replay.observe import details
 from flinknet.replay.observe.latency import RANGES_PER_OCTAVE, distribution
 from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import REGIMES
@@ -31,7 +25,7 @@ MS = 1_000_000
 def details_of(spark: Any, *paths: Path) -> list[dict[str, Any]]:
     runs = open_runs(paths)
     tables = observe(spark, runs)
-    found = run_details(spark, tables, collect(tables, runs))
+    found = details.run_details(spark, tables, collect(tables, runs))
     return [to_plain(each) for each in found]
 
 
@@ -87,10 +81,10 @@ def test_percentiles_are_given_where_enough_records_support_them() -> None:
 def test_many_channels_are_left_to_the_slowest_and_runs_do_not_mix(
     spark: Any, tmp_path: Path, make_run: Callable[..., Path]
 ) -> None:
-    many = make_run(tmp_path / "many", buffers=5, channels=CHANNELS_MAX + 3)
+    many = make_run(tmp_path / "many", buffers=5, channels=details.CHANNELS_MAX + 3)
     one = make_run(tmp_path / "one", buffers=10, channels=1, period_ns=5 * MS)
     first, second = details_of(spark, many, one)
-    assert (first["channels_left_out"], len(first["channels"])) == (3, CHANNELS_MAX)
+    assert (first["channels_left_out"], len(first["channels"])) == (3, details.CHANNELS_MAX)
     assert (second["channels_left_out"], len(second["channels"])) == (0, 1)
     assert sum(second["channels"][0]["windows"]["records"]) == 100
     assert second["environment"]["workload"]["consumers"] == 1
@@ -100,12 +94,12 @@ def test_many_channels_are_left_to_the_slowest_and_runs_do_not_mix(
 def test_a_full_buffer_is_in_the_last_bin_and_an_empty_one_in_the_first(
     payload: int, size: int
 ) -> None:
-    (number,) = fill_bin(np.array([payload]), size).tolist()
-    assert 0 <= number < FILL_BINS
+    (number,) = details.fill_bin(np.array([payload]), size).tolist()
+    assert 0 <= number < details.FILL_BINS
     if 0 < payload <= size:
-        assert number < payload * FILL_BINS / size <= number + 1
+        assert number < payload * details.FILL_BINS / size <= number + 1
     elif payload > size:
-        assert number == FILL_BINS - 1
+        assert number == details.FILL_BINS - 1
 
 
 @given(st.lists(st.integers(0, 10**12), max_size=60))
@@ -122,4 +116,4 @@ def test_ranges_hold_every_record_where_it_is(values: list[int]) -> None:
 
 @pytest.mark.parametrize(("duration_ns", "width_ns"), [(1000 * MS, 2 * MS), (60, 1), (1, 1)])
 def test_narrow_windows_are_never_without_width(duration_ns: int, width_ns: int) -> None:
-    assert narrow_width_ns(duration_ns) == width_ns
+    assert details.narrow_width_ns(duration_ns) == width_ns

@@ -71,7 +71,6 @@ def test_rates_and_shares_are_those_of_the_part_that_is_used(run: RecordedRun) -
         {"at_ns": 12 * S, "job": "1", "checkpoint": 7, "status": "COMPLETED"},
     )
     found = flink_metrics(run, MEASURED)
-    assert found is not None
     source, target = found.vertices
     assert (source.name, source.busy, source.records_out_per_s) == ("A", None, None)
     assert (target.busy, target.records_in_per_s) == (0.5, 200.0)
@@ -90,7 +89,6 @@ def test_rates_and_shares_are_those_of_the_part_that_is_used(run: RecordedRun) -
 
 def test_without_metrics_the_channels_are_known_and_nothing_else(run: RecordedRun) -> None:
     found = flink_metrics(run, MEASURED)
-    assert found is not None
     assert found.share == EdgeShare(2, 1, None, None, None)
     assert found.vertices[1].records_in_per_s is None
     assert found.task_managers == ()
@@ -102,7 +100,6 @@ def test_an_attempt_counts_from_its_own_first_line(run: RecordedRun) -> None:
     lines[1]["attempt"] = lines[2]["attempt"] = 1
     write(run, *lines)
     found = flink_metrics(run, MEASURED)
-    assert found is not None
     assert found.vertices[1].tasks[0].records_in_per_s == 30.0
 
 

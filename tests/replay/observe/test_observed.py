@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.replay.advise.judged import judged
+from flinknet.replay.observe import observed
 from flinknet.replay.observe.latency import LatencyRow, total_latency
-from flinknet.replay.observe.observed import ObservedTables, observe
+from flinknet.replay.observe.measured import message_counts, over_time, replayed_channels
+from flinknet.replay.observe.observed import ObservedTables, collect, observe
 from flinknet.replay.observe.question import group_rows
-from flinknet.replay.observe.traffic import MESSAGES, WINDOWS_MAX, window_width_ns
-from flinknet.replay.observe.tree import ask
+from flinknet.replay.observe.traffic import WINDOWS_MAX, window_width_ns
 from flinknet.replay.observe.units import work_units
 from flinknet.replay.read import open_recorded_run
 from flinknet.replay.spark.frames import collected
+from flinknet.results import ReplayedChannel
 
 MS = 1_000_000
 BUFFERS = 100
@@ -31,11 +34,6 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def tables(spark: Any, sawtooth_run: Path) -> ObservedTables:
     return observe(spark, [open_recorded_run(sawtooth_run, 0)])
-
-
-def test_each_work_unit_is_a_partition(spark: Any, sawtooth_run: Path) -> None:
-    units = work_units([open_recorded_run(sawtooth_run, 0)], 5)
-    assert ask(spark, units, MESSAGES).rdd.getNumPartitions() == len(units) > 2
 
 
 def test_messages_are_counted_by_kind_channel_and_point(tables: ObservedTables) -> None:
@@ -132,3 +130,38 @@ def test_windows_are_as_narrow_as_their_number_allows(duration_ns: int) -> None:
     assert duration_ns / width_ns <= WINDOWS_MAX
     assert width_ns == 1 or duration_ns / width_ns > WINDOWS_MAX / 2.5
     assert str(width_ns).rstrip("0") in ("1", "2", "5")
+
+
+CHANNELS = 12
+WANTED = 5
+
+
+def tells_most(channel: ReplayedChannel) -> tuple[float, ...]:
+    late_ns, waits_ns = channel.latency_ns.p99 or 0, channel.starved_ns or 0
+    return -late_ns, -waits_ns, -channel.records, channel.channel
+
+
+@pytest.mark.spark
+def test_answers_are_about_the_channels_that_tell_most_and_verdicts_rest_on_all(
+    spark: Any,
+    tmp_path: Path,
+    make_run: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = open_recorded_run(make_run(tmp_path / "run", buffers=150, channels=CHANNELS), 0)
+    tables = observe(spark, [run])
+    (whole,) = collect(tables, [run])
+    monkeypatch.setattr(observed, "DETAILED_CHANNELS_MAX", 3)
+    (some,) = collect(tables, [run], [WANTED])
+
+    assert some.measured == whole.measured
+    assert judged([some]) == judged([whole])
+    assert message_counts(some) == message_counts(whole)
+    assert over_time(some) == over_time(whole)
+
+    every, told = replayed_channels(whole), replayed_channels(some)
+    assert (len(every), whole.rows.channels_omitted) == (CHANNELS, 0)
+    assert (len(told), some.rows.channels_omitted) == (3, CHANNELS - 3)
+    others = [each for each in sorted(every, key=tells_most) if each.channel != WANTED]
+    expected = {WANTED, others[0].channel, others[1].channel}
+    assert [each for each in every if each.channel in expected] == list(told)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,17 +59,6 @@ def test_rows_with_the_same_keys_are_one_however_they_are_parted(
     expected = [sum(value for _, value in drawn)] if drawn else []
     assert total["records"].to_pylist() == expected
     assert set(total["channel"].to_pylist()) <= {EVERY}
-
-
-def test_rows_that_are_kept_apart_are_not_merged() -> None:
-    drawn = table_of(Row, [row(1, 2), row(1, 3), row(-1, 4), row(-1, 5)])
-    found = replace(QUESTION, apart=_negative).merged([drawn])
-    assert found["records"].to_pylist() == [5, 4, 5]
-
-
-def _negative(rows: pa.Table) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = rows["channel"].to_numpy() < 0
-    return found
 
 
 def test_a_summary_of_a_run_is_the_same_for_any_buckets() -> None:

@@ -42,7 +42,7 @@ def times_of(
     seconds: int = 6,
     per_s: int = 20,
     epoch_ns: int | None = EPOCH_NS,
-) -> RecordTimes | None:
+) -> RecordTimes:
     """A tap on channels from some producers to one task: of each, buffers with the elements of that
     producer at that wall clock, in ms. The first second is left out."""
     clock = ClockInfo(epoch_ns=epoch_ns)
@@ -64,7 +64,8 @@ def times_of(
     recording.close(seconds * S)
     (run,) = open_runs([directory / "run"], AskedPart(from_ns=S))
     (observed,) = observe_here([run])
-    return record_times(run, observed.rows.record_times, observed.rows.watermarks)
+    found = record_times(run, observed.rows.record_times, observed.rows.watermarks)
+    return found
 
 
 def test_age_is_the_clock_minus_the_timestamp(tmp_path: Path) -> None:
@@ -73,7 +74,6 @@ def test_age_is_the_clock_minus_the_timestamp(tmp_path: Path) -> None:
         tmp_path,
         lambda _, now: [*(Record(b"", now - 30) for _ in range(18)), *2 * [Record(b"", now - 250)]],
     )
-    assert found is not None
     assert found.follows_clock
     assert found.records == pytest.approx(100 * 20, abs=20)
     assert found.age_ns.p50 == pytest.approx(30 * MS, abs=MS)
@@ -88,7 +88,6 @@ def test_of_timestamps_that_do_not_follow_the_clock_nothing_is_derived(
 ) -> None:
     old = 86_400_000 if epoch_ns is not None else 5
     found = times_of(tmp_path, lambda _, now: [Record(b"", now - old)], epoch_ns=epoch_ns)
-    assert found is not None
     assert not found.follows_clock
     assert (found.age_ns.count, found.over_time) == (0, ())
     assert found.records == 100
@@ -108,10 +107,8 @@ def test_the_channel_that_holds_a_watermark_back_is_found(tmp_path: Path) -> Non
         ]
 
     found = times_of(tmp_path, elements, producers=4)
-    assert found is not None
     assert [each.channel for each in found.watermarks] == [0, 1, 2, 3]
     held = found.held_back
-    assert held is not None
     assert held.channel == 1
     assert held.behind_ns == pytest.approx(12 * S, rel=0.01)
     assert held.held_share == 1
@@ -123,7 +120,6 @@ def test_watermarks_that_are_as_far_apart_as_their_emission_hold_nothing_back(
     tmp_path: Path,
 ) -> None:
     found = times_of(tmp_path, lambda number, now: [Watermark(now - 200 * number)], producers=3)
-    assert found is not None
     assert found.held_back is None
     assert [each.lag_ns for each in found.watermarks] == [
         pytest.approx(each * MS, abs=MS) for each in (0, 200, 400)
@@ -137,7 +133,6 @@ def test_a_source_that_has_finished_holds_nothing_back(tmp_path: Path) -> None:
         return [Watermark((1 << 63) - 1 if number == 0 and now >= end else now)]
 
     found = times_of(tmp_path, elements, producers=2)
-    assert found is not None
     assert found.held_back is None
 
 
@@ -150,14 +145,12 @@ def test_channels_that_read_old_data_in_step_hold_nothing_back(tmp_path: Path) -
         return [Watermark((now % 10_000_000) * 1000)] if tick else [Record(b"", 5)]
 
     found = times_of(tmp_path, elements, producers=2)
-    assert found is not None
     assert len(found.watermarks) == 2
     assert found.held_back is None
 
 
 def test_records_from_a_clock_that_is_ahead_have_no_age(tmp_path: Path) -> None:
     found = times_of(tmp_path, lambda _, now: [Record(b"", now + 40)])
-    assert found is not None
     assert not found.follows_clock
     assert found.age_ns.count == 0
 
@@ -172,13 +165,11 @@ def test_idle_time_counts_while_no_channel_sends_a_watermark(tmp_path: Path) -> 
         return [idle if now < idle_from + 50 else Record(b"", now)]
 
     found = times_of(tmp_path, elements)
-    assert found is not None
     assert found.watermarks[0].idle_share == pytest.approx(0.8, abs=0.05)
 
 
 def test_latency_markers_have_a_travel_time(tmp_path: Path) -> None:
     found = times_of(tmp_path, lambda _, now: [LatencyMarker(now - 44, bytes(16), 0)])
-    assert found is not None
     assert found.travel_ns.p50 == pytest.approx(44 * MS, abs=MS)
     assert found.travel_ns.count == 100
 

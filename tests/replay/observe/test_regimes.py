@@ -5,6 +5,7 @@ hand.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,58 +84,43 @@ def buffers(*lives: tuple[int, int, int, int]) -> ChannelBuffers:
     return ChannelBuffers(numbers, first, sent, received, consumed, ones, ones, ones)
 
 
-def split(
-    lives: ChannelBuffers, starved: Intervals = NOTHING, blocked: Intervals = NOTHING
-) -> dict[str, int]:
-    found = regimes_of(lives, Hindrances(starved, blocked, NOTHING), WHOLE)
+UNHINDERED = Hindrances(NOTHING, NOTHING, NOTHING)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Buffers by (first record, sent, received, consumed), and the time in each regime."""
+
+    name: str
+    lives: list[tuple[int, int, int, int]]
+    spent: dict[str, int]
+    hindrances: Hindrances = UNHINDERED
+
+
+FLUSH, CREDIT, ALIGNMENT, SOCKET, QUEUE, _ = REGIMES
+WITHOUT_CREDIT_THEN_BLOCKED = Hindrances(intervals((20, 35)), intervals((30, 60)), NOTHING)
+OFFERED = Hindrances(NOTHING, NOTHING, intervals((10, 50)))
+
+CASES = [
+    Case("from place to place", [(10, 30, 35, 50)], {FLUSH: 20, SOCKET: 5, QUEUE: 15}),
+    Case(
+        "for credit where there was none, and for alignment before that",
+        [(10, 40, 41, 42)],
+        {FLUSH: 10, CREDIT: 10, ALIGNMENT: 10, SOCKET: 1, QUEUE: 1},
+        WITHOUT_CREDIT_THEN_BLOCKED,
+    ),
+    Case("a local channel's is offered", [(0, 50, 50, 60)], {FLUSH: 10, QUEUE: 50}, OFFERED),
+    Case("the oldest counts", [(0, 5, 10, 50), (6, 12, 15, 60)], {FLUSH: 5, SOCKET: 5, QUEUE: 50}),
+    Case("within", [(-50, -40, -30, 10), (90, 120, 130, 140)], {QUEUE: 10, FLUSH: 10}),
+    Case("no record instants", [(-1, 30, 35, 40)], {SOCKET: 5, QUEUE: 5}),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_instant_belongs_to_the_place_of_the_oldest_record(case: Case) -> None:
+    found = regimes_of(buffers(*case.lives), case.hindrances, WHOLE)
     spent = {name: getattr(found, name).total_ns for name in REGIMES if name != "idle"}
-    return {name: ns for name, ns in spent.items() if ns}
-
-
-def test_a_lone_buffer_goes_from_place_to_place() -> None:
-    assert split(buffers((10, 30, 35, 50))) == {
-        "waiting_for_flush": 20,
-        "in_socket": 5,
-        "in_receiver_queue": 15,
-    }
-
-
-def test_waiting_is_for_credit_where_there_was_none_and_for_alignment_before_that() -> None:
-    found = split(buffers((10, 40, 41, 42)), intervals((20, 35)), intervals((30, 60)))
-    assert found == {
-        "waiting_for_flush": 10,
-        "waiting_for_credit": 10,
-        "blocked_by_alignment": 10,
-        "in_socket": 1,
-        "in_receiver_queue": 1,
-    }
-
-
-def test_what_is_ready_on_a_local_channel_lies_in_front_of_its_consumer() -> None:
-    offered = intervals((10, 50))
-    found = regimes_of(buffers((0, 50, 50, 60)), Hindrances(NOTHING, NOTHING, offered), WHOLE)
-    assert instants(found.waiting_for_flush) == set(range(10))
-    assert instants(found.in_receiver_queue) == set(range(10, 60))
-
-
-def test_only_the_oldest_record_counts() -> None:
-    """The second buffer was sent long ago when the first one is done: it waits in the queue."""
-    assert split(buffers((0, 5, 10, 50), (6, 12, 15, 60))) == {
-        "waiting_for_flush": 5,
-        "in_socket": 5,
-        "in_receiver_queue": 50,
-    }
-
-
-def test_what_lies_outside_the_window_does_not_count() -> None:
-    assert split(buffers((-50, -40, -30, 10), (90, 120, 130, 140))) == {
-        "in_receiver_queue": 10,
-        "waiting_for_flush": 10,
-    }
-
-
-def test_a_buffer_without_record_instants_has_not_waited() -> None:
-    assert split(buffers((-1, 30, 35, 40))) == {"in_socket": 5, "in_receiver_queue": 5}
+    assert {name: ns for name, ns in spent.items() if ns} == case.spent
 
 
 def events(*rows: dict[str, int]) -> dict[str, Any]:
@@ -143,63 +129,45 @@ def events(*rows: dict[str, int]) -> dict[str, Any]:
     return {name: np.array([(unset | row)[name] for row in rows], np.int64) for name in names}
 
 
+def event(at_ns: int, credit: int = -1, backlog: int = -1, **more: int) -> dict[str, int]:
+    """A sent buffer, unless there is more."""
+    sent = {"point": int(TracePoint.SENT), "credit_after": credit, "backlog_buffers": backlog}
+    return {"at_ns": at_ns} | sent | more
+
+
+RECEIVED, BARRIER = int(TracePoint.RECEIVED), int(DataType.ALIGNED_CHECKPOINT_BARRIER)
+
+
 def test_starved_and_blocked_time_is_read_off_the_messages() -> None:
-    sent, received = int(TracePoint.SENT), int(TracePoint.RECEIVED)
     found = events(
-        {"at_ns": 10, "point": sent, "credit_after": 1, "backlog_buffers": 4},
-        {"at_ns": 20, "point": sent, "credit_after": 0, "backlog_buffers": 3},
-        {"at_ns": 25, "point": received, "kind": int(MessageKind.ADD_CREDIT), "credit_after": 2},
-        {"at_ns": 30, "point": sent, "credit_after": 0, "backlog_buffers": 0},
-        {
-            "at_ns": 40,
-            "point": sent,
-            "data_type": int(DataType.ALIGNED_CHECKPOINT_BARRIER),
-            "credit_after": 0,
-            "backlog_buffers": 0,
-        },
-        {"at_ns": 70, "point": received, "kind": int(MessageKind.RESUME_CONSUMPTION)},
+        *(event(10, 1, 4), event(20, 0, 3)),
+        event(25, 2, point=RECEIVED, kind=int(MessageKind.ADD_CREDIT)),
+        *(event(30, 0, 0), event(40, 0, 0, data_type=BARRIER)),
+        event(70, point=RECEIVED, kind=int(MessageKind.RESUME_CONSUMPTION)),
     )
-    assert instants(hindrances_in(found, WHOLE).starved) == set(range(20, 25))
-    assert instants(hindrances_in(found, WHOLE).blocked) == set(range(40, 70))
-    assert instants(hindrances_in(found, WHOLE).offered) == set()
+    hindrances = [instants(each) for each in hindrances_in(found, WHOLE)]
+    assert hindrances == [set(range(20, 25)), set(range(40, 70)), set()]
 
 
 def test_a_local_channel_offers_what_its_backlog_tells() -> None:
     found = events(
-        {"at_ns": 10, "point": int(TracePoint.SENT), "credit_after": -1, "backlog_buffers": 2},
-        {"at_ns": 20, "point": int(TracePoint.CONSUMED), "credit_after": -1},
-        {"at_ns": 30, "point": int(TracePoint.SENT), "credit_after": -1, "backlog_buffers": 0},
+        event(10, backlog=2), event(20, point=int(TracePoint.CONSUMED)), event(30, backlog=0)
     )
     assert instants(hindrances_in(found, WHOLE).offered) == set(range(10, 30))
 
 
 def test_a_local_channel_goes_on_without_a_message() -> None:
-    sent = {"point": int(TracePoint.SENT), "credit_after": -1}
-    barrier = int(DataType.ALIGNED_CHECKPOINT_BARRIER)
-    found = events(
-        {"at_ns": 10, "data_type": int(DataType.RECOVERY_COMPLETION)} | sent,
-        {"at_ns": 30, "data_type": barrier} | sent,
-        {"at_ns": 50} | sent,
-        {"at_ns": 90} | sent,
-    )
+    recovered = event(10, data_type=int(DataType.RECOVERY_COMPLETION))
+    found = events(recovered, event(30, data_type=BARRIER), event(50), event(90))
     assert instants(hindrances_in(found, WHOLE).blocked) == set(range(30, 50))
 
 
 def test_buffers_are_paired_by_number_and_those_under_way_left_out() -> None:
-    sent, received, consumed = 0, 1, 2
     rows = []
     for number, first in enumerate((5, -1, 17, -1)):
-        rows.append(
-            {
-                "at_ns": 10 * number + 9,
-                "point": sent,
-                "sequence_number": number,
-                "first_record_ns": first,
-            }
-        )
-        if number < 3:
-            rows.append({"at_ns": 10 * number + 10, "point": received, "sequence_number": number})
-            rows.append({"at_ns": 10 * number + 11, "point": consumed, "sequence_number": number})
+        row = {"sequence_number": number, "first_record_ns": first}
+        points = range(3 if number < 3 else 1)  # sent, received, consumed
+        rows += [{"at_ns": 10 * number + 9 + each, "point": each} | row for each in points]
     found = paired_buffers(events(*rows))
     assert found.sequence_number.tolist() == [0, 1, 2]
     assert found.first_record_ns.tolist() == [5, 17, 17]  # 1 holds a piece of the record in 2

@@ -8,16 +8,8 @@ import pytest
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.replay.observe import stretches
 from flinknet.replay.observe.question import Question
-from flinknet.replay.observe.stretches import (
-    BLOCKED,
-    CHANNEL_TIMES,
-    LONG_NS,
-    STARVED,
-    UNANSWERED,
-    WITHOUT_CREDIT,
-)
-from flinknet.replay.observe.tree import of_run
 from flinknet.replay.observe.units import Unit
 from flinknet.replay.spark.frames import record_batches, schema_of
 from flinknet.trace.event_block import EventBlock
@@ -48,8 +40,7 @@ def event(
 
 def times_of(state: int, *blocks: list[Event]) -> dict[int, int]:
     """Time of channels in a state, in ms; events of a block are in the order of recording."""
-    question: Question = CHANNEL_TIMES
-    assert question.ask is not None
+    question: Question = stretches.CHANNEL_TIMES
     tally = question.ask(TAP)
     for events in blocks:
         rows = sorted(
@@ -60,7 +51,8 @@ def times_of(state: int, *blocks: list[Event]) -> dict[int, int]:
         columns = np.array(rows, np.int64).T
         tally.take(EventBlock(dict(zip((*names, "backlog_buffers"), columns, strict=True))))
     schema = schema_of(question.answer)
-    batches = record_batches((of_run(0, each) for each in tally.answers()), schema)
+    answers = ({"run": np.zeros(len(each["channel"]), int), **each} for each in tally.answers())
+    batches = record_batches(answers, schema)
     found = question.merged([pa.Table.from_batches(batches)]).to_pylist()
     return {each["channel"]: each["ns"] // MS for each in found if each["state"] == state}
 
@@ -75,13 +67,15 @@ def test_a_channel_starves_from_its_last_credit_to_the_next_message(blocks: int)
         *(event(31, CREDITED), event(32, credit=0, backlog=0), event(40)),
     ]
     cut = len(events) // blocks
-    assert times_of(STARVED, *(events[n : n + cut] for n in range(0, len(events), cut))) == {0: 15}
+    assert times_of(
+        stretches.STARVED, *(events[n : n + cut] for n in range(0, len(events), cut))
+    ) == {0: 15}
 
 
 def test_only_long_waits_count_and_from_their_first_buffer() -> None:
-    long_ms = LONG_NS // MS
+    long_ms = stretches.LONG_NS // MS
     found = times_of(
-        UNANSWERED,
+        stretches.UNANSWERED,
         [
             *(event(1), event(3, CREDITED), event(5), event(40), event(4 * long_ms, CREDITED)),
             *(event(1, channel=1), event(long_ms, CREDITED, channel=1)),
@@ -93,7 +87,7 @@ def test_only_long_waits_count_and_from_their_first_buffer() -> None:
 
 def test_a_channel_is_without_credit_from_its_last_one_to_the_next() -> None:
     events = [event(1), event(2, credit=0), event(7, CREDITED), event(9)]
-    assert times_of(WITHOUT_CREDIT, events) == {0: 5}
+    assert times_of(stretches.WITHOUT_CREDIT, events) == {0: 5}
 
 
 @pytest.mark.parametrize(("has_resumed", "blocks"), [(True, 1), (False, 1), (False, 2)])
@@ -102,4 +96,4 @@ def test_a_channel_that_sends_is_blocked_no_longer(has_resumed: bool, blocks: in
     if has_resumed:
         events.insert(2, event(30, RESUMED))
     parts = [events] if blocks == 1 else [events[:2], events[2:]]
-    assert times_of(BLOCKED, *parts) == {0: 10 if has_resumed else 15}
+    assert times_of(stretches.BLOCKED, *parts) == {0: 10 if has_resumed else 15}

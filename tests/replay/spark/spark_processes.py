@@ -82,18 +82,14 @@ class SparkProcesses:
         self.started.append(process)
         return process
 
-    def cluster(self, *, workers: int = 1, cores: int = 2, **more: str) -> Cluster:
-        """A standalone cluster on loopback: a master and workers, with 1 GiB for each core."""
+    def cluster(self, **more: str) -> str:
+        """The master of a standalone cluster on loopback with one worker of two cores."""
         master = self.start("master.Master", *_PORTS)
         url = told(master, r"Starting Spark master at (spark://\S+)")
-        room = ("--cores", str(cores), "--memory", f"{cores}g")
-        own = []
-        for _ in range(workers):
-            work_dir = ("--work-dir", str(self.directory / "work"))
-            own.append(self.start("worker.Worker", *_PORTS, *room, *work_dir, url, **more))
-        for worker in own:
-            told(worker, r"(Successfully registered) with master")
-        return Cluster(url, tuple(worker.pid for worker in own))
+        room = ("--cores", "2", "--memory", "2g", "--work-dir", str(self.directory / "work"))
+        worker = self.start("worker.Worker", *_PORTS, *room, url, **more)
+        told(worker, r"(Successfully registered) with master")
+        return url
 
 
 @contextmanager
@@ -120,19 +116,19 @@ def told(process: subprocess.Popen[str], pattern: str) -> str:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A standalone cluster, by the process ids of its workers; executors are their children."""
+    """A standalone cluster, by the process id of its worker; executors are its children."""
 
     url: str
-    workers: tuple[int, ...]
+    worker: int
 
-    def executors(self, worker: int) -> list[psutil.Process]:
-        """Those of a worker that have begun to work: each has started a Python process."""
+    def executors(self) -> list[psutil.Process]:
+        """Those that have begun to work: each has started a Python process."""
         found = []
-        for child in psutil.Process(worker).children(recursive=True):
+        for child in psutil.Process(self.worker).children(recursive=True):
             with suppress(psutil.Error):
                 if "pyspark.daemon" in child.cmdline():
                     found.append(psutil.Process(child.ppid()))
-        return [each for each in found if each.pid != worker and each.name() == "java"]
+        return [each for each in found if each.pid != self.worker and each.name() == "java"]
 
 
 @contextmanager
@@ -153,7 +149,7 @@ def cluster_within(spark: Any, directory: Path) -> Iterator[Cluster]:
         room = ("127.0.0.1", 0, 0, 2, 2048, urls, str(directory / "work"))
         worker = deploy.worker.Worker.startRpcEnvAndEndpoint(*room, nothing, conf, nothing)
         try:
-            yield Cluster(urls[0], (jvm.java.lang.ProcessHandle.current().pid(),))
+            yield Cluster(urls[0], jvm.java.lang.ProcessHandle.current().pid())
         finally:
             worker.shutdown()
             worker.awaitTermination()

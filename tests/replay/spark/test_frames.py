@@ -9,16 +9,6 @@ import pyarrow as pa
 import pytest
 
 from flinknet.replay.spark import frames
-from flinknet.replay.spark.frames import (
-    arrow_of,
-    columns_of,
-    frame_of,
-    map_units,
-    record_batches,
-    rows_of,
-    schema_of,
-    table_of,
-)
 
 
 @dataclass(frozen=True)
@@ -47,7 +37,7 @@ OUTER = Outer(1, Inner("a", 0.5), [Inner("b", None), Inner("c", 1.0)], [[1, 2], 
 
 def test_a_dataclass_is_a_column_for_each_field() -> None:
     inner = pa.struct([("name", pa.string()), ("share", pa.float64())])
-    assert schema_of(Outer) == pa.schema(
+    assert frames.schema_of(Outer) == pa.schema(
         [
             ("number", pa.int64()),
             ("inner", inner),
@@ -58,26 +48,28 @@ def test_a_dataclass_is_a_column_for_each_field() -> None:
         ]
     )
     with pytest.raises(TypeError, match="has no column type"):
-        schema_of(Odd)
+        frames.schema_of(Odd)
 
 
 def test_rows_come_back_as_they_were_and_other_columns_are_left_out() -> None:
-    table = table_of(Outer, [OUTER]).append_column("more", pa.array([7]))
-    assert rows_of(Outer, table) == [OUTER]
+    table = frames.table_of(Outer, [OUTER]).append_column("more", pa.array([7]))
+    assert frames.rows_of(Outer, table) == [OUTER]
 
 
 def test_columns_of_rows_make_a_batch_and_no_rows_make_none() -> None:
     rows = [Inner("a", 0.5), Inner("b", None)]
-    schema = schema_of(Inner)
-    (batch,) = record_batches([columns_of(Inner, rows), columns_of(Inner, rows[:1])], schema)
-    assert rows_of(Inner, batch) == [*rows, rows[0]]
-    assert record_batches([columns_of(Inner, [])], schema) == []
+    schema = frames.schema_of(Inner)
+    (batch,) = frames.record_batches(
+        [frames.columns_of(Inner, rows), frames.columns_of(Inner, rows[:1])], schema
+    )
+    assert frames.rows_of(Inner, batch) == [*rows, rows[0]]
+    assert frames.record_batches([frames.columns_of(Inner, [])], schema) == []
 
 
 @pytest.mark.spark
 def test_no_units_are_a_table_without_rows(spark: Any) -> None:
     units: list[Outer] = []
-    found = map_units(spark, units, lambda _: [], Inner)
+    found = frames.map_units(spark, units, lambda _: [], Inner)
     assert (found.columns, found.count()) == (["name", "share"], 0)
 
 
@@ -88,11 +80,11 @@ def test_a_table_comes_back_from_spark(
 ) -> None:
     monkeypatch.setattr(frames, "has_arrow_tables", lambda: is_spark_4)
     inner = [Inner("a", 0.5), Inner("b", None)]
-    table = table_of(Nested, [Nested(number, b"\0x", inner[number:]) for number in range(3)])
-    frame = frame_of(spark, table)
+    table = frames.table_of(Nested, [Nested(number, b"\0x", inner[number:]) for number in range(3)])
+    frame = frames.frame_of(spark, table)
     assert frame.rdd.getNumPartitions() == 3
-    found = arrow_of(frame).select(table.column_names).sort_by("number")
-    assert rows_of(Nested, found) == rows_of(Nested, table)
+    found = frames.arrow_of(frame).select(table.column_names).sort_by("number")
+    assert frames.rows_of(Nested, found) == frames.rows_of(Nested, table)
 
 
 @dataclass(frozen=True)
@@ -114,7 +106,7 @@ def test_units_that_are_too_many_for_one_table_of_spark_are_still_spread(
 ) -> None:
     """Above 48 MB Spark makes one partition of 10 000 rows."""
     units = [Wide(number, "x" * (1 << 20)) for number in range(60)]
-    seen = map_units(spark, units, _number_of, Number)
+    seen = frames.map_units(spark, units, _number_of, Number)
     assert seen.rdd.getNumPartitions() == len(units)
     assert sorted(row.number for row in seen.collect()) == list(range(60))
 

@@ -75,27 +75,27 @@ def test_executors_of_spark_submit_learn_where_storage_is(
         assert ("spark.executorEnv.AWS_REGION" in found) is (master == "yarn")
 
 
-def test_without_a_platform_it_is_this_machine_alone(tmp_path: Path) -> None:
-    assert submitted_settings(SessionOptions(), {}) == {}
-    assert settings_of(SessionOptions(), tmp_path, {})["spark.master"] == "local[*]"
-
-
-def test_the_settings_of_a_replay_go_before_ours_and_behind_all_others(tmp_path: Path) -> None:
-    adaptive = "spark.sql.adaptive.enabled"
-    assert adaptive not in settings_of(SessionOptions(), tmp_path, {})
-    options = SessionOptions(defaults=OF_REPLAYS)
-    assert settings_of(options, tmp_path, {})[adaptive] == "false"
-    options = SessionOptions(defaults=OF_REPLAYS, conf={adaptive: "true"})
-    assert settings_of(options, tmp_path, {})[adaptive] == "true"
+@pytest.mark.parametrize(
+    ("options", "adaptive"),
+    [
+        (SessionOptions(), None),
+        (SessionOptions(defaults=OF_REPLAYS), "false"),
+        (SessionOptions(defaults=OF_REPLAYS, conf={"spark.sql.adaptive.enabled": "true"}), "true"),
+    ],
+)
+def test_without_a_platform_it_is_this_machine_alone_with_defaults_behind_options(
+    tmp_path: Path, options: SessionOptions, adaptive: str | None
+) -> None:
+    found = settings_of(options, tmp_path, {})
+    assert found["spark.master"] == "local[*]"
+    assert found.get("spark.sql.adaptive.enabled") == adaptive
 
 
 def test_an_event_log_has_its_directory(tmp_path: Path) -> None:
-    found = submitted_settings(SessionOptions(event_log=tmp_path / "a/b"), {})
-    assert found == {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": (tmp_path / "a/b").as_uri(),
-    }
-    assert (tmp_path / "a/b").is_dir()
+    log = tmp_path / "a/b"
+    found = submitted_settings(SessionOptions(event_log=log), {})
+    assert found == {"spark.eventLog.enabled": "true", "spark.eventLog.dir": log.as_uri()}
+    assert log.is_dir()
 
 
 def test_settings_are_read_back_as_they_were_written(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Wherever a run lies and Spark runs, the answer is the same, to the byte: one core or all, a
-store, clusters whose executors have no flinknet or one of whose workers dies, Spark Connect.
+"""Wherever a run lies and Spark runs, the answer is the same, to the byte: a store, a cluster whose
+executors have no flinknet, Spark Connect; `test_masters` has others.
 """
 
 from __future__ import annotations
@@ -9,27 +9,14 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pyarrow.parquet
 import pytest
 
-from bench.synthetic_trace import make_run
-from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
-from tests.replay.spark.spark_processes import (
-    SparkProcesses,
-    answer,
-    begin,
-    ended,
-    spark_processes,
-    told,
-)
-from tests.runtime.processes import wait_until
+from tests.replay.spark.spark_processes import SparkProcesses, answer, spark_processes, told
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket, pytest.mark.cluster]
-
-MS = 1_000_000
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +47,6 @@ def python_without_flinknet(tmp_path: Path) -> Path:
     return python
 
 
-def test_all_cores_give_the_bytes_of_one(run: Path, local_answer: bytes, tmp_path: Path) -> None:
-    assert answer(run, tmp_path / "all.json", "--master", "local[*]") == local_answer
-
-
-def test_a_run_in_a_store_gives_the_same_bytes(
-    run: Path, local_answer: bytes, store: ObjectStore, tmp_path: Path
-) -> None:
-    there = store.upload(run, "alone")
-    found = answer(there, tmp_path / "store.json", "--master", "local[2]")
-    assert found.replace(there.encode(), str(run).encode()) == local_answer
-
-
 def test_a_cluster_without_flinknet_answers_of_a_run_in_a_store(
     run: Path,
     local_answer: bytes,
@@ -80,36 +55,15 @@ def test_a_cluster_without_flinknet_answers_of_a_run_in_a_store(
     python_without_flinknet: Path,
     tmp_path: Path,
 ) -> None:
-    cluster = processes.cluster(AWS_ENDPOINT_URL="")
+    url = processes.cluster(AWS_ENDPOINT_URL="")
     there = store.upload(run, "run")
-    options = ("--master", cluster.url, "--ship", "code", "--out", f"s3://{BUCKET}/tables")
+    options = ("--master", url, "--ship", "code", "--out", f"s3://{BUCKET}/tables")
     python = f"spark.pyspark.python={python_without_flinknet}"
     found = answer(there, tmp_path / "cluster.json", *options, "--spark-conf", python)
     assert found.replace(there.encode(), str(run).encode()) == local_answer
     assert any((tmp_path / "work").iterdir())  # an executor worked there
     tables = pyarrow.parquet.read_table(f"{BUCKET}/tables/latency", filesystem=store.client)
     assert tables.num_rows
-
-
-def test_a_cluster_of_two_workers_gives_the_same_bytes_when_one_is_killed_in_mid_run(
-    processes: SparkProcesses, tmp_path: Path
-) -> None:
-    network = NetworkConfig(buffer_timeout_ns=5 * MS)
-    workload = WorkloadConfig(producers=4, consumers=4, rate_per_s=20_000.0, duration_ns=1)
-    large = tmp_path / "large"
-    make_run(large, Scenario(network=network, workload=workload), events=3_000_000)
-    here = answer(large, tmp_path / "here.json", "--master", "local[1]")
-    cluster = processes.cluster(workers=2, cores=1)
-    on_two = ("--master", cluster.url)
-    assert answer(large, tmp_path / "two.json", *on_two) == here
-    replay = begin(large, tmp_path / "killed.json", *on_two)
-    wait_until(lambda: all(cluster.executors(each) for each in cluster.workers), replay)
-    worker = psutil.Process(cluster.workers[0])
-    for process in (worker, *worker.children(recursive=True)):
-        process.kill()
-    assert replay.poll() is None
-    ended(replay)
-    assert (tmp_path / "killed.json").read_bytes() == here
 
 
 def test_spark_connect_answers_without_flinknet_on_its_server(
