@@ -53,13 +53,20 @@ class CostModel:
         direction.
 
         Args:
-            is_awake: loops do not sleep between messages, as they do on a long way.
+            is_awake: loops do not sleep between messages. On a long way they do, and their steps
+                take at least as long as typical ones, since their caches and cores are cold.
         """
+        if is_awake and way_ns >= FAR_NS:
+            names = "send_ns_per_message", "receive_ns_per_message", "emit_ns_per_record"
+            colder = {
+                each: max(getattr(self, each), getattr(TYPICAL_COSTS, each)) for each in names
+            }
+            costs = replace(self, wake_ns=WAKE_NS, **colder)
+            return costs.farther(way_ns, is_awake=False)
         return replace(
             self,
             transit_ns=max(0.0, self.transit_ns + way_ns),
             back_ns=None if self.back_ns is None else max(0.0, self.back_ns + way_ns),
-            wake_ns=WAKE_NS if is_awake and way_ns >= FAR_NS else self.wake_ns,
         )
 
 
