@@ -75,7 +75,7 @@ BUDGETS = {
     "graph": (6_427, 25),
     "capture": (6_959, 33),
     "trace": (5_720, 24),
-    "simulator": (1_916, 11),
+    "simulator": (1_923, 11),
     "results": (4_670, 21),
     "(leaves)": (2_423, 14),
     "options": (2_554, 10),
