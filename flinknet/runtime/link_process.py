@@ -118,8 +118,8 @@ class LinkForwarder:
             self._forward()
 
     def _wait(self) -> list[tuple[int, int]]:
-        """Wait for a socket, or until something is to be done. The process sleeps until a little
-        before that instant, by as much as it was woken late lately, and polls for the rest.
+        """Wait for a socket, or until something is to be done. The process sleeps until
+        shortly before that instant, since its sleeps end late, and polls for the rest.
         """
         found = self._epoll.poll(0)
         next_ns = None if found else self._next_ns()

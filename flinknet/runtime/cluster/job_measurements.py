@@ -41,7 +41,7 @@ def finished_ns(vertices: Iterable[ExecutionJobVertex]) -> int | None:
 
 
 def _instants(executions: Iterable[Execution], state: ExecutionState) -> list[int]:
-    """When attempts entered a state, of those that have."""
+    """Instants at which attempts entered a state."""
     return [each.timestamps_ns[state] for each in executions if state in each.timestamps_ns]
 
 

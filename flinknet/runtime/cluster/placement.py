@@ -169,7 +169,7 @@ class SlotPool:
         self._task_managers.add(task_manager)
 
     def remove(self, task_manager: int) -> None:
-        """Remove a TaskManager with its slots and what they held."""
+        """Remove a TaskManager, its slots and their allocations."""
         self._task_managers.discard(task_manager)
         self._places = {at: each for at, each in self._places.items() if each[0] != task_manager}
         self._hold()
@@ -262,7 +262,7 @@ class Placement:
         self._number_of: dict[int, int] = {}
 
     def plan(self, task_managers: int) -> PhysicalPlan:
-        """The placement of all tasks, which all have slots, on at least so many TaskManagers."""
+        """The placement of all tasks, which all have slots, on a number of TaskManagers or more."""
         if self._fixed is not None:
             return self._fixed.plan
         count = max([task_managers, *(each + 1 for each in self.pool.task_managers)])

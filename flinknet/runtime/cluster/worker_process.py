@@ -129,7 +129,7 @@ class WorkerProcess:
             self.close()
 
     def turn(self) -> None:
-        """Wait for a message, for some time, and handle what has come."""
+        """Wait for messages for some time, and handle them."""
         self._loop.run_once(until_ns=monotonic_ns() + TURN_NS)
         now_ns = monotonic_ns()
         for connection in list(self._server.connections):
@@ -274,7 +274,7 @@ class WorkerProcess:
             self._leave(session)
 
     def _leave(self, session: _Session) -> None:
-        """Kill what is left of a session, and remove its files, unless they hold something that was
+        """Kill the rest of a session, and remove its files, unless they hold something that was
         not fetched.
         """
         for process in session.processes.values():
