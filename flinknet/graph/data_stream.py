@@ -294,13 +294,24 @@ class SingleOutputStreamOperator(DataStream, _Operator):
 
     transformation: PhysicalTransformation
 
+    def __init__(
+        self, made: list[PhysicalTransformation], transformation: PhysicalTransformation
+    ) -> None:
+        super().__init__(made, transformation)
+        self._tags: dict[str, OutputTag] = {}
+
     def returns(self, output_type: Any) -> SingleOutputStreamOperator:
         """Set the type of the records."""
         self.transformation.declared_type = output_type
         return self
 
     def get_side_output(self, tag: OutputTag) -> DataStream:
-        """A side output."""
+        """A side output. Raises: ConfigError if the tag was used with another type."""
+        if self._tags.setdefault(tag.id, tag).output_type != tag.output_type:
+            raise ConfigError(
+                f"{self.transformation.name}: there is a side output {tag.id!r} of another type;"
+                " a tag has one type"
+            )
         made = transformations.SideOutputTransformation(self.transformation, tag)
         return DataStream(self._operators, made)
 

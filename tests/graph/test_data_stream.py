@@ -259,6 +259,8 @@ def test_side_outputs_reach_who_asked_for_them() -> None:
     stream.get_side_output(late).add_sink(got["late"].append)
     chain_of(env).process_batch([1, 9, 5, 6])
     assert got == {"main": [1, 5], "late": [9, 6]}
+    with pytest.raises(ConfigError, match="side output 'late' of another type"):
+        stream.get_side_output(graph.OutputTag("late", str))
 
 
 def test_two_inputs_have_a_function_each() -> None:
