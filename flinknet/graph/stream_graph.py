@@ -236,8 +236,9 @@ class StreamGraph:
         nodes = []
         for node_id in sorted(self.nodes, key=lambda each: (each in self.sink_ids, each)):
             node = self.nodes[node_id]
-            shown = {"id": node_id, "type": node.operator_name, "contents": node.description}
-            shown |= {"pact": pacts.get(node_id, "Operator"), "parallelism": node.parallelism}
+            shown = {"id": node_id, "type": node.operator_name}
+            shown |= {"pact": pacts.get(node_id, "Operator"), "contents": node.description}
+            shown["parallelism"] = node.parallelism
             if node.in_edges:
                 shown["predecessors"] = [
                     # the side is always the second, in Flink, too
