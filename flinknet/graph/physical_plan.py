@@ -185,8 +185,8 @@ class PhysicalPlan:
 
     def connections(self) -> Iterator[tuple[Connection, dict[int, int]]]:
         """Each TCP connection with its channels per edge, in order."""
-        for producer, index, known, reached in self._reached():
-            for consumer in sorted(reached):
+        for producer, index, known, shared, more in self._reached():
+            for consumer in sorted((shared | more) - {producer}):
                 counts = {
                     edge: count
                     for edge, traffic in known
@@ -196,19 +196,35 @@ class PhysicalPlan:
 
     @property
     def connections_total(self) -> int:
-        return sum(len(reached) for *_, reached in self._reached())
+        return sum(
+            len(shared) - (producer in shared) + len(more - {producer})
+            for producer, _, _, shared, more in self._reached()
+        )
 
-    def _reached(self) -> Iterator[tuple[int, int, list[tuple[int, Traffic]], set[int]]]:
+    def _reached(
+        self,
+    ) -> Iterator[tuple[int, int, list[tuple[int, Traffic]], frozenset[int], set[int]]]:
         """For each producing TaskManager and connection index: the edges with their traffic, and
-        the consuming TaskManagers.
+        the consuming TaskManagers, in two parts: most producers share a set, which is made once.
         """
+        unions: dict[tuple[int, ...], frozenset[int]] = {}
         by_index: dict[int, list[tuple[int, Traffic]]] = {}
         for edge in sorted(self.edges, key=lambda each: each.connection_index):
             by_index.setdefault(edge.connection_index, []).append((edge.index, self.traffic(edge)))
         for producer in range(self.task_managers):
             for index, known in by_index.items():
-                reached = {c for _, traffic in known for c in traffic.reached_from(producer)}
-                yield producer, index, known, reached - {producer}
+                products = {
+                    edge: traffic.consumers
+                    for edge, traffic in known
+                    if traffic.joined is None and producer in traffic.producers
+                }
+                key = tuple(products)
+                if key not in unions:
+                    unions[key] = frozenset[int]().union(*products.values())
+                more = {
+                    c for _, each in known if each.joined for c in each.joined.get(producer, ())
+                }
+                yield producer, index, known, unions[key], more - unions[key]
 
     def channels(self) -> Iterator[PlannedChannel]:
         """All channels, by edge, producer and consumer."""
