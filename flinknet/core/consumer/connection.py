@@ -181,7 +181,9 @@ class ConsumerConnection:
 
     def next_deadline_ns(self) -> int | None:
         due_ns = self._handler.next_deadline_ns()
-        return min(self._repetitions.values(), default=None) if due_ns is None else due_ns
+        if due_ns is not None or not self._repetitions:
+            return due_ns
+        return min(self._repetitions.values())
 
     def handle_deadline(self, *, now_ns: int) -> None:
         self._control.now_ns = now_ns

@@ -113,7 +113,10 @@ class UnionResultSubpartitionView:
     def _next(self, *, has_credit: bool) -> ResultSubpartitionView | None:
         if self._in_record is not None:
             return self._in_record if _may_poll(self._in_record, has_credit) else None
-        return next((view for view in self._views if _may_poll(view, has_credit)), None)
+        for view in self._views:
+            if _may_poll(view, has_credit):
+                return view
+        return None
 
 
 def _may_poll(view: ResultSubpartitionView, has_credit: bool) -> bool:
