@@ -6,6 +6,7 @@ credit, or that of Flink before 1.5.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from flinknet.config import TCP, NetworkConfig
@@ -258,8 +259,9 @@ def create_gates(
     """The input gates of a task where no other task holds buffers; see GateSetup. Raises:
     InsufficientBuffersError; ExclusiveBuffersTimeoutError if another task does hold some.
     """
-    setup = GateSetup(descriptor, network, memory, now_ns=0)
-    setup.is_complete(now_ns=network.buffers_request_timeout_ns)
+    at_once = replace(network, buffers_request_timeout_ns=0)
+    setup = GateSetup(descriptor, at_once, memory, now_ns=0)
+    setup.is_complete(now_ns=0)
     return setup.gates(partitions=partitions, connect=connect, probe=probe)
 
 

@@ -11,7 +11,7 @@ from flinknet.core.buffers import UNLIMITED_BUFFERS, LocalBufferPool, NetworkBuf
 from flinknet.core.buffers.pool_sizes import PoolSize, TaskManagerBuffers
 from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
 from flinknet.core.producer import ResultPartitionManager
-from flinknet.errors import ConfigError, InsufficientBuffersError
+from flinknet.errors import ConfigError, ExclusiveBuffersTimeoutError, InsufficientBuffersError
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from tests.load_tasks import gates_of, partitions_of
 from tests.simulated_scenario import cluster_of
@@ -95,6 +95,15 @@ def test_five_tasks_have_five_pools_of_one_global_pool() -> None:
     for pool in pools:
         pool.destroy()
     assert memory.available_buffers == 200
+
+
+@pytest.mark.row("S006")
+def test_where_nothing_waits_buffers_that_are_missing_are_told_with_a_timeout_of_0() -> None:
+    load, memory = load_plan_of(scenario_of(producers=2, consumers=1)), NetworkBufferPool(16, 1)
+    taken = [memory.try_request_segment() for _ in range(16)]
+    with pytest.raises(ExclusiveBuffersTimeoutError, match="the timeout which is 0ms"):
+        gates_of(load.sinks[0], memory)
+    assert taken.count(None) == 0
 
 
 @pytest.mark.row("S006")
