@@ -62,6 +62,8 @@ PARTITION_TYPES = (PIPELINED, PIPELINED_BOUNDED, PIPELINED_APPROXIMATE, BLOCKING
 SCHEDULINGS = ("all-at-once", "first-output", "complete-output")
 """Event that consumers wait for before they are deployed: tasks.scheduling."""
 
+PLACEMENTS = ("split", "spread")
+
 PARTITIONERS = ("rebalance", "rescale", "forward", "hash", "broadcast", "shuffle", "global")
 """Which consumer receives a record; besides these, a function of the user."""
 
@@ -383,7 +385,7 @@ class Scenario:
     task_managers: int = 2
     seed: int = 1
     flow_control: str = CREDIT
-    placement: str = "split"  # split, spread
+    placement: str = "split"  # one of PLACEMENTS
     link: Link | None = None  # None: plain sockets
     heartbeat_interval_ns: int = 10_000_000_000
     heartbeat_timeout_ns: int = 50_000_000_000  # a silent TaskManager or worker is lost

@@ -36,7 +36,6 @@ from .commands import OTHERS, SectionedOption, WholeNumber, flink_keys, words
 from .files import STDOUT
 
 DEFAULT_DURATION_NS = 3_000_000_000
-PLACEMENTS = ("split", "spread")
 
 NETWORK_OPTIONS: Mapping[str, str] = {
     "buffer-timeout": flink.BUFFER_TIMEOUT,
@@ -118,7 +117,7 @@ SHARED = f"""
     [default: as many as producers]
 --relay-delay TIME[,TIME...]
     Time that a relay spends on a record: one for all stages, or one for each. [default: 0]
---placement {"|".join(PLACEMENTS)}
+--placement {"|".join(config.PLACEMENTS)}
     split: producers and consumers on separate TaskManagers, so that all channels are remote.
     spread: task i of each stage on the same TaskManager, so that some are local. [default: split]
 --task-managers N
@@ -268,7 +267,7 @@ _TYPES: Mapping[str, Any] = {
 
 _COMPLETED: Mapping[str, Any] = {
     **{each.replace("-", "_"): words(known) for each, known in WORDS.items()},
-    "placement": words(PLACEMENTS),
+    "placement": words(config.PLACEMENTS),
     "partitioner": words(config.PARTITIONERS),
     "partition_type": words(config.PARTITION_TYPES),
     "scheduling": words(config.SCHEDULINGS),

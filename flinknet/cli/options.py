@@ -27,7 +27,7 @@ from flinknet.results import RunWarning
 from flinknet.units import counted
 
 from . import value_parsers
-from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, PLACEMENTS
+from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS
 from .value_parsers import Parser
 
 _DURATION_OPTIONS = frozenset(("buffer-timeout", "checkpoint-interval"))
@@ -133,7 +133,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         ("producers", "producers", value_parsers.count),
         ("consumers", "consumers", value_parsers.count),
         ("task-managers", "task_managers", value_parsers.count),
-        ("placement", "placement", value_parsers.choice(*PLACEMENTS)),
+        ("placement", "placement", value_parsers.choice(*config.PLACEMENTS)),
         ("relays", "relays", value_parsers.number),
         ("relay-delay", "relay_delay_ns_per_record", value_parsers.each_of(value_parsers.duration)),
         ("relay-parallelism", "relay_parallelism", value_parsers.each_of(value_parsers.count)),

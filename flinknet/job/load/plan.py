@@ -10,7 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from flinknet.config import TCP, Scenario, check_keys
+from flinknet.config import (
+    FLOW_CONTROLS,
+    PARTITIONERS,
+    PLACEMENTS,
+    SCHEDULINGS,
+    TCP,
+    Scenario,
+    check_keys,
+)
 from flinknet.core.buffers.pool_sizes import (
     TaskManagerBuffers,
     buffers_by_task_manager,
@@ -304,6 +312,15 @@ def _places(parallelisms: Sequence[int], scenario: Scenario) -> list[tuple[int, 
 
 def _check(scenario: Scenario) -> None:
     workload = scenario.workload
+    for name, given, known in (  # which a manifest may say, too
+        ("flow control", scenario.flow_control, FLOW_CONTROLS),
+        ("partitioner", str(workload.partitioner).partition(":")[0], (*PARTITIONERS, "custom")),
+        ("placement", scenario.placement, PLACEMENTS),
+        ("scheduling", workload.scheduling, (None, *SCHEDULINGS)),
+    ):
+        if given not in known:
+            words = ", ".join(filter(None, known))
+            raise ConfigError(f"{name} {given!r} is not known; choose from {words}")
     check_keys(workload.keys, workload.key_skew, "--keys")
     if scenario.network.debloating_enabled and scenario.flow_control == TCP:
         raise ConfigError(

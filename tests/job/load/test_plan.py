@@ -167,6 +167,10 @@ def test_ids_follow_from_the_seed_and_are_each_their_own() -> None:
     [
         (scenario_of(1), "--task-managers 2.*--placement spread"),
         (scenario_of(2, relays=1), "3 stages.*--task-managers 3"),
+        (scenario_of(partitioner="random"), "partitioner 'random'.*rebalance"),
+        (scenario_of(2, "heap"), "placement 'heap'.*split, spread"),
+        (scenario_of(scheduling="soon"), "scheduling 'soon' is not known; choose from all-at-once"),
+        (replace(scenario_of(), flow_control="none"), "flow control 'none'.*credit, tcp"),
         (scenario_of(producers=2, consumers=3, partitioner="forward"), "2 and 3"),
         (scenario_of(slow_consumers=(SlowConsumer(1, 5),)), "no consumer 1.*0 to 0"),
         (scenario_of(slow_consumers=(SlowConsumer(-1, 5),)), "no consumer -1"),
