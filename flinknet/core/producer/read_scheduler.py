@@ -83,8 +83,8 @@ class PartitionedFile:
         written_bytes = sum([STORED_HEADER.size + each.size_bytes for each in found])
         if size_bytes != written_bytes or offset < 0:
             raise LocalTransportError(
-                f"{size_bytes} bytes by an index file, at {place}, where {written_bytes} were"
-                " written; was it changed?"
+                f"{size_bytes} bytes from offset {offset} on by an index file, at {place}, where"
+                f" {written_bytes} were written; was it changed?"
             )
         return offset, size_bytes, found
 

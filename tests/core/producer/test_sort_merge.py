@@ -76,7 +76,7 @@ class Data(MemoryBoundedData):
 
     def damage(self, position: int) -> None:
         """Change a byte."""
-        self._bytes[position] ^= 1
+        self._bytes[position] ^= 255
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Append, as far as there is room."""
@@ -529,14 +529,18 @@ def test_a_disk_that_is_full_ends_the_task_that_writes() -> None:
     assert made.files["data"].is_released
 
 
-@pytest.mark.parametrize("name", ["data", "index"])
-def test_a_file_that_was_changed_is_noticed(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "place", "words"),
+    [("data", 4, ""), ("index", 12, ""), ("index", 7, "from offset -")],
+)
+def test_a_file_that_was_changed_is_noticed(name: str, place: int, words: str) -> None:
     made = SortMerge(1)
     made.partition.emit(0, records_of([100]))
     made.finish()
-    made.files[name].damage(12 if name == "index" else 4)
+    made.files[name].damage(place)
     notifications: list[int] = []
     view = made.partition.subpartitions[0].create_read_view(lambda: notifications.append(1))
+    assert words in view.failure_cause
     assert "was it changed?" in view.failure_cause
     assert (view.is_data_available, view.is_event_available, view.poll()) == (False, False, None)
     assert notifications == [1]
