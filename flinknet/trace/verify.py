@@ -130,11 +130,13 @@ def verify_run(
 def _findings_of_capture(capture: dict[str, Any]) -> Iterator[Finding]:
     """Findings from the capture's own counts of missing data, which messages do not show."""
     texts = []
-    with suppress(AttributeError, KeyError, TypeError):  # an edited document
+    with suppress(KeyError, TypeError):  # an edited document
         if count := capture["packets"]["unread_blocks"]:
             texts.append(f"{count} blocks of the capture could not be read: packets are missing")
-        for each in capture["connections"]:
-            for direction, end in (("data", "producer"), ("credit", "consumer")):
+    connections = capture.get("connections")
+    for each in connections if isinstance(connections, list) else ():
+        for direction, end in (("data", "producer"), ("credit", "consumer")):
+            with suppress(KeyError, TypeError):
                 sent = f"that the {end} of {each['connection']} sent"
                 if each["missing_direction"] == direction:
                     texts.append(f"nothing {sent} is in the capture")

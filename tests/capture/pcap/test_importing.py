@@ -339,6 +339,19 @@ def test_a_capture_of_one_direction_says_so_and_is_not_replayed(
     assert "unknown: only one direction of 1 connection was" in str(import_view(imported).headline)
 
 
+def test_what_was_edited_in_a_capture_hides_nothing_of_its_other_connections(
+    tmp_path: Path,
+) -> None:
+    run(write_capture(tmp_path / "flink.pcap", only=SERVER))
+    path = tmp_path / "flink" / "capture.json"
+    document = json.loads(path.read_text())
+    (connection,) = document["connections"]
+    document |= {"packets": None, "connections": [None, {}, connection]}
+    path.write_text(json.dumps(document))
+    texts = [each.text for each in verify_run(open_run(tmp_path / "flink")).findings]
+    assert any(text.startswith("nothing that the consumer of ") for text in texts)
+
+
 def test_only_connections_that_were_captured_both_ways_are_judged(tmp_path: Path) -> None:
     both, one = ((50_000).to_bytes(2, "big"), (50_001).to_bytes(2, "big"))
     packets = []
