@@ -74,16 +74,16 @@ def placed_plan_of(
         for slot in placed
         for subtask in slot.shared.subtasks.values()
     }
+    vertices = []
+    for index, vertex in enumerate(graph.vertices.values()):
+        on, slots = zip(*(places[each.id] for each in vertex.task_vertices), strict=True)
+        vertices.append(PlannedVertex(index, vertex, on, slots, stage_of[vertex.id]))
     return PhysicalPlan(
         graph,
         network,
         task_managers,
         slots_per_task_manager,
-        tuple(
-            PlannedVertex(index, vertex, on, slots, stage_of[vertex.id])
-            for index, vertex in enumerate(graph.vertices.values())
-            for on, slots in [zip(*(places[x.id] for x in vertex.task_vertices), strict=True)]
-        ),
+        tuple(vertices),
         tuple(
             PlannedEdge(
                 index,

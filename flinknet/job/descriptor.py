@@ -220,12 +220,19 @@ def descriptors_of(
             config = planned.vertex.job_vertex.config
             assert config is not None
             information[task.vertex] = TaskInformation(
-                *(str(planned.vertex.id), planned.name, planned.parallelism),
-                *(planned.vertex.max_parallelism, config.to_json()),
+                str(planned.vertex.id),
+                planned.name,
+                planned.parallelism,
+                planned.vertex.max_parallelism,
+                config.to_json(),
             )
         found[task.task_manager].append(
             TaskDeploymentDescriptor(
-                *(task.vertex, task.subtask, task.attempt_id, task.task_manager, task.slot),
+                task.vertex,
+                task.subtask,
+                task.attempt_id,
+                task.task_manager,
+                task.slot,
                 planned.stage,
                 tuple(_outputs(plan, task, offsets)),
                 tuple(_inputs(plan, task, offsets)),
@@ -268,7 +275,10 @@ def _outputs(
             for consumer in wiring.consumers_of(producer)
         )
         yield ResultPartitionDeploymentDescriptor(
-            *(edge.index, planned.id, planned.partition_type, edge.partitioner),
+            edge.index,
+            planned.id,
+            planned.partition_type,
+            edge.partitioner,
             edge.edge.target.max_parallelism,
             tuple(index for _, index in channels),
             result.buffer_timeout_ns,
@@ -290,8 +300,14 @@ def _inputs(
             subpartition = edge.wiring.subpartition(producer, task.subtask)
             channels.append(
                 InputChannelDescriptor(
-                    *(index, edge.index, producer, task.subtask, subpartition),
-                    *(places[producer], task.task_manager, edge.connection_index),
+                    index,
+                    edge.index,
+                    producer,
+                    task.subtask,
+                    subpartition,
+                    places[producer],
+                    task.task_manager,
+                    edge.connection_index,
                     receiver_id_of(index, task.attempt_id, partition_id),
                     partition_id,
                 )

@@ -135,12 +135,15 @@ class _ProgramTask(TaskFrame):
         config, latency_stats = self._job.config, None
         if config.latency_interval_ns > 0:
             latency_stats = LatencyStats(
-                *(config.latency_granularity, config.latency_history),
+                config.latency_granularity,
+                config.latency_history,
                 lambda: context.time_of_day_ms,
             )
         try:
             chain = OperatorChain(
-                *(self._config, self._job.factories, self._writers(outputs)),
+                self._config,
+                self._job.factories,
+                self._writers(outputs),
                 create=operators.create,
                 report_latency=None if latency_stats is None else latency_stats.report,
                 draw=self._drawn("outputs of latency markers"),
@@ -154,7 +157,8 @@ class _ProgramTask(TaskFrame):
         has_arrays = operators.has_arrays(chain.operators)
         sources = {
             operator_id: record_source(
-                *(source, *subtask),
+                source,
+                *subtask,
                 start_ns=start.start_ns,
                 end_ns=start.end_ns,
                 seed=self._drawn_seed(f"source {operator_id}"),
@@ -296,7 +300,11 @@ class _ProgramTask(TaskFrame):
             epoch_ns = None if edge.source.has_own_time else self.start.timestamp_epoch_ns
             receivers += [
                 ChannelInput(
-                    *(described.edge, *target, elements, next(numbers[target]), valves[target]),
+                    described.edge,
+                    *target,
+                    elements,
+                    next(numbers[target]),
+                    valves[target],
                     has_event_time=edge.source.has_event_time,
                     due_epoch_ns=epoch_ns,
                     measured_from_ns=self.start.measured_from_ns,

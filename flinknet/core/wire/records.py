@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, fields
-from typing import ClassVar, Final, Self, get_args
+from typing import ClassVar, Final, Self
 
 from flinknet.errors import FrameCorruptedError
 
@@ -156,7 +156,11 @@ StreamElement = (
 ELEMENT_CLASSES: Final[dict[int, type[StreamElement]]] = {
     TAG_REC_WITH_TIMESTAMP: Record,
     TAG_REC_WITHOUT_TIMESTAMP: Record,
-    **{each.TAG: each for each in get_args(StreamElement)[1:]},
+    TAG_WATERMARK: Watermark,
+    TAG_LATENCY_MARKER: LatencyMarker,
+    TAG_STREAM_STATUS: WatermarkStatus,
+    TAG_RECORD_ATTRIBUTES: RecordAttributes,
+    TAG_INTERNAL_WATERMARK: InternalWatermark,
 }
 
 

@@ -80,7 +80,12 @@ class LoadTask(TaskFrame):
         """The task that generates records."""
         (described,) = self.descriptor.outputs
         output = GeneratedOutput(
-            *(described.edge, writer, batcher, flusher, described.channels, self.context),
+            described.edge,
+            writer,
+            batcher,
+            flusher,
+            described.channels,
+            self.context,
             key_draws(self._scenario, self.descriptor.subtask),
         )
         self.set_outputs((output,), (described.partitioner,))
@@ -100,7 +105,12 @@ class LoadTask(TaskFrame):
         writer = self._writer(partition, described)
         forwarder = RecordForwarder(_numbered(writer, described), epoch_ns=self.start.start_ns)
         output = ForwardedOutput(
-            *(described.edge, writer, forwarder, flusher, described.channels, self.context),
+            described.edge,
+            writer,
+            forwarder,
+            flusher,
+            described.channels,
+            self.context,
             key_draws(self._scenario, self.descriptor.subtask),
         )
         self.set_outputs((output,), (described.partitioner,))
@@ -120,7 +130,10 @@ class LoadTask(TaskFrame):
         """The task that consumes records; see RunInput."""
         measure = Measure(self.context, sinks)
         run_input = RunInput(
-            *(gate, sinks, self.probe, self.input_checkpoints(gate)),
+            gate,
+            sinks,
+            self.probe,
+            self.input_checkpoints(gate),
             measure=measure,
             delay_ns_per_record=delay_ns_per_record,
             takes_runs=takes_runs,
