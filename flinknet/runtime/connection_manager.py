@@ -170,9 +170,9 @@ class AcceptedConnection:
 
 
 def _strangeness(transport: TcpTransport, connection: ProducerConnection) -> Strangers:
-    if connection.peer.is_of_run:
-        return Strangers(requests=connection.peer.strange_requests)
-    return Strangers(1, connection.peer.strange_requests, transport.received_bytes)
+    if connection.trust.is_of_run:
+        return Strangers(requests=connection.trust.strange_requests)
+    return Strangers(1, connection.trust.strange_requests, transport.received_bytes)
 
 
 class ConnectionManager:
@@ -211,7 +211,7 @@ class ConnectionManager:
             self._loop,
             sock,
             self._add,
-            is_known=lambda connection: connection.peer.is_of_run,
+            is_known=lambda connection: connection.trust.is_of_run,
             is_waiting=lambda connection: bool(connection.waiting_requests),
         )
         with suppress(OSError):  # the system may not allow it

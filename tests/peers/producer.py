@@ -82,7 +82,7 @@ class Producer:
         """What shows that a message of the peer came to something."""
         peer, others = self.peer, self.others
         channels = peer.snapshot(now_ns=0), others.snapshot(now_ns=0)
-        requests = peer.waiting_requests, others.waiting_requests, peer.peer.strange_requests
+        requests = peer.waiting_requests, others.waiting_requests, peer.trust.strange_requests
         return *channels, requests, peer.lost_channels, len(self.told)
 
     def close(self) -> None:

@@ -90,7 +90,7 @@ def test_requests_for_unknown_partitions_end_the_connection_and_hold_up_nobody(
 ) -> None:
     one, other = nodes
     channel = other.read_from(one, 0)
-    drive(nodes, lambda: bool(one.accepted) and one.accepted[0].peer.is_of_run)
+    drive(nodes, lambda: bool(one.accepted) and one.accepted[0].trust.is_of_run)
     visitor = visit(sockets, one)
     visitor.sendall(b"".join(map(strange_request, range(2 * STRANGE_REQUESTS_MAX))))
     drive(nodes, lambda: len(one.loop.transports) == 1)
@@ -106,7 +106,7 @@ def test_silent_strangers_are_sent_away_and_silent_consumers_stay(
 ) -> None:
     one, other = nodes
     other.read_from(one, 0)
-    drive(nodes, lambda: bool(one.accepted) and one.accepted[0].peer.is_of_run)
+    drive(nodes, lambda: bool(one.accepted) and one.accepted[0].trust.is_of_run)
     visit(sockets, one)
     waiting = visit(sockets, one)
     waiting.sendall(strange_request(0))
@@ -120,7 +120,7 @@ def test_silent_strangers_are_sent_away_and_silent_consumers_stay(
     port.close_silent(now_ns=late_ns + SILENCE_NS - 1)
     assert len(one.accepted) == 2
     port.close_silent(now_ns=late_ns + SILENCE_NS)
-    assert [each.peer.is_of_run for each in one.accepted] == [True]
+    assert [each.trust.is_of_run for each in one.accepted] == [True]
 
 
 def test_the_server_looks_for_silent_strangers_while_there_are_any(
@@ -139,7 +139,7 @@ def test_one_stranger_too_many_ends_the_oldest_and_no_consumer(
     monkeypatch.setattr(visitors, "VISITORS_MAX", 3)
     one, other = nodes
     channel = other.read_from(one, 0)
-    drive(nodes, lambda: bool(one.accepted) and one.accepted[0].peer.is_of_run)
+    drive(nodes, lambda: bool(one.accepted) and one.accepted[0].trust.is_of_run)
     first, *_ = [visit(sockets, one) for _ in range(3)]
     sockets.enter_context(socket.create_connection((HOST, one.port)))
     drive([one], lambda: one.manager.strangers().connections == 4)

@@ -35,7 +35,7 @@ class ProducerConnection:
         is_credit_based, adopt: see `PartitionRequestServerHandler`.
 
     Attributes:
-        peer: how far the consumer is trusted.
+        trust: how far the consumer is trusted.
         water_marks: limits on bytes waiting for the socket, by default Netty's: above the high mark
             no buffer is handed over, until they are below the low one.
         batch_bytes: bytes after which no further buffer is handed over in one call.
@@ -58,12 +58,12 @@ class ProducerConnection:
         self._decoder = FrameDecoder(
             Direction.CONSUMER_TO_PRODUCER, frame_bytes_max=FIRST_FRAME_BYTES_MAX
         )
-        self.peer = PeerTrust(self._decoder, self._control, channel_of)
+        self.trust = PeerTrust(self._decoder, self._control, channel_of)
         self.queue = PartitionRequestQueue()
         self._handler = PartitionRequestServerHandler(
             partitions,
             self.queue,
-            self.peer,
+            self.trust,
             self._control,
             self._fail,
             partition_request_timeout_ns=partition_request_timeout_ns,
@@ -85,13 +85,15 @@ class ProducerConnection:
     @property
     def wants_data(self) -> bool:
         """Whether to read from the peer: False while it does not read its answers."""
-        return self.peer.is_read
+        return self.trust.is_read
 
     @property
     def is_ready(self) -> bool:
         """Whether a reader was notified, an answer waits, or the peer has read its answers."""
         return (
-            bool(self._handler.notified) or self._control.is_waiting or self.peer.may_resume_reading
+            bool(self._handler.notified)
+            or self._control.is_waiting
+            or self.trust.may_resume_reading
         )
 
     @property
@@ -150,7 +152,7 @@ class ProducerConnection:
             self._handler.enqueue_notified(now_ns=now_ns)
         out: list[bytes | memoryview] = []
         if not unsent_bytes:
-            self.peer.unsent_errors_bytes = 0
+            self.trust.unsent_errors_bytes = 0
         self._move_answers_to(out)
         available = self.queue.available
         if not available or not self._is_writable:
@@ -191,14 +193,14 @@ class ProducerConnection:
 
     def next_deadline_ns(self) -> int | None:
         """When the oldest waiting request times out; now to read the peer again."""
-        return 0 if self.peer.may_resume_reading else self._handler.next_deadline_ns()
+        return 0 if self.trust.may_resume_reading else self._handler.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
         """Refuse requests that have waited too long; read the peer again."""
         self._control.now_ns = now_ns
         self._handler.handle_deadline(now_ns=now_ns)
-        if not self.peer.unsent_errors_bytes:
-            self.peer.is_read = True
+        if not self.trust.unsent_errors_bytes:
+            self.trust.is_read = True
 
     def _frame(
         self,
@@ -247,7 +249,7 @@ class ProducerConnection:
         once it is sent (Flink: PartitionRequestQueue.exceptionCaught).
         """
         is_local = isinstance(error, errors.LocalTransportError)
-        self.peer.send_error(IO_EXCEPTION if is_local else ILLEGAL_STATE_EXCEPTION, str(error))
+        self.trust.send_error(IO_EXCEPTION if is_local else ILLEGAL_STATE_EXCEPTION, str(error))
         self._lose(errors.TransportError(f"was closed {why}: {error}"))
         self._handler.release_all()
         self._handler.is_closing = True

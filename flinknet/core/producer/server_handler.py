@@ -59,7 +59,7 @@ class PartitionRequestServerHandler:
         self,
         partitions: ResultPartitionManager,
         queue: PartitionRequestQueue,
-        peer: PeerTrust,
+        trust: PeerTrust,
         control: ControlMessages,
         fail: Callable[[FlinknetError], None],
         *,
@@ -69,7 +69,7 @@ class PartitionRequestServerHandler:
     ) -> None:
         self._partitions = partitions
         self._queue = queue
-        self._peer = peer
+        self._trust = trust
         self._control = control
         self._fail = fail
         self._timeout_ns = partition_request_timeout_ns
@@ -100,8 +100,8 @@ class PartitionRequestServerHandler:
 
     def add_credit(self, credit: int, receiver_id: bytes) -> None:
         if not self._is_credit_based:
-            self._peer.count_request(receiver_id)
-            self._peer.send_error(
+            self._trust.count_request(receiver_id)
+            self._trust.send_error(
                 ILLEGAL_STATE_EXCEPTION,
                 f"an AddCredit of {credit} for {receiver_id.hex()}, but this task manager sends"
                 " without credit (flow control tcp)",
@@ -113,7 +113,7 @@ class PartitionRequestServerHandler:
         before, now_ns = reader.credits_available, self._control.now_ns
         if before + credit > _CREDIT_MAX:
             text = f"credit {before} + {credit} is not a 32-bit number"
-            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text)
+            self._trust.send_error(ILLEGAL_STATE_EXCEPTION, text)
             return
         reader.add_credit(credit, now_ns=now_ns)
         available_buffers = size_buffers = -1
@@ -146,7 +146,7 @@ class PartitionRequestServerHandler:
             if cause is not None:
                 self.release(reader)
                 self._failed.add(reader.receiver_id)
-                self._peer.send_error(PRODUCER_FAILED_EXCEPTION, cause, reader.receiver_id)
+                self._trust.send_error(PRODUCER_FAILED_EXCEPTION, cause, reader.receiver_id)
             elif not self._queue.enqueue(reader):
                 backlog = reader.needs_backlog_announcement()
                 if backlog:
@@ -195,17 +195,17 @@ class PartitionRequestServerHandler:
         """
         reader = self._queue.readers.get(receiver_id)
         if reader is None and receiver_id not in self._failed:
-            self._peer.count_request(receiver_id)
+            self._trust.count_request(receiver_id)
             text = f"No reader for receiverId = {receiver_id.hex()} exists."
-            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text)
+            self._trust.send_error(ILLEGAL_STATE_EXCEPTION, text)
         return reader
 
     def _open_channel(self, message: messages.PartitionRequest) -> None:
         receiver_id, partition_id = message.receiver_id, message.partition_id
-        credit, indices, peer = message.credit, message.queue_index_set, self._peer
+        credit, indices, trust = message.credit, message.queue_index_set, self._trust
         if self._adopt is not None:
             self._adopt(partition_id, indices.start_index, receiver_id)
-        channel = peer.channel_of(receiver_id)
+        channel = trust.channel_of(receiver_id)
         reader: CreditBasedSequenceNumberingViewReader
         if self._is_credit_based:
             reader = CreditBasedSequenceNumberingViewReader(
@@ -234,12 +234,12 @@ class PartitionRequestServerHandler:
             credit_before=0 if refusal is None else -1,
             credit_after=credit if refusal is None else -1,
         )
-        peer.count_request(receiver_id)
+        trust.count_request(receiver_id)
         if refusal is not None:
-            peer.send_error(*refusal)
+            trust.send_error(*refusal)
             return
         if channel >= 0:
-            peer.admit()
+            trust.admit()
         if partition is None:
             self.waiting[receiver_id] = self._control.now_ns + self._timeout_ns, partition_id
             listener = PartitionRequestListener(
@@ -260,7 +260,7 @@ class PartitionRequestServerHandler:
             is_state = isinstance(error, RuntimeError)
             return ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION, str(error)
         self._queue.add(reader)
-        self._peer.admit()
+        self._trust.admit()
         return None
 
     def _serve(
@@ -278,12 +278,12 @@ class PartitionRequestServerHandler:
             self._fail(error)
             return
         if refusal is not None:
-            self._peer.send_error(*refusal)
+            self._trust.send_error(*refusal)
 
     def _refuse(self, receiver_id: bytes) -> None:
         """Refuse a waiting request: its partition was never registered."""
         _, partition_id = self.waiting.pop(receiver_id)
-        self._peer.send_error(
+        self._trust.send_error(
             PARTITION_NOT_FOUND_EXCEPTION, f"Partition {partition_id} not found.", receiver_id
         )
 
@@ -299,7 +299,7 @@ class PartitionRequestServerHandler:
         try:
             reader.resume_consumption()
         except RuntimeError as error:
-            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, str(error))
+            self._trust.send_error(ILLEGAL_STATE_EXCEPTION, str(error))
             return
         self.notified.append(reader)
 
@@ -315,11 +315,11 @@ class PartitionRequestServerHandler:
         the end of its trace; then it has no channel, unless its request waits or has failed.
         """
         receiver_id = message.receiver_id
-        channel = self._peer.channel_of(receiver_id)
+        channel = self._trust.channel_of(receiver_id)
         if (reader := self._queue.readers.get(receiver_id)) is not None:
             self.release(reader)
         else:
-            self._peer.count_request(receiver_id)
+            self._trust.count_request(receiver_id)
             if receiver_id in self.waiting:
                 self._stop_waiting(receiver_id)
             elif receiver_id not in self._failed:
@@ -343,8 +343,8 @@ class PartitionRequestServerHandler:
         accepts events for partitions that the sender does not read.
         """
         receiver_id, partition_id = message.receiver_id, message.partition_id
-        self._peer.count_request(receiver_id)
-        self._note(MessageKind.TASK_EVENT_REQUEST, self._peer.channel_of(receiver_id))
+        self._trust.count_request(receiver_id)
+        self._note(MessageKind.TASK_EVENT_REQUEST, self._trust.channel_of(receiver_id))
         reader = self._queue.readers.get(receiver_id)
         is_read = (
             reader is not None
@@ -353,7 +353,7 @@ class PartitionRequestServerHandler:
         )
         if not (is_read and self._partitions.publish_task_event(partition_id, message.event)):
             text = "Task event receiver not found."
-            self._peer.send_error(ILLEGAL_ARGUMENT_EXCEPTION, text, receiver_id)
+            self._trust.send_error(ILLEGAL_ARGUMENT_EXCEPTION, text, receiver_id)
 
     def _note(self, kind: int, channel: int, value: int = -1) -> None:
         self._control.note(_RECEIVED, kind, channel, value=value)

@@ -720,7 +720,7 @@ def test_a_frame_is_short_until_something_of_the_run_was_requested() -> None:
     connection, _ = producer_of(partition)
     receive(connection, request())
     connection.receive_data(frame_header(64 << 20), now_ns=0)
-    assert connection.peer.is_of_run
+    assert connection.trust.is_of_run
 
 
 @pytest.mark.parametrize(
@@ -740,7 +740,7 @@ def test_who_asks_too_often_for_what_is_not_of_the_run_is_sent_away(
     *first, last = strangers(STRANGE_REQUESTS_MAX + 1)
     for receiver in first:
         receive(connection, message(receiver))
-    assert connection.peer.strange_requests == STRANGE_REQUESTS_MAX
+    assert connection.trust.strange_requests == STRANGE_REQUESTS_MAX
     assert not connection.is_closing
     with pytest.raises(RemoteProtocolError, match="not of this run"):
         receive(connection, message(last))
@@ -757,7 +757,7 @@ def test_receivers_of_the_run_may_ask_as_often_as_they_like() -> None:
     for _ in range(2 * STRANGE_REQUESTS_MAX):
         receive(connection, AddCredit(1, RECEIVER), CancelPartitionRequest(RECEIVER))
         assert types(sent(connection)) == "E"
-    assert connection.peer.strange_requests == 0
+    assert connection.trust.strange_requests == 0
 
 
 def test_requests_that_wait_are_refused_in_the_order_of_their_deadlines() -> None:
