@@ -131,6 +131,7 @@ def test_counters_and_their_rates(tasks: Tasks) -> None:
     assert picked(sink, "numRecordsIn", "numBytesIn", "numBytesInRemote") == [6, 300, 300]
     assert picked(sink, "numRecordsInPerSecond", "numBytesInPerSecond") == [3, 150]
     assert picked(sink, "numBytesInLocal", "numBuffersInLocal") == [0, 0]
+    assert picked(sink, "numBytesInLocalPerSecond", "numBuffersInLocalPerSecond") == [0, 0]
     # three buffers, and the event that tells the end of recovery
     assert source["numBuffersOut"] == sink["numBuffersInRemote"] == 4
     assert source["numBuffersOutPerSecond"] == sink["numBuffersInRemotePerSecond"] == 2
@@ -328,6 +329,17 @@ def test_a_period_that_spans_intervals_is_split() -> None:
     assert gauge.ms_per_s == 400
     assert gauge.longest_ns == 4 * S
     assert gauge.accumulated_ns == 4 * S
+
+
+def test_what_is_older_than_a_minute_is_forgotten() -> None:
+    gauge = TimerGauge()
+    gauge.start(now_ns=0)
+    gauge.stop(now_ns=5 * S)
+    for interval in range(1, 13):
+        gauge.update(now_ns=interval * 5 * S)
+    assert gauge.ms_per_s == 1000 // 12
+    gauge.update(now_ns=65 * S)
+    assert gauge.ms_per_s == 0
 
 
 @given(st.lists(st.integers(1, 9 * S), min_size=2, max_size=40))

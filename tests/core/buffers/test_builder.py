@@ -198,6 +198,13 @@ def test_the_last_reference_hands_the_segment_to_its_recycler_once() -> None:
     assert recycled == [memory]
 
 
+def test_a_buffer_cannot_be_recycled_more_often_than_it_was_retained() -> None:
+    buffer = NetworkBuffer(segment(), free_memory)
+    buffer.recycle()
+    with pytest.raises(RuntimeError, match="recycled more often"):
+        buffer.recycle()
+
+
 def test_a_recycled_buffer_cannot_be_retained() -> None:
     buffer = NetworkBuffer(segment(), free_memory)
     buffer.recycle()

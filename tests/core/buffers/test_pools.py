@@ -293,6 +293,19 @@ def test_listeners_are_served_in_the_order_they_came() -> None:
     assert pool.available_buffers == 1
 
 
+@pytest.mark.row("S010")
+def test_listeners_are_served_in_their_order_by_what_comes_back_to_the_global_pool() -> None:
+    network = NetworkBufferPool(2, 1)
+    pool = network.create_buffer_pool(2, 2)
+    elsewhere = [network.try_request_segment() for _ in range(2)]
+    waiting = [Waiting(pool, 1), Waiting(pool, 1)]
+    assert all(map(pool.add_listener, waiting))
+    for segment, served in zip(elsewhere, ([1, 0], [1, 1]), strict=True):
+        assert segment is not None
+        network.recycle_segment(segment)
+        assert [len(each.buffers) for each in waiting] == served
+
+
 @pytest.mark.row("S011")
 def test_a_listener_of_a_pool_that_grows_is_served_by_the_global_pool() -> None:
     memory = NetworkBufferPool(2, 64)

@@ -172,14 +172,16 @@ def test_constants_are_those_of_the_release(release: str) -> None:
     assert meta["magic"] == MAGIC.hex()
     assert meta["frame_header_length"] == FRAME_HEADER.size
     assert meta["buffer_response_header_length"] == layout.header.size
-    unused = {"requires_announcement", "is_partial_record", "is_event", "has_priority"}
+    unused = {"requires_announcement", "is_partial_record"}
     flags = [{k: v for k, v in each.items() if k not in unused} for each in meta["data_types"]]
     assert flags == [
         {
             "ordinal": data_type.value,
             "name": data_type.name,
             "is_buffer": data_type.is_buffer,
+            "is_event": not data_type.is_buffer and data_type is not DataType.NONE,
             "is_blocking_upstream": data_type in IS_BLOCKING_UPSTREAM,
+            "has_priority": data_type is DataType.PRIORITIZED_EVENT_BUFFER,
         }
         for data_type in DataType
         if data_type <= layout.data_type_max
