@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -72,7 +73,7 @@ def console_for(stream: IO[str]) -> Console:
 def print_line(console: Console, line: Text | str, *, indent: int = 0) -> None:
     """Print a sentence, indented by some blanks, and folded."""
     text = Text(line) if isinstance(line, str) else line
-    console.print(Padding.indent(text, indent) if indent else text)
+    console.print(Padding(text, (0, 0, 0, indent), expand=False) if indent else text)
 
 
 def print_page(console: Console, page: page_parts.Page, *, has_details: bool = False) -> None:
@@ -105,9 +106,11 @@ def print_view(console: Console, view: page_parts.View, *, has_details: bool = F
 
 
 def text_of(view: page_parts.View) -> str:
-    """A view with its details, as without a terminal."""
+    """A view with its details, as without a terminal, whatever the environment is."""
     file = io.StringIO()
-    print_view(console_for(file), view, has_details=True)
+    width = page_parts.WIDTH
+    console = TerminalConsole(file=file, width=width, force_terminal=False, highlight=False)
+    print_view(console, view, has_details=True)
     return "\n".join(line.rstrip() for line in file.getvalue().split("\n"))
 
 
@@ -183,7 +186,9 @@ def print_part(console: Console, part: page_parts.Part | page_parts.Section) -> 
             for number, line in enumerate(part.lines):
                 begin = ("! ", "yellow") if part.is_doubt else ("", "")
                 style = "bold" if part.is_headed and not number else ""
-                print_line(console, Text.assemble(begin, (line, style)))
+                text = Text.assemble(begin, (line, style))
+                has_path = bool(style) and not part.meaning
+                console.print(text, soft_wrap=has_path)
         case page_parts.Text():
             style = "yellow" if part.is_doubt else "bold"
             meaning = f" ({part.meaning})" if part.meaning else ""
@@ -358,4 +363,4 @@ def print_checks(checks: Iterable[Mapping[str, str]], console: Console | None = 
     for check in checks:
         text = check["found"] + (f"\n→ {check['advice']}" if check["advice"] else "")
         table.add_row(_CHECKS[check["status"]], check["name"], Text(text))
-    (console or TerminalConsole()).print(table)
+    (console or console_for(sys.stdout)).print(table)

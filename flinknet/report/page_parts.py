@@ -385,7 +385,8 @@ def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
     """The lines of a sentence, `most` of them at WIDTH columns unless one clause needs more."""
     room, clauses, separator = width - NAME_WIDTH, list(sentence.clauses), sentence.separator
     most = most if width >= WIDTH else room * len(clauses)
-    while len(lines := textwrap.wrap(separator.join(clauses).rstrip(STOPS), room)) > most:
+    wrapper = textwrap.TextWrapper(room, break_on_hyphens=False)  # options are kept whole
+    while len(lines := wrapper.wrap(separator.join(clauses).rstrip(STOPS))) > most:
         if len(clauses) == 1 and separator != ", ":  # a long clause ends at a comma
             clauses, separator = re.split(r", (?![^(]*\))", clauses[0]), ", "
         if len(clauses) == 1:  # it is never cut off in mid-sentence

@@ -266,7 +266,7 @@ def _state(edge: WatchedEdge) -> str:
 
 def _trust(edges: Sequence[WatchedEdge], waiting: Sequence[str]) -> list[str]:
     bounds = any(edge.latency.until != "consumed" for edge in edges)
-    found = ["latency: at most, until a record passed the tap"] * bounds
+    found = ["latency: at most (<=), until a record passed the tap"] * bounds
     found += ["some runs cannot be read yet"] * bool(waiting)
     first, *more = found or ["both ends were recorded"]
     return [f"{'fair' if found else 'good'}: {first}", *more] if edges else []
@@ -276,7 +276,7 @@ def _watched_table(edges: Sequence[WatchedEdge]) -> Table:
     columns: Mapping[str, Column] = {
         **{"edge": _name, "verdict": "verdict"},
         **{"records/s": "records_per_s", "bytes/s": "bytes_per_s"},
-        "latency p50": lambda x: _bounds(x.latency, x.latency.p50_min_ns, x.latency.p50_max_ns),
+        "p50": lambda x: _bounds(x.latency, x.latency.p50_min_ns, x.latency.p50_max_ns),
         "p99": lambda x: _bounds(x.latency, x.latency.p99_min_ns, x.latency.p99_max_ns),
         **{"backlog": "backlog_buffers.mean", "max": "backlog_buffers.max"},
         "starved": lambda edge: human_share(edge.starved),
@@ -297,4 +297,4 @@ def _name(edge: WatchedEdge) -> str:
 def _bounds(latency: LatencyBounds, least_ns: float | None, most_ns: float | None) -> str:
     if most_ns is None:
         return "unknown"
-    return human_duration(most_ns) if least_ns == most_ns else f"at most {human_duration(most_ns)}"
+    return human_duration(most_ns) if least_ns == most_ns else f"<={human_duration(most_ns)}"

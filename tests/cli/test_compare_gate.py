@@ -405,6 +405,18 @@ def test_every_output_says_why_buffers_left(gate: Callable[..., Result], run: An
     assert "Buffers were sent" not in gate(*arguments).stdout
 
 
+def test_junit_is_the_same_in_every_environment(
+    gate: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("base", "x:buffer-timeout=500ms", "--runs", "3", "--junit", "-")
+    texts = []
+    for columns, force in (("60", "1"), ("400", "")):
+        monkeypatch.setenv("COLUMNS", columns)
+        monkeypatch.setenv("FORCE_COLOR", force)
+        texts.append(gate(*arguments).stdout)
+    assert texts[0] == texts[1]
+
+
 def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) -> None:
     arguments = ("base", "x<&>:buffer-timeout=500ms", "--runs", "3", "--junit", "-")
     limits = ("--fail-if", "p99>+10%", "--fail-if", "p99_9>+1%", "--fail-if", "p50>+1%")

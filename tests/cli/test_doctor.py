@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 import flinknet
 from flinknet.cli.doctor import check_core, check_interpreter, doctor
+from flinknet.report.console import print_checks
+from flinknet.report.page_parts import WIDTH
 
 
 def test_a_ready_machine_gives_a_table_and_exit_code_0() -> None:
@@ -23,6 +25,14 @@ def test_a_ready_machine_gives_a_table_and_exit_code_0() -> None:
     names = {row["name"] for row in answer["checks"]}
     assert names >= {"Python", "interpreter", "core", "Java", "Spark", "loopback", "clock"}
     assert all(name in result.output for name in names)
+
+
+def test_in_a_pipe_a_check_has_the_width_of_an_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    print_checks([{"name": "clock", "status": "ok", "found": "word " * 30, "advice": ""}])
+    assert 80 < max(len(line.rstrip()) for line in capsys.readouterr().out.splitlines()) <= WIDTH
 
 
 @pytest.mark.parametrize(

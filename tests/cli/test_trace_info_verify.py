@@ -50,6 +50,16 @@ def test_info_shows_what_is_in_a_run(run: Path) -> None:
     assert any(line.startswith("tm-0.fnt tm-0 100 ") for line in lines)
 
 
+def test_in_a_pipe_a_verified_path_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(tmp_path / ("long" * 30) / "run", channels=2, data_buffers=10)
+    monkeypatch.delenv("COLUMNS")
+    result = CliRunner().invoke(main, ["trace", "verify", str(run)])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"OK {run}: 2 files, ")
+
+
 def test_info_names_the_edges_of_a_job(run: Path) -> None:
     def change(manifest: dict[str, Any]) -> None:
         manifest["channels"][1]["edge"] = 1

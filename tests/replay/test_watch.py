@@ -61,6 +61,16 @@ def test_a_look_at_what_is_there_needs_no_spark(
     assert found["bottlenecks"].keys() == {"run"}
 
 
+def test_in_a_pipe_a_look_is_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "run", period_ns=SECOND, block_events=8)
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(main, ["trace", "watch", ".", "--once"])
+    assert shown.exit_code == 0, shown.output
+    (heads,) = [each for each in shown.stdout.splitlines() if each.startswith("edge ")]
+    assert heads.split()[-3:] == ["backlog", "max", "starved"]
+
+
 def test_runs_that_had_ended_are_left_out_while_others_go_on(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_run(tmp_path / name, period_ns=SECOND, block_events=8)

@@ -62,9 +62,9 @@ def test_each_edge_has_its_figures_and_what_limits_it() -> None:
         *("0.25", "3", "0%"),
     ]
     (tapped,) = [line for line in text.splitlines() if line.startswith("tap  ")]
-    assert "at most 2.00 ms" in tapped
+    assert "<=2.00 ms" in tapped
     assert "unknown" in tapped
-    assert "at most, until a record passed the tap" in text
+    assert "at most (<=), until a record passed the tap" in text
     assert "waiting for flush" in text
     assert "verdict    healthy: run-0001: the buffer timeout" in text
     assert "new: empty" in text
