@@ -176,7 +176,7 @@ def make_run(
 
     Raises: ValueError for a channel that cannot keep up with its rate.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True)
     load = load_plan_of(scenario)
     laws = _laws(scenario, load, skew)
     events_per_s = EVENTS_PER_BUFFER * sum(law.buffers_per_s for law in laws)
@@ -296,6 +296,8 @@ def main() -> None:
     parser.add_argument("--buffer-timeout-ms", type=int, default=100)
     parser.add_argument("--skew", type=float, default=0.0, help="consumer i: (i + 1) ** -SKEW")
     given = parser.parse_args()
+    if given.out.exists():
+        parser.error(f"--out: {given.out} is there already; give a new directory")
     workload = WorkloadConfig(
         producers=given.producers, consumers=given.consumers, rate_per_s=given.rate, duration_ns=1
     )

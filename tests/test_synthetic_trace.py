@@ -30,8 +30,8 @@ def test_a_synthetic_run_passes_every_check(
 ) -> None:
     monkeypatch.setattr(synthetic_trace, "SLICE_EVENTS", 200)
     monkeypatch.setattr(synthetic_trace, "SLICE_EVENTS_PER_CHANNEL", 1)
-    events = make_run(tmp_path, scenario(timeout_ns), skew=skew)
-    result = verify_run(open_run(tmp_path))
+    events = make_run(tmp_path / "run", scenario(timeout_ns), skew=skew)
+    result = verify_run(open_run(tmp_path / "run"))
     assert result.findings == ()
     assert (result.events, result.channels) == (events, 6)
     assert result.messages_sent == result.messages_received
@@ -45,3 +45,16 @@ def test_as_many_events_as_were_asked_for_and_the_same_seed_gives_the_same_bytes
         assert made == pytest.approx(100_000, rel=0.01)
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def test_a_run_that_is_there_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["synthetic_trace", "--events", "1000", "--out", str(tmp_path / "run")]
+    monkeypatch.setattr("sys.argv", call)
+    synthetic_trace.main()
+    before = {each.name: each.read_bytes() for each in (tmp_path / "run").iterdir()}
+    with pytest.raises(SystemExit):
+        synthetic_trace.main()
+    assert "run is there already; give a new directory" in capsys.readouterr().err
+    assert {each.name: each.read_bytes() for each in (tmp_path / "run").iterdir()} == before

@@ -149,8 +149,8 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 _add_row(document, row, files)
     finally:
         if settings:  # finished runs are written and printed even if a later run failed
-            _print_result(document, out, values)
             reports.write(page)
+            _print_result(document, out, values)
 
 
 def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:

@@ -74,11 +74,15 @@ def directory_here(text: str | Path) -> Path:
 
 def first_line(file: str, option: str) -> str:
     """The first line of a file with a secret; empty for an empty file. Raises: ConfigError."""
+    lines = secret_text(file, option).splitlines()
+    return lines[0] if lines else ""
+
+
+def secret_text(file: str, option: str) -> str:
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{option}: {file}: cannot be read") from error
-    return lines[0] if lines else ""
 
 
 def check_writable_file(path: AnyPath, option: str) -> None:
@@ -102,7 +106,7 @@ def check_new_directory(path: AnyPath) -> None:
     """Check that a path is an empty directory, or one that can be made. Raises: ConfigError."""
     with usable(path):
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise ConfigError(f"--out: {path} is not empty; traces are never overwritten")
+            raise ConfigError(f"--out: {path} is not empty; give a new directory")
         if isinstance(path, Path):
             above = (path.absolute(), *path.absolute().parents)
             existing = next(each for each in above if each.exists())
@@ -111,13 +115,13 @@ def check_new_directory(path: AnyPath) -> None:
 
 
 @contextmanager
-def usable(directory: AnyPath) -> Iterator[None]:
+def usable(directory: AnyPath, option: str = "--out") -> Iterator[None]:
     """Name a directory that the kernel refuses, as for a long name. Raises: ConfigError."""
     try:
         yield
     except OSError as error:
         why = error.strerror or error
-        raise ConfigError(f"--out: {directory} cannot be used ({why}); give another") from error
+        raise ConfigError(f"{option}: {directory} cannot be used ({why}); give another") from error
 
 
 def say_warnings(warnings: Iterable[RunWarning]) -> None:

@@ -27,6 +27,7 @@ from .files import (
     path_of_runs,
     put_text,
     target_of,
+    usable,
 )
 from .option_tables import REST_FILES, SPARK, options
 
@@ -180,6 +181,12 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
     if out_dir is not None:
         check_new_directory(out_dir)
         out_dir.mkdir(parents=True, exist_ok=True)
+    checkpoint_dir = path_of(values["checkpoint"]) if values["checkpoint"] is not None else None
+    if checkpoint_dir is not None:
+        if not isinstance(checkpoint_dir, Path):
+            raise ConfigError(f"--checkpoint: {checkpoint_dir} is not a directory of a file system")
+        with usable(checkpoint_dir, "--checkpoint"):
+            checkpoint_dir.mkdir(parents=True, exist_ok=True)
     known = replay_options.setting_warnings(values)
     if any(warnings for _, warnings in known):
         from .sweep import say_first  # half a second of imports
@@ -219,12 +226,8 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
         )
         _check_channels(channels, runs)
         kept = None
-        if values["checkpoint"] is not None:
-            directory = path_of(values["checkpoint"])
-            if not isinstance(directory, Path):
-                raise ConfigError(f"--checkpoint: {directory} is not a directory of a file system")
-            directory.mkdir(parents=True, exist_ok=True)
-            kept = Checkpoint.of(directory, [file for run in runs for file in run.files])
+        if checkpoint_dir is not None:
+            kept = Checkpoint.of(checkpoint_dir, [file for run in runs for file in run.files])
         with reporting_progress(spark(), partial(_say, off_terminal_too=True)) as begin:
 
             def say_step(step: str) -> None:

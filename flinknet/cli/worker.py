@@ -15,7 +15,7 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.units import format_address
 
-from .files import first_line
+from .files import secret_text
 from .option_tables import options
 from .options import collect
 from .value_parsers import address
@@ -75,7 +75,7 @@ def secret_of(file: str | None, *, is_tls: bool) -> str:
             "--secret-file is missing: make one with `umask 077; head -c 32 /dev/urandom | base64 >"
             " secret` and copy it to every host; or use mutual TLS (security.ssl.internal.enabled)"
         )
-    secret = first_line(file, "--secret-file").strip()
+    secret = secret_text(file, "--secret-file").strip()
     if Path(file).stat().st_mode & 0o077:
         raise ConfigError(f"--secret-file: others can read {file}; chmod 600 {file}")
     if len(secret) < SECRET_CHARACTERS_MIN:

@@ -36,8 +36,8 @@ _FLINK_KEY = re.compile(
 """How keys of Flink, its connectors and its file systems begin."""
 
 _CHART_KEY = re.compile(
-    r"(?!kubernetes\.)(.+\.)?(image|replicas|replicaCount|resources|containerPorts|extra[A-Z]\w+|"
-    r"initContainers|networkPolicy)(\.|$)"
+    r"((?!kubernetes\.)(.+\.)?(image|replicas|replicaCount|resources)|"
+    r"((job|task)manager\.)?(containerPorts|extra[A-Z]\w+|initContainers|networkPolicy))(\.|$)"
 )
 """Keys of a chart's values.yaml, which can have keys that begin as Flink's do."""
 

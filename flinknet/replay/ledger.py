@@ -28,7 +28,7 @@ from .observe.checkpoints import BARRIER_TYPES, COMPLETED, FAILED, BarrierRow
 from .observe.flink_metrics import records_in, series_of, task_shares, vertex_metrics
 from .observe.measured import ObservedRun
 from .observe.regimes import LATE_TRANSITS, REGIMES, TRANSITS, WAITS, WORKING
-from .read import RecordedRun, result_of
+from .read import RecordedRun, result_of, stated_warnings
 from .spark.frames import values_at
 
 CHECKPOINTS_MIN = 3
@@ -89,7 +89,7 @@ def _own(edges: Sequence[ObservedRun]) -> cells.Ledger:
             )
         vertices[vertex] = cells.VertexTime(name, tasks)
     seen = dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), cells.SeenBy.OWN_EVENTS)
-    codes = {each.get("code") for each in result_of(edges[0].run).get("warnings") or ()}
+    codes = {str(each.get("code")) for each in stated_warnings(edges[0].run)}
     found = cells.Ledger(
         vertices,
         times,

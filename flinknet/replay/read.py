@@ -106,6 +106,11 @@ def result_of(run: RecordedRun) -> dict[str, Any]:
     return {} if RESULT_NAME in ignored else read_document(run.path / RESULT_NAME)
 
 
+def stated_warnings(run: RecordedRun) -> list[dict[str, Any]]:
+    found = result_of(run).get("warnings")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
 @dataclass(frozen=True, slots=True)
 class AskedPart:
     """The part to use, as offsets from the start of the measured part; None for its own end."""

@@ -165,6 +165,7 @@ def comparison_document(comparison: Comparison, trends: Sequence[Trend]) -> dict
                 "limit": each.limit.text,
                 "outcome": each.outcome.value,
                 "reason": each.reason or None,
+                "step": each.step or None,
             }
             for candidate, each in comparison.decisions
         ],

@@ -148,7 +148,7 @@ def test_the_json_holds_runs_differences_and_limits(compare: Flinknet, tmp_path:
     assert p99["interval"]["low"] <= p99["change"] <= p99["interval"]["high"]
     assert comparison["metrics"]["p99_9"]["interval"] is None
     assert document["limits"] == [
-        {"config": "q", "limit": "p99>+10%", "outcome": "pass", "reason": None}
+        {"config": "q", "limit": "p99>+10%", "outcome": "pass", "reason": None, "step": None}
     ]
     assert json.loads((tmp_path / "out/compare.json").read_text()) == document
 

@@ -123,6 +123,18 @@ def test_a_change_is_against_the_recorded_setting_as_it_is_now(
         assert f'"name": "{name}"' in page or f'"name":"{name}"' in page
 
 
+def test_the_page_is_there_when_stdout_is_closed(
+    recorded: Path, flinknet: Flinknet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("flinknet.cli.bench_again.show", closed)
+    options = ("--no-trace", "--buffer-timeout", "20ms", "--report", "page.html")
+    flinknet("bench", "again", str(recorded), *options)
+    assert "Instead of buffer-timeout=10ms" in Path("page.html").read_text(encoding="utf-8")
+
+
 def machine_lines(text: str) -> tuple[str, str]:
     """The lines that compare this machine with that of the recording."""
     lines = text.splitlines()

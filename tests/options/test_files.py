@@ -135,6 +135,14 @@ def test_values_that_flink_takes_and_flinknet_cannot_use_are_ignored(tmp_path: P
     )
 
 
+def test_keys_that_are_a_chart_s_only_at_its_top_are_ignored_below(tmp_path: Path) -> None:
+    keys = ("metrics.reporter.dghttp.extraTags", "myapp.initContainers")
+    text = "".join(f"{key}: a:b\n" for key in keys)
+    settings, (warning,) = read_flink_conf(write(tmp_path, f"{text}{TIMEOUT}: 5 ms\n"))
+    assert settings == {TIMEOUT: "5 ms"}
+    assert warning.text.endswith(f"ignored by flinknet, not network keys: {', '.join(keys)}")
+
+
 def test_keys_belong_to_the_release_of_their_file(tmp_path: Path) -> None:
     text = "taskmanager.heap.size: 4g\ntaskmanager.memory.starting-segment-size: 2kb\n"
     text += "security.ssl.enabled: true\n"
@@ -330,6 +338,8 @@ def test_a_config_map_has_its_settings_in_a_file_of_its_data(tmp_path: Path, nam
                 "just words\n",
                 "image: {repository: flink, tag: '2.3'}\nreplicaCount: 2\n",
                 "taskmanager:\n  numberOfTaskSlots: 2\n  resources: {limits: {memory: 4Gi}}\n",
+                "taskmanager:\n  numberOfTaskSlots: 2\n  initContainers: [{name: tap}]\n",
+                "extraDeploy: []\ntaskmanager.numberOfTaskSlots: 2\n",
                 "apiVersion: kustomize.config.k8s.io/v1beta1\nresources: [a.yaml]\n",
                 "services:\n  jobmanager: {image: flink}\n",
             )

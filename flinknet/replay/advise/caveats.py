@@ -7,12 +7,13 @@ import numpy as np
 from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import has_own_timeout, recorded_network
 from flinknet.results import EdgeShare, Measured, clock_warnings
+from flinknet.trace.metrics import number_of
 from flinknet.units import counted, human_count, human_duration
 
 from ..edges import channel_ends
 from ..observe.checkpoints import BARRIER_TYPES
 from ..observe.measured import ObservedRows, ObservedRun
-from ..read import RecordedRun, result_of
+from ..read import RecordedRun, result_of, stated_warnings
 
 NOT_SEALED = "not sealed: changes of manifest.json, or files of another run, are not detected"
 
@@ -34,8 +35,7 @@ def warnings_of(run: RecordedRun) -> list[str]:
     if len(run.recordings) > 1:  # a tap has no warnings of a run
         return []
     texts = [each.text for each in clock_warnings(run.manifest.clock.error_ns)]
-    found = result_of(run).get("warnings") or ()
-    texts += [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
+    texts += [str(each["text"]) for each in stated_warnings(run) if "text" in each]
     return list(dict.fromkeys(texts))
 
 
@@ -137,8 +137,10 @@ def _of_count(run: RecordedRun, measured: Measured) -> str | None:
         return None
     stated = result_of(run).get("measured")
     recorded = stated if isinstance(stated, dict) else {}
-    counted, per_s = recorded.get("records"), recorded.get("throughput_records_per_s")
-    if not counted or abs(measured.records - counted) < 0.005 * counted:
+    counted, per_s = recorded.get("records"), number_of(recorded.get("throughput_records_per_s"))
+    if not isinstance(counted, int) or not counted:
+        return None
+    if abs(measured.records - counted) < 0.005 * counted:
         return None
     return (
         f"the run itself counted {counted:,} records, {human_count(per_s)}/s: it knew the instant"

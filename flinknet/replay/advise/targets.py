@@ -33,6 +33,10 @@ class Target:
     def parse(cls, text: str, option: str = "--target") -> Target:
         """Read "p99<=20ms", "backlog<=5" or "throughput>=100k/s". Raises: ConfigError."""
         match = _TARGET.fullmatch(text) or _THROUGHPUT.fullmatch(text)
+        turned = text.translate(str.maketrans("<>", "><"))
+        if match is None and (_TARGET.fullmatch(turned) or _THROUGHPUT.fullmatch(turned)):
+            example = cls.parse(turned, option).text
+            raise ConfigError(f"{option}: {text!r} is a bound on the wrong side; write {example}")
         limit: float | None = None
         if match is not None and match[1] == "throughput":
             limit = parse_rate_per_s(match[2], option)

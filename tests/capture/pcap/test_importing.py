@@ -402,7 +402,7 @@ def test_directories_are_never_overwritten(tmp_path: Path) -> None:
     run(capture)
     result = run(capture)
     assert result.exit_code == 2
-    assert "is not empty; traces are never overwritten" in result.output
+    assert "is not empty; give a new directory" in result.output
 
 
 def test_a_capture_without_flink_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.grid import Grid
 from flinknet.replay.advise.caveats import caveats, warnings_of
+from flinknet.replay.ledger import ledger_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
@@ -152,6 +153,23 @@ def test_what_the_run_said_to_doubt_it_is_repeated(tmp_path: Path) -> None:
         assert warnings_of(opened) == said
     (count,) = [each for each in remarks_of(run) if "counted" in each]
     assert "300 records" in count
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"measured": {"records": "x", "throughput_records_per_s": "y"}, "warnings": 5},
+        {"measured": {"records": 300, "throughput_records_per_s": "y"}, "warnings": ["z", {}]},
+        {"measured": [], "warnings": [{"code": []}]},
+    ],
+)
+def test_a_result_of_another_form_is_no_failure(tmp_path: Path, result: dict[str, Any]) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
+    (run / "result.json").write_text(json.dumps(result))
+    (opened,) = open_runs([run])
+    assert warnings_of(opened) == []
+    assert all("x records" not in each for each in remarks_of(run))
+    assert not ledger_of(observe_here([opened])).is_behind
 
 
 def test_time_without_credit_is_told_apart_from_waiting_for_it(sawtooth_run: Path) -> None:

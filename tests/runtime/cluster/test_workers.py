@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from flinknet.cli import main
+from flinknet.cli.worker import secret_of
 from flinknet.config import NetworkConfig
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.errors import ConfigError, FlinknetError, RemoteProtocolError, TransportError
@@ -551,6 +552,14 @@ def test_a_run_that_its_workers_cannot_do_leaves_nothing(
     assert why in done.stderr
     assert "starting" not in done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["secret"]
+
+
+@pytest.mark.quick
+def test_all_lines_of_a_secret_file_are_the_secret(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.touch(0o600)
+    file.write_text(f"# of the workers\n{SECRET}\n")
+    assert secret_of(str(file), is_tls=False) == f"# of the workers\n{SECRET}"
 
 
 @pytest.mark.parametrize(
