@@ -82,9 +82,20 @@ def test_a_run_that_fails_is_no_broken_limit(gate: Callable[..., Result], run: A
 
 
 def test_an_undecided_limit_says_how_many_runs_would_decide(gate: Callable[..., Result]) -> None:
-    result = gate("base", "x:buffer-timeout=105ms", "--runs", "2", "--fail-if", "p99_9>+1%")
+    result = gate(
+        "base",
+        "x:buffer-timeout=105ms",
+        "--runs",
+        "2",
+        "--fail-if",
+        "p99_9>+1%",
+        "--json",
+        "c.json",
+    )
     assert result.exit_code == 3
     assert "undecided: x, fail if p99_9>+1%: p99.9 was not measured; p99.9 needs" in result.stdout
+    (limit,) = json.loads(Path("c.json").read_text())["limits"]
+    assert limit["step"] == "use a longer --duration, a higher --rate, or another metric"
     assert "5000 records, a run had 3000\n" in result.stdout
     assert "use a longer --duration, a higher --rate, or another metric" in result.stdout
     keep_baseline(gate)

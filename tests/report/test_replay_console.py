@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from flinknet.report.advice import model_error_part
-from flinknet.report.console import console_for, print_part
+from flinknet.report.console import console_for, print_line, print_part
 from flinknet.report.observed_tables import diagnosis_table
 from flinknet.report.page_parts import LINES_MAX, WIDTH, Head, Row, Sentence, Table, headline
 from flinknet.report.predicted import grid_of
@@ -521,3 +521,13 @@ def test_the_channel_that_holds_a_watermark_back_stands_in_the_answer() -> None:
     text = "\n".join(printed_first(answer(record_times=away), details=True))
     assert "held back" not in text
     assert "timestamps are not near the clock: no ages" in text
+
+
+def test_an_option_is_not_broken_at_its_hyphens_and_a_note_ends_without_blanks() -> None:
+    for length in range(60, 90):
+        clause = f"{'x' * length} --fail-on-disturbed"
+        lines = headline([Sentence("next", [clause])])
+        assert any("--fail-on-disturbed" in line for line in lines)
+    console = Console(file=io.StringIO(), width=40)
+    print_line(console, "a note", indent=2)
+    assert console.file.getvalue() == "  a note\n"  # type: ignore[attr-defined]
