@@ -68,7 +68,7 @@ BUDGETS = {
     "replay": (12_713, 51),
     "predict": (10_940, 40),
     "core": (11_870, 56),
-    "runtime": (12_658, 51),
+    "runtime": (12_722, 51),
     "report": (8_972, 33),
     "job": (8_235, 35),
     "cli": (7_956, 33),
@@ -191,7 +191,7 @@ subprocess: runtime.cluster runtime.link_process
     replay.spark.installed replay.spark.jvm replay.spark.worker capture.rest.process capture.sniff
 urllib: capture.rest
 urllib.parse: capture.rest storage graph.environment runtime.cluster.job_files replay.spark.settings
-http: capture.rest runtime.metrics_endpoint
+http: capture.rest
 importlib: capture.dissector report.page runtime.host job.selectors cli compiled_core
     replay.spark.installed replay.spark.worker
 logging: replay.spark.jvm

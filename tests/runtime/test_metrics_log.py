@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import threading
-import time
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from flinknet.errors import LocalTransportError
 from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.runtime.cluster.collected import Collected, ProgressMeter
 from flinknet.runtime.cluster.reports import Statistics, TaskCounts
-from flinknet.runtime.metrics_endpoint import THREADS_MAX, MetricsEndpoint
+from flinknet.runtime.metrics_endpoint import MetricsEndpoint
 from flinknet.runtime.metrics_log import MetricsLog
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics, metrics_lines
 
@@ -114,29 +113,48 @@ def test_who_asks_gets_the_last_text_whole(endpoint: MetricsEndpoint) -> None:
         endpoint.publish("old 1\n")
         endpoint.publish("new 2\n" + "more 3\n" * 1_000_000)
         head, _, body = answer(endpoint, b"GET /metrics?x=1 HTTP/1.1").partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
     assert body == b"new 2\n" + b"more 3\n" * 1_000_000
     assert f"Content-Length: {len(body)}".encode() in head
     assert answer(endpoint, b"HEAD /metrics HTTP/1.1") == head + b"\r\n\r\n"
 
 
-def test_silent_connections_are_let_go_and_their_number_is_bounded(
+def test_silent_connections_keep_no_request_waiting_and_are_let_go(
     endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flinknet.runtime.metrics_endpoint._Handler.timeout", 0.2)
+    endpoint.publish("a 1\n")
     with contextlib.ExitStack() as stack:
-        for _ in range(3 * THREADS_MAX):
+        for _ in range(100):
             silent = stack.enter_context(socket.create_connection(endpoint.address, timeout=5))
+        assert answer(endpoint, b"GET /metrics HTTP/1.1").endswith(b"\r\n\r\na 1\n")
+        monkeypatch.setattr("flinknet.runtime.metrics_endpoint._PATIENCE", 1)
         assert silent.recv(1) == b""
-        assert threading.active_count() <= THREADS_MAX
-    while threading.active_count() > 3:
-        time.sleep(0.01)
-    assert b"404" in answer(endpoint, b"GET /other HTTP/1.1")
 
 
-@pytest.mark.parametrize("request_line", [b"POST /metrics HTTP/1.1", b"\x16\x03\x01"])
-def test_another_request_is_refused(endpoint: MetricsEndpoint, request_line: bytes) -> None:
-    assert b"Error response" in answer(endpoint, request_line)
+def test_a_connection_that_is_reset_is_passed_over(
+    endpoint: MetricsEndpoint, capfd: pytest.CaptureFixture[str]
+) -> None:
+    endpoint.publish("a 1\n" * 1_000_000)
+    for request in b"", b"GET / HTTP/1.1\r\n\r\n":
+        with socket.create_connection(endpoint.address) as reset:
+            reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            reset.sendall(request)
+    assert answer(endpoint, b"GET / HTTP/1.1").endswith(b"a 1\n")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET /other HTTP/1.1", b"404 Not Found"),
+        (b"POST /metrics HTTP/1.1", b"405 Method Not Allowed"),
+        (b"\x16\x03\x01", b"405 Method Not Allowed"),
+    ],
+)
+def test_another_request_is_refused(
+    endpoint: MetricsEndpoint, request_line: bytes, status: bytes
+) -> None:
+    assert answer(endpoint, request_line).startswith(b"HTTP/1.1 " + status)
 
 
 def test_a_port_that_is_taken_is_one_line(endpoint: MetricsEndpoint) -> None:
