@@ -7,6 +7,7 @@ from threading import Thread
 import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.errors import FlinknetError
 from flinknet.job.load.plan import load_plan_of
 from flinknet.runtime.cluster.peer import consumer_plan, producers_plan
 from flinknet.runtime.cluster.peer_ends import ConsumerPeer, ProducerPeer
@@ -39,6 +40,28 @@ def test_a_producer_says_what_it_waits_for_until_it_is_interrupted() -> None:
         peer.close()
     assert told == [f"4 of 4 subpartitions to be requested from {peer.peer}"] * 3
     assert peer.result().end == "cancelled"
+
+
+def test_a_producer_without_a_place_to_spill_ends_as_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: str) -> None:
+        raise FlinknetError("the disk is full")
+
+    monkeypatch.setattr("flinknet.runtime.cluster.peer.work_directory", fail)
+    scenario = Scenario(workload=WorkloadConfig(records=1, partition_type="blocking", warmup_ns=0))
+    peer = ProducerPeer(
+        producers_plan(scenario, [load_plan_of(scenario).channels[0].partition_id]),
+        directory=None,
+        interrupts=[],
+        on_listening=lambda _: None,
+        on_writing=lambda: None,
+        on_waiting=lambda _: None,
+    )
+    with pytest.raises(FlinknetError, match="the disk is full"):
+        peer.run()
+    peer.close()
+    assert peer.result().elapsed_ns > 0
 
 
 def test_a_producer_sends_barriers_at_the_interval_of_checkpoints() -> None:

@@ -232,9 +232,10 @@ class PrintedLines:
             with suppress(OSError), path.open("rb") as file:  # it may not be there yet
                 file.seek(self._positions[path])
                 for line in file:
-                    if line.endswith(b"\n"):
-                        self._positions[path] += len(line)
-                        yield line[:-1].decode("utf-8", "replace")
+                    if not line.endswith(b"\n"):
+                        break  # its rest may come at any time
+                    self._positions[path] += len(line)
+                    yield line[:-1].decode("utf-8", "replace")
 
 
 FAILED_ATTEMPTS_MAX = 16

@@ -198,7 +198,7 @@ class JobManager:
         job.start = start
         if self.workers is not None and job.message.trace_dir is not None:
             for worker in self.workers.each:
-                worker.has_traces = True
+                worker.recorded.add(job.id)
 
     def end(self, job: JobLead, now_ns: int) -> None:
         """Free the slots of a job that has ended for other jobs."""
@@ -380,5 +380,6 @@ class JobManager:
 
 
 def take_all(items: list[Any]) -> list[Any]:
-    found, items[:] = list(items), ()
+    found = list(items)
+    items.clear()
     return found

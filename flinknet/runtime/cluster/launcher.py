@@ -174,7 +174,7 @@ class _Bench(JobLead):
             ClusterSpec(spec, scenario.heartbeat_interval_ns, *others)
         )
         stack.callback(manager.close)
-        stack.callback(lambda: list(map(log, manager.fetch(self.id, self._recorded_in))))
+        stack.callback(self._fetch)
         stack.callback(manager.end_task_managers)
         arrivals = scenario.workload.arrivals
         if manager.workers is not None and arrivals.startswith(RECORDED):
@@ -337,6 +337,10 @@ class _Bench(JobLead):
         if self._scenario.workload.is_blocking:
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
         return known_within(result, error_between_ns(self._clocks))
+
+    def _fetch(self) -> None:
+        for fault in self._manager.fetch(self.id, self._recorded_in):
+            log(fault)
 
     def _leave(self, directory: RunDirectory) -> None:
         if not self._has_begun:  # nothing is worth a look, and its place can be used again

@@ -14,7 +14,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -179,13 +179,14 @@ class Peer:
         """Run the exchange to its end. Raises: the first failure."""
         cause, scenario = self.cancelled, self._load.scenario
         trace_dir = None if self._directory is None else str(self._directory)
-        is_spilling = scenario.workload.is_blocking and self.index == PRODUCERS
-        with work_directory("spill") if is_spilling else nullcontext() as spill:
-            spill_dir = None if spill is None else str(spill)
-            load = messages.SubmitLoad(scenario, self._records)
-            graph_id = self._load.plan.graph.id
-            self._send(messages.InitializeJob(graph_id, load, trace_dir, spill_dir, None))
+        with ExitStack() as stack:
             try:
+                spill_dir = None
+                if scenario.workload.is_blocking and self.index == PRODUCERS:
+                    spill_dir = str(stack.enter_context(work_directory("spill")))
+                load = messages.SubmitLoad(scenario, self._records)
+                graph_id = self._load.plan.graph.id
+                self._send(messages.InitializeJob(graph_id, load, trace_dir, spill_dir, None))
                 self._begin()
                 self._environment.loop.call_at(0, self._turn)
                 self._executor.serve()

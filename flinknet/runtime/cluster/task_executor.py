@@ -359,23 +359,22 @@ def run_task_manager(spec: TaskManagerProcessSpec) -> None:
         executor.run()
         return
     except FlinknetError as error:
-        exit_code = error.exit_code
+        exit_code, text, kind = error.exit_code, str(error), type(error).__name__
         if executor is not None:
             executor.fail(error)
-        if spec.control_host:
-            print(error, file=sys.stderr)  # the last line, which its worker reports
-        _report_failure(spec, str(error), type(error).__name__)
     except Exception:  # a bug; the JobManager's side shows the traceback
-        exit_code = 1
-        _report_failure(spec, traceback.format_exc(), "")
+        exit_code, text, kind = 1, traceback.format_exc(), ""
+    is_told = _report_failure(spec, text, kind)
+    if spec.control_host or not is_told:
+        print(text, file=sys.stderr)  # the last line, which its worker reports
     if executor is not None:
         executor.save_trace()
     sys.exit(exit_code)
 
 
-def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None:
+def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> bool:
     """Report to the JobManager why this process ends, over a connection of its own, as there may be
-    none yet. Waits until the message was read.
+    none yet. Waits until the message was read. Returns: whether it was.
     """
     connection = ControlConnection(spec.token, role="task manager")
     connection.send(messages.TaskManagerFailed(spec.index, os.getpid(), error, kind))
@@ -385,5 +384,6 @@ def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None
         while monotonic_ns() < until_ns:
             sock.sendall(b"".join(wrapped.data_to_send(now_ns=monotonic_ns())))
             if not (data := sock.recv(1 << 16)):
-                return
+                return True
             wrapped.receive_data(memoryview(data), now_ns=monotonic_ns())
+    return False

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import secrets
 import socket
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ class Worker:
         facts: those of its host (`WorkerProcess`).
         local_host: address of this host, as the worker reaches it.
         mtu_bytes: largest packet on the way to it; None if the system does not say.
-        has_traces: a job that is recorded has begun on it.
+        recorded: jobs with traces that were not fetched yet.
         is_quiet: it has said nothing for QUIET_NS.
         next_adjustment_ns: when its TaskManagers are sent the next correction of their clock.
         loss: why it is lost; None if it is not.
@@ -92,7 +91,8 @@ class Worker:
         self._loop = loop
         self._timeout_ns = timeout_ns
         self._heartbeat_ns = max(1, min(HEARTBEAT_MAX_NS, timeout_ns // 6))
-        self.is_quiet = self.has_traces = False
+        self.is_quiet = False
+        self.recorded: set[ExecutionGraphID] = set()
         try:
             sock = socket.create_connection(address, CONNECT_WAIT_S)
         except OSError as error:
@@ -116,7 +116,8 @@ class Worker:
         self._sent_ns: dict[int, int] = {}
         self._number = 0
         self._next_probe_ns = self.next_adjustment_ns = 0
-        self._answers: list[Any] = []
+        self._answers = deque[Any](maxlen=PARTS_AHEAD)
+        self._due = 0  # answers that have not come yet
         self.await_answer(lambda: self._connection.welcome is not None, "has not answered")
         assert self._connection.welcome is not None
         self.facts = self._connection.welcome
@@ -187,7 +188,8 @@ class Worker:
                     process.returncode, process.reason = message.exit_code, message.reason
             elif isinstance(message, messages.Refused):
                 self._lose(f"worker {self.name} refuses: {message.reason}")
-            else:
+            elif self._due:
+                self._due -= 1
                 self._answers.append(message)
         if connection.loss is not None:
             why = f"was closed: {connection.fault}" if connection.fault else connection.loss
@@ -234,6 +236,7 @@ class Worker:
                     some = offsets[at : at + PARTS_AHEAD]
                     for part in self._ask(*(messages.ReadFile(job, name, each) for each in some)):
                         file.write(part.data)
+        self.recorded.discard(job)
         self.remove_files(str(job))
 
     def write_file(self, name: str, data: bytes) -> None:
@@ -257,11 +260,12 @@ class Worker:
         return size_bytes * 1e9 / max(1, monotonic_ns() - began_ns)
 
     def _ask(self, *questions: Any, what: str = "has not sent its files") -> list[Any]:
-        self._answers.clear()
+        """Answers come in the order of all questions, also late ones to questions of before."""
+        self._due += len(questions)
         for each in questions:
             self._connection.send(each)
-        self.await_answer(lambda: len(self._answers) >= len(questions), what)
-        return list(self._answers)
+        self.await_answer(lambda: not self._due, what)
+        return list(self._answers)[-len(questions) :]
 
     def _probe(self, payload_bytes: int = 0) -> int:
         self._number += 1
@@ -279,7 +283,7 @@ class Worker:
 
     def _lose(self, reason: str) -> None:
         if self.loss is None:
-            if self.has_traces and (directory := self.facts.get("directory")):
+            if self.processes and self.recorded and (directory := self.facts.get("directory")):
                 reason += f"; its traces are still on that host, in {directory}"
             self.loss = reason
             self._connection.close()
@@ -363,12 +367,13 @@ class Workers:
         try:
             for name, path in files.items():
                 with open(path, "rb") as file:
-                    for part in chain(
-                        [file.read(PART_BYTES)], iter(partial(file.read, PART_BYTES), b"")
-                    ):
+                    part = file.read(PART_BYTES)
+                    while True:
                         for worker in left:
                             worker.write_file(f"{folder}/{name}", part)
                             yield
+                        if not (part := file.read(PART_BYTES)):
+                            break
         except (FlinknetError, OSError):
             for worker in left:
                 worker.remove_files(folder)

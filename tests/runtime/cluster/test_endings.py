@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import socket
+import sys
 from pathlib import Path
 
 import pytest
 
+from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, LocalTransportError, RunFailedError
-from flinknet.runtime.cluster.cluster_process import Ending, error_of
+from flinknet.runtime.cluster import task_executor
+from flinknet.runtime.cluster.cluster_process import Ending, TaskManagerProcessSpec, error_of
 
 DEATH = Ending(0, 4711, exit_code=-9)
 LOSS = Ending(1, 4712, error="the connection to tm-0 was closed by it", kind="RemoteTransportError")
@@ -60,3 +64,23 @@ def test_only_who_lost_a_peer_is_a_consequence() -> None:
     assert LOSS.is_consequence
     assert not OWN_FAULT.is_consequence
     assert not DEATH.is_consequence
+
+
+@pytest.mark.socket
+def test_who_cannot_tell_the_job_manager_why_it_ends_prints_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: TaskManagerProcessSpec) -> None:
+        raise LocalTransportError("no port is free")
+
+    monkeypatch.setattr(task_executor, "TaskExecutor", fail)
+    monkeypatch.setattr(sys, "path", sys.path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    spec = TaskManagerProcessSpec(
+        *("", 2, 1, NetworkConfig(), "credit", 0), control_port=port, module_path=tuple(sys.path)
+    )
+    with pytest.raises(SystemExit) as ended:
+        task_executor.run_task_manager(spec)
+    assert ended.value.code == LocalTransportError.exit_code
+    assert capsys.readouterr().err == "no port is free\n"

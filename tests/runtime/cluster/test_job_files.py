@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -125,6 +126,27 @@ def test_the_manifest_names_tasks_edges_and_channels_and_no_password(tmp_path: P
         (3, 1, 1, "tm-1->tm-1", True),
     ]
     assert manifest.seed == 7
+
+
+class Growing(io.BytesIO):
+    """A file whose half line gets its rest between two reads."""
+
+    def __next__(self) -> bytes:
+        line = super().__next__()
+        if not line.endswith(b"\n"):
+            at = self.tell()
+            self.write(b"o\n")
+            self.seek(at)
+        return line
+
+
+def test_half_a_printed_line_is_not_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = PrintedLines(tmp_path, 1)
+    for written, read in (b"one\ntw", ["one"]), (b"one\ntwo\n", ["two"]):
+        monkeypatch.setattr(Path, "open", lambda *_, data=written: Growing(data))
+        assert list(lines.new_lines()) == read
 
 
 def test_printed_lines_come_whole_and_once(tmp_path: Path) -> None:

@@ -426,12 +426,20 @@ def served() -> Iterator[WorkerProcess]:
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("has_traces", [False, True])
+@pytest.mark.parametrize(
+    ("processes", "jobs", "has_traces"), [(1, 1, True), (1, 0, False), (0, 1, False)]
+)
 def test_a_worker_that_is_quiet_is_named_before_it_is_lost(
-    served: WorkerProcess, loop: EventLoop, capsys: pytest.CaptureFixture[str], has_traces: bool
+    served: WorkerProcess,
+    loop: EventLoop,
+    capsys: pytest.CaptureFixture[str],
+    processes: int,
+    jobs: int,
+    has_traces: bool,
 ) -> None:
     worker = Worker(loop, ("127.0.0.1", served.port), SECRET, None, 50_000 * MS)
-    worker.processes[0], worker.has_traces = RemoteProcess(worker, 0), has_traces
+    worker.processes |= {each: RemoteProcess(worker, each) for each in range(processes)}
+    worker.recorded |= {ExecutionGraphID(bytes(16)) for _ in range(jobs)}
     now_ns = monotonic_ns()
     for after_s in (1, 6, 7, 1):
         worker.advance(now_ns + after_s * 1_000 * MS)
@@ -477,12 +485,32 @@ def test_files_of_a_job_are_moved_from_a_worker(
     for each in ended, running:
         (session / str(each)).mkdir()
         (session / str(each) / "tm-0.fnt").write_bytes(bytes(PART_BYTES + 1))
+    workers.each[0].recorded |= {ended, running}
     assert workers.fetch(ended, tmp_path) == []
+    assert workers.each[0].recorded == {running}
     workers.each[0].measure_clock()
     assert (tmp_path / "tm-0.fnt").stat().st_size == PART_BYTES + 1
     assert [each.name for each in session.iterdir()] == [str(running)]
     (session / str(running) / "tm-0.fnt").unlink()  # or it would stay
     workers.close()
+
+
+@pytest.mark.quick
+def test_an_answer_that_comes_late_is_not_taken_for_another(
+    served: WorkerProcess, loop: EventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(loop, ("127.0.0.1", served.port), SECRET, None, 50_000 * MS)
+    (session,) = served.directory.iterdir()
+    job = ExecutionGraphID(bytes(16))
+    (session / str(job)).mkdir()
+    (session / str(job) / "tm-0.fnt").write_bytes(b"trace")
+    with monkeypatch.context() as patched:
+        patched.setattr("flinknet.runtime.cluster.workers.ANSWER_MAX_NS", -1)
+        with pytest.raises(TransportError, match="has not taken a file"):
+            worker.write_file(f"spill-{job}/cached/word", b"word")
+    worker.fetch(job, tmp_path)
+    assert (tmp_path / "tm-0.fnt").read_bytes() == b"trace"
+    worker.disconnect()
 
 
 def test_a_slow_connection_takes_files_and_one_that_stands_still_or_trickles_is_refused(
