@@ -10,7 +10,7 @@ meanwhile: a ring may drop a file at any time.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from flinknet.errors import ConfigError, TraceError, TraceFormatError
 from flinknet.predict.captured import waits_at_most
 from flinknet.predict.measured_part import LOOK_BACK_NS, longest_life_ns
-from flinknet.results import LatencyBounds, WatchedEdge, WatchLook
+from flinknet.results import LatencyBounds, TraceLoss, WatchedEdge, WatchLook
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import BlockType
 from flinknet.trace.run import TRACE_SUFFIX, WholeBlock, process_of, trace_files, whole_blocks
@@ -31,6 +31,7 @@ from .observe.measured import ObservedRun, regime_shares
 from .observe.observed import observe_here
 from .observe.regimes import REGIMES
 from .observe.units import even_cuts
+from .opening import CREDIT_UNKNOWN_KIND
 from .read import WHOLE, AskedPart, open_runs
 from .spark.frames import flattened, frame_of, table_of
 from .spark.installed import check_data_source
@@ -274,12 +275,17 @@ def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]
     is_between = RunManifest.load(excerpt.directory).is_from_between
     # between processes the start of a job counts, too
     runs = open_runs([excerpt.directory], AskedPart(from_ns=0) if is_between else WHOLE)
-    runs = [replace(each, losses=()) for each in runs]  # a capture states them at its end
+    runs = [replace(each, losses=_without_credit(each.losses)) for each in runs]
     observed = observe_here(runs, split=None)
     verdicts = judged(observed)
     edges = [_watched(name, *each) for each in zip(observed, verdicts, strict=True)]
     said = dict.fromkeys(each.bottleneck.text for each in verdicts if each.bottleneck is not None)
     return edges, "; ".join(said) or None
+
+
+def _without_credit(losses: Iterable[TraceLoss]) -> tuple[TraceLoss, ...]:
+    """Without unknown credit, which a capture states at its end."""
+    return tuple(each for each in losses if each.kind != CREDIT_UNKNOWN_KIND)
 
 
 def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> WatchedEdge:

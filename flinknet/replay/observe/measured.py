@@ -248,9 +248,11 @@ def uncounted_loss(observed: ObservedRun) -> tuple[results.TraceLoss, ...]:
         return ()
     share = 100 * missing / sum(each.payload_bytes for each in rows)
     text = f"the records in {human_number(share)}% of the bytes ({human_bytes(missing)}) could not"
-    is_known = observed.measured.records
-    rest = "; figures have as many there as in the rest", ": figures in records are unknown"
-    text += f" be counted{rest[not is_known]}"
+    text += " be counted"
+    if observed.measured.records:
+        text += "; figures have as many there as in the rest"
+    else:
+        text += ": figures in records are unknown"
     return (results.TraceLoss(str(observed.run.path), None, UNCOUNTED, missing, text),)
 
 

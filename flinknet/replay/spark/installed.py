@@ -292,8 +292,9 @@ class ClassArchive:
             )
             draft.replace(self.path)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            said = str(error.stderr or error.stdout or error).strip().splitlines()
-            raise FlinknetError(f"Java makes no archive of Spark's classes: {said[-1]}") from error
+            said = str(error.stderr or error.stdout or "").strip() or str(error)
+            why = said.splitlines()[-1]
+            raise FlinknetError(f"Java makes no archive of Spark's classes: {why}") from error
         finally:
             draft.unlink(missing_ok=True)
 

@@ -106,10 +106,11 @@ def connect_address(remote: str) -> tuple[str, int]:
 
 
 def _address(url: str, default_port: int = 0) -> tuple[str, int] | None:
-    """Host and port; None without them."""
+    """Host and port; None without them, and for names of users."""
     with suppress(ValueError):  # of the port
         found = urlsplit(url)
-        if found.hostname and (port := found.port or default_port):
+        port = default_port if found.port is None else found.port
+        if found.hostname and port and found.username is None:
             return found.hostname, port
     return None
 

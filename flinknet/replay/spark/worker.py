@@ -171,7 +171,9 @@ def return_free_memory() -> None:
 
 
 def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
+    with suppress(OSError):  # a system that does not report it
+        return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
+    return RESIDENT_BYTES_KEPT
 
 
 @cache

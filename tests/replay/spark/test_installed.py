@@ -151,10 +151,15 @@ def test_a_jvm_gets_the_archive_once_it_is_made(tmp_path: Path) -> None:
     assert not ClassArchive.of(java, tmp_path, tmp_path / "other").is_made
 
 
-def test_a_java_that_makes_no_archive_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    java = java_that(FAILS, tmp_path / "java")
+@pytest.mark.parametrize(
+    ("script", "why"), [(FAILS, "no memory"), ("#!/bin/sh\necho; exit 1", "Command .* status 1")]
+)
+def test_a_java_that_makes_no_archive_is_one_line_and_leaves_nothing(
+    tmp_path: Path, script: str, why: str
+) -> None:
+    java = java_that(script, tmp_path / "java")
     archive = ClassArchive.of(java, tmp_path, tmp_path / "spark")
-    with pytest.raises(FlinknetError, match="archive of Spark's classes: no memory"):
+    with pytest.raises(FlinknetError, match=f"archive of Spark's classes: {why}"):
         archive.make(java, tmp_path / "classes", "a.jar")
     assert not archive.is_made
     assert list(tmp_path.glob("*.jsa*")) == []

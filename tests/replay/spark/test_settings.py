@@ -133,7 +133,9 @@ def test_the_address_of_a_connect_server(remote: str, address: tuple[str, int]) 
     assert connect_address(remote) == address
 
 
-@pytest.mark.parametrize("remote", ["host:15002", "sc://", "sc://host:port/;token=secret"])
+@pytest.mark.parametrize(
+    "remote", ["host:15002", "sc://", "sc://h:0", "sc://u:secret@h", "sc://h:port/;token=secret"]
+)
 def test_what_is_no_connect_server_is_refused_without_its_token(remote: str) -> None:
     with pytest.raises(ConfigError, match="write sc://HOST:PORT") as caught:
         connect_address(remote)

@@ -10,6 +10,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from flinknet.core.probe import MessageKind
 from flinknet.errors import FlinknetError
 from flinknet.replay.spark.session import spark_errors
 from flinknet.replay.spark.source import register
@@ -40,6 +41,10 @@ def direct(run: Path) -> list[dict[str, int]]:
                     dict(zip(COLUMN_NAMES, row, strict=True)) for row in zip(*columns, strict=True)
                 ]
     return rows
+
+
+def test_every_message_kind_has_a_name() -> None:
+    assert [MessageKind[name] for name in NAMES["kind"]] == list(range(len(NAMES["kind"])))
 
 
 @pytest.mark.releases

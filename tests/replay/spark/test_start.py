@@ -57,6 +57,7 @@ def test_other_masters_are_not_asked(master: str) -> None:
         "spark://:7077",
         "spark://h:70777",
         "spark://h:1,",
+        "spark://user:pw@h:1",
     ],
 )
 def test_a_url_without_host_and_port_says_what_is_expected(master: str) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -39,6 +40,9 @@ def test_memory_is_given_back_where_there_is_much(
     given: list[int] = []
     monkeypatch.setattr(worker, "_trim_heap", lambda: given.append)
     assert worker._resident_bytes() > 10 << 20
+    with monkeypatch.context() as without_proc:
+        without_proc.setattr(worker, "Path", lambda _: Path("/nowhere"))
+        assert worker._resident_bytes() == worker.RESIDENT_BYTES_KEPT
     monkeypatch.setattr(worker, "_resident_bytes", lambda: worker.RESIDENT_BYTES_KEPT + resident)
     worker.return_free_memory()
     assert bool(given) is is_given
