@@ -35,7 +35,6 @@ MS = 1_000_000
 
 
 def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) -> RecordedRun:
-    directory.mkdir()
     network = NetworkConfig(buffer_timeout_ns=timeout_ns)
     workload = WorkloadConfig(
         producers=2,

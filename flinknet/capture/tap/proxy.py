@@ -190,9 +190,9 @@ class Proxy:
         name = f"{_text(peer)} through {_text(listener.sock.getsockname())}"
         target = upstream
         try:
-            own = {each.server.sock.getsockname()[:2] for each in self.relays}
-            check_not_own(peer[:2], own)
-            if target is None:
+            if target is None:  # a port of the tap may be one of its client, to another address
+                own = {each.server.sock.getsockname()[:2] for each in self.relays}
+                check_not_own(peer[:2], own)
                 target = original_destination(sock)
             self._open(sock, peer, target, name)
         except OSError as error:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, LocalTransportError, RunFailedError
-from flinknet.runtime.cluster import task_executor
-from flinknet.runtime.cluster.cluster_process import Ending, TaskManagerProcessSpec, error_of
+from flinknet.runtime.cluster.cluster_process import Ending, error_of
 
 DEATH = Ending(0, 4711, exit_code=-9)
 LOSS = Ending(1, 4712, error="the connection to tm-0 was closed by it", kind="RemoteTransportError")
@@ -66,21 +65,22 @@ def test_only_who_lost_a_peer_is_a_consequence() -> None:
     assert not DEATH.is_consequence
 
 
-@pytest.mark.socket
-def test_who_cannot_tell_the_job_manager_why_it_ends_prints_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(_: TaskManagerProcessSpec) -> None:
-        raise LocalTransportError("no port is free")
+LONELY = """
+import sys
+from flinknet.config import NetworkConfig
+from flinknet.runtime.cluster.cluster_process import TaskManagerProcessSpec
+from flinknet.runtime.cluster.task_executor import run_task_manager
+places = {"control_port": int(sys.argv[1]), "module_path": tuple(sys.path)}
+run_task_manager(TaskManagerProcessSpec("", 2, 1, NetworkConfig(), "credit", 0, **places))
+"""
 
-    monkeypatch.setattr(task_executor, "TaskExecutor", fail)
-    monkeypatch.setattr(sys, "path", sys.path)
+
+@pytest.mark.socket
+def test_who_cannot_tell_the_job_manager_why_it_ends_prints_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    spec = TaskManagerProcessSpec(
-        *("", 2, 1, NetworkConfig(), "credit", 0), control_port=port, module_path=tuple(sys.path)
-    )
-    with pytest.raises(SystemExit) as ended:
-        task_executor.run_task_manager(spec)
-    assert ended.value.code == LocalTransportError.exit_code
-    assert capsys.readouterr().err == "no port is free\n"
+    call = [sys.executable, "-c", LONELY, str(port)]
+    ended = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == LocalTransportError.exit_code
+    text = f"the JobManager at 127.0.0.1:{port} cannot be reached (Connection refused)"
+    assert ended.stderr == f"{text}\n"
