@@ -125,10 +125,10 @@ class ControlConnection:
         if self.loss is not None or self.is_closing:
             return
         data = _framed(message)
+        self._unsent_bytes += len(data)  # a payload, which measures the way, may be longer
         if isinstance(message, messages.Heartbeat):
             data += bytes(message.payload_bytes)
         self._unsent.append(data)
-        self._unsent_bytes += len(data)
         if self._unsent_bytes > UNSENT_MAX_BYTES:
             self.loss = errors.RemoteTransportError("was given up: the other end does not read")
             self.is_closing = True
