@@ -103,8 +103,8 @@ class Connection(Protocol):
         """Whether it has something to send, or is due, since it was asked last.
 
         The driver must look when all its connections have sent, and take another turn at once if
-        the socket of one that is ready takes more: another one may have freed what it waited for,
-        such as memory of the same pool. Flink's threads notify the event loop then.
+        the socket of one that is ready takes more: another connection may have released memory of
+        the same pool for which this one waited. Flink's threads notify the event loop then.
         """
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:

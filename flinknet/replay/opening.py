@@ -217,7 +217,7 @@ def opened_part(recording: Recording, *, is_checked: bool = False) -> Part:
     part = Part(recording, run)
     if run.manifest.origin == CAPTURE and (why := _unusable_capture(_stated(part))):
         raise TraceFormatError(
-            f"{run.path}: {why}; `flinknet trace info` shows what was captured, a replay needs"
+            f"{run.path}: {why}; `flinknet trace info` shows what was captured. A replay needs"
             " another capture"
         )
     return part

@@ -151,7 +151,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a terminal prints, or a page shows on one screen."""
+    """The content of one screen of a page, or of the output of a command."""
 
     headline: Sequence[Sentence] = ()  # the answer
     parts: Sequence[Part | Section] = ()  # the table that decides, and what to copy

@@ -284,7 +284,7 @@ def _warnings(imported: Plain) -> list[str]:
          f"named by where tasks run, as they were open before{several * bool(unsure)}"),
         (packets["unread_blocks"], "block", "of unknown kinds: packets in them are missing"),
         (packets["timeless_packets"], "packet",
-         "state no instant (Simple Packet Blocks): what was sent is known, when it was is not,"
+         "state no instant (Simple Packet Blocks): their content is known, their times are not,"
          " so there can be no replay"),
         (packets["fragments"], "fragment", "of IP packets were ignored"),
     )  # fmt: skip

@@ -34,9 +34,9 @@ class CostModel:
         emit_ns_per_record: time of the producer's task for one record if nothing holds it back.
         consume_ns_per_record: time for one record, by index of the consumer.
         back_ns: transit time of credit to the producer; None: that of buffers.
-        wake_ns: time until a sleeping loop takes a message. Above 0, loops answer messages before
-            their tasks step, as the runtime's do: credit for a backlog and that for its records are
-            two AddCredits; at 0 one, as in the compiled model.
+        wake_ns: mean time until a sleeping loop takes a message; from 0 to twice as long, evenly
+            spread. Above 0, loops answer messages before their tasks step, as the runtime's do:
+            credit for a backlog and that for its records are two AddCredits; at 0 one.
     """
 
     send_ns_per_message: float
@@ -49,20 +49,19 @@ class CostModel:
     wake_ns: float = 0.0
 
     def farther(self, way_ns: float, *, is_awake: bool) -> CostModel:
-        """These costs if messages are on their way for so much longer, or shorter, in either
-        direction.
-
-        Args:
-            is_awake: loops do not sleep between messages. On a long way they do, and their steps
-                take at least as long as typical ones, since their caches and cores are cold.
+        """These costs if messages are on their way longer, or shorter, by a time. Loops that never
+        slept (`is_awake`) do on a long way: cold, their steps take at least typical times.
         """
         if is_awake and way_ns >= FAR_NS:
-            names = "send_ns_per_message", "receive_ns_per_message", "emit_ns_per_record"
-            colder = {
-                each: max(getattr(self, each), getattr(TYPICAL_COSTS, each)) for each in names
-            }
-            costs = replace(self, wake_ns=WAKE_NS, **colder)
-            return costs.farther(way_ns, is_awake=False)
+            typical = TYPICAL_COSTS
+            receive_ns = max(self.receive_ns_per_message, typical.receive_ns_per_message)
+            return replace(
+                self.farther(way_ns, is_awake=False),
+                send_ns_per_message=max(self.send_ns_per_message, typical.send_ns_per_message),
+                receive_ns_per_message=receive_ns,
+                emit_ns_per_record=max(self.emit_ns_per_record, typical.emit_ns_per_record),
+                wake_ns=WAKE_NS,
+            )
         return replace(
             self,
             transit_ns=max(0.0, self.transit_ns + way_ns),

@@ -164,6 +164,7 @@ class SimulatedTaskManager:
             host_ns = self.now_ns
             if any((end.next_arrival_ns or NEVER_NS) <= host_ns for end in self.ends):
                 self._sleeps += 1
+                # Evenly spread from 0 to twice as long, by multiples of the golden ratio.
                 now_ns += self.wake_ns * (self._sleeps * 40503 & 0xFFFF) >> 15
         if self.clock is not None:
             now_ns = self.clock.host_ns(now_ns)

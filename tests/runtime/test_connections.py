@@ -502,7 +502,7 @@ def test_a_peer_that_breaks_the_protocol_differs_from_one_that_is_lost(node: New
     transport.sock.send(b"garbage that is no message")
     drive([one], lambda: one.accepted[0].loss is not None)
     loss = one.accepted[0].loss
-    assert "was closed for what came over it" in str(loss)
+    assert "was closed because of a wrong message" in str(loss)
     assert not isinstance(loss, RemoteTransportError)
     assert one.loop.transports == []
 

@@ -123,7 +123,7 @@ class ProducerConnection:
                 for message in self._decoder.messages(data):
                     handler.handle(message)
         except errors.RemoteProtocolError as error:
-            self._fail(error, "for what came over it")
+            self._fail(error, "because of a wrong message")
             raise
         except errors.FlinknetError as error:
             self._fail(error)

@@ -143,14 +143,14 @@ class ResultPartition:
 
     @property
     def data_bytes(self) -> int:
-        """Of a blocking partition: payload of all data buffers before compression, in bytes;
-        broadcast data of one that sorts counts once.
+        """Bytes of payload in all data buffers of a blocking partition, before compression;
+        broadcast data of a sorting one counts once.
         """
         return sum([each.data_bytes for each in self._blocking])
 
     @property
     def stored_data_bytes(self) -> int:
-        """Of a blocking partition: payload of all data buffers as stored and sent, in bytes."""
+        """Bytes of payload in all data buffers of a blocking partition, as stored and sent."""
         return sum([each.stored_data_bytes for each in self._blocking])
 
     @property

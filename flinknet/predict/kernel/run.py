@@ -266,7 +266,7 @@ def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
     has_slept = m.wake_ns > 0 and now - task_manager.free_since_ns > m.sleeps_after_ns
     if has_slept and earliest_ns(arrivals) <= now:
         task_manager.sleeps += 1
-        now += m.wake_ns * (task_manager.sleeps * 40503 & 0xFFFF) >> 15  # from 0 to twice as long
+        now += m.wake_ns * (task_manager.sleeps * 40503 & 0xFFFF) >> 15  # as in the simulator
     if m.is_disturbed:
         now = steps.held_up_until(task_manager, now)
     place = next_due(arrivals, 0, now)

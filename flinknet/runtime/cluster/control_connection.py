@@ -152,7 +152,7 @@ class ControlConnection:
                 self._take(message)
         except errors.RemoteProtocolError as error:
             self.fault = str(error)
-            self.loss = errors.TransportError(f"was closed for what came over it: {error}")
+            self.loss = errors.TransportError(f"was closed because of a wrong message: {error}")
             self._unsent.append(_framed(messages.Refused(self.fault)))
             self.is_closing = True
             raise

@@ -29,7 +29,7 @@ LAUNCHER = "launcher"
 """Role of a connection to a worker that may start TaskManagers."""
 
 STATUS, DUMP, CANCEL, HURRY, STOP = "status", "dump", "cancel", "hurry", "stop"
-"""What a JobRequest asks for."""
+"""Requests about a job (JobRequest)."""
 
 PART_BYTES = 512 << 10
 """The most bytes of a file in one message; heartbeats go on between two parts."""
