@@ -100,13 +100,13 @@ class ResourceManager:
                 core=index,
             )
             process: Popen[bytes] | RemoteProcess
-            if self._workers is not None:
-                in_turns = [at % len(self._workers.each) for at in range(count)]
-                process = self._workers.start(child, spec.place_of or in_turns)
-            else:
-                with interrupts_held():
+            with interrupts_held():  # a process that is not in the list would not be ended
+                if self._workers is not None:
+                    in_turns = [at % len(self._workers.each) for at in range(count)]
+                    process = self._workers.start(child, spec.place_of or in_turns)
+                else:
                     process = start_child(TASK_MANAGER, child, spec.log_dir, child.name)
-            self._known.append(TaskManagerProcess(index, process))
+                self._known.append(TaskManagerProcess(index, process))
 
     def register(
         self, connection: ControlConnection, message: messages.RegisterTaskManager, *, now_ns: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.job.scheduling import RequestPartitionState
 from flinknet.runtime.cluster import control_messages as messages
+from flinknet.runtime.cluster import resource_manager
 from flinknet.runtime.cluster.cluster_process import TaskManagerProcess, TaskManagerProcessSpec
 from flinknet.runtime.cluster.control_connection import ControlConnection
 from flinknet.runtime.cluster.control_messages import ExpectReaders
@@ -543,6 +545,21 @@ def test_who_does_not_answer_is_lost_after_the_timeout() -> None:
     assert manager.next_deadline_ns() == 50
     assert beat(50) == ([False, False], [0])
     assert beat(60) == ([False, True], [])
+
+
+def test_a_task_manager_that_starts_at_a_ctrl_c_is_known_and_so_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start_child(*_: object) -> Child:
+        signal.raise_signal(signal.SIGINT)
+        return Child()
+
+    monkeypatch.setattr(resource_manager, "start_child", start_child)
+    common = TaskManagerProcessSpec("secret", 2, 1, Scenario().network, "credit", 50)
+    manager = ResourceManager(ClusterSpec(common, 10, None))
+    with pytest.raises(KeyboardInterrupt):
+        manager.start(control_port=1)
+    assert [each.process.pid for each in manager] == [Child.pid]
 
 
 def test_with_checkpoints_a_job_begins_again_without_end_and_later_each_time() -> None:
