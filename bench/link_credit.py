@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--link", default=LINKS)
     parser.add_argument("buffers", nargs="*", default=["10+1", "64+1", "2+8", "2+64"])
     options = parser.parse_args()
-    print(f"{'link':<28}{'buffers':>8}{'measured':>10}{'law':>10}{'simulated':>18}")
+    print(f"{'link':<28}{'buffers':>8}{'measured':>10}{'lowest … highest':>18}{'law':>10}{'simulated':>18}")
     for link in parse_links(options.link):
         for text in options.buffers:
             exclusive, floating = map(int, text.split("+"))
@@ -57,12 +57,14 @@ def main() -> None:
             results = [
                 run_scenario(scenario, out_dir=None, trace=False) for _ in range(options.runs)
             ]
-            found = median(each.measured.throughput_records_per_s or 0.0 for each in results)
+            rates = sorted(each.measured.throughput_records_per_s or 0.0 for each in results)
+            found = median(rates)
             law = results[0].link_records_per_s or 0.0
             records = int(found * ROUND_TRIPS * (link or Link()).rtt_ns / 1e9)
             simulated = simulated_per_s(scenario, max(20_000, records))
             print(
-                f"{show_link(link):<28}{text:>8}{found / 1e3:>8.0f} k{law / 1e3:>8.0f} k"
+                f"{show_link(link):<28}{text:>8}{found / 1e3:>8.0f} k"
+                f"{f'{rates[0] / 1e3:.0f} … {rates[-1] / 1e3:.0f} k':>18}{law / 1e3:>8.0f} k"
                 f"{simulated / 1e3:>8.0f} k ({simulated / found - 1:+.1%})",
                 flush=True,
             )
