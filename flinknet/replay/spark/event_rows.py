@@ -1,17 +1,9 @@
-"""Events as Arrow rows of the data source: the selected rows and columns.
-
-Conditions of a query on instants, channels and kinds can select rows, too, so that blocks without
-such rows are not read. Spark 4.1 and later offer them
-(`spark.sql.python.filterPushdown.enabled`). Up to Spark 4.3, Spark keeps the remaining conditions
-with the source and not with the query: the next query of the same DataFrame, or the other side of a
-self-join, silently lacks rows. So conditions are only taken on request, with the option `pushdown`
-= `one-query`, where each `load` serves one query with one reference.
-"""
+"""Events as Arrow rows of the data source: the selected rows and columns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,19 +55,6 @@ class Wanted:
             **{name: integer(name, options[name]) for name in bounds if name in options},
         )
 
-    def of_channels(self, channels: Iterable[Any]) -> Wanted:
-        """Restrict to some channels; -1 is null in a row and equals nothing."""
-        own = {each for each in channels if isinstance(each, int) and each >= 0}
-        return replace(self, channels=_both(self.channels, own))
-
-    def of_kinds(self, names: Iterable[Any]) -> Wanted:
-        """Restrict to some kinds; an unknown name selects no row."""
-        own = {NAMES["kind"].index(each) for each in names if each in NAMES["kind"]}
-        return replace(self, kinds=_both(self.kinds, own))
-
-    def within(self, from_ns: int, to_ns: int = FOREVER_NS) -> Wanted:
-        return replace(self, from_ns=max(from_ns, self.from_ns), to_ns=min(to_ns, self.to_ns))
-
     def may_lie_within(self, first_ns: Any, last_ns: Any) -> Any:
         """Whether events between two instants may be wanted; of arrays an array."""
         return (last_ns >= self.from_ns) & (first_ns < self.to_ns)
@@ -85,7 +64,7 @@ class Wanted:
         may = self.may_lie_within(held["first_ns"], held["last_ns"])
         if self.channels is not None:
             may &= np.isin(held["channel"], self.channels)
-        return bool(may.any()) and self.kinds != ()
+        return bool(may.any())
 
     @property
     def columns(self) -> set[str]:
@@ -150,10 +129,6 @@ def integer(name: str, text: str) -> int:
         raise ConfigError(f"{name}: {text!r} is not a whole number") from None
 
 
-def _both(known: tuple[int, ...] | None, own: set[int]) -> tuple[int, ...]:
-    return tuple(sorted(own if known is None else own.intersection(known)))
-
-
 def _listed(options: Mapping[str, str], name: str) -> list[str] | None:
     return [each.strip() for each in options[name].split(",")] if name in options else None
 
@@ -164,55 +139,3 @@ def _connections(run: AnyPath) -> dict[int, str]:
     except TraceFormatError:  # not there yet
         return {}
     return {each.index: each.connection for each in manifest.channels}
-
-
-NEVER, ONE_QUERY = "false", "one-query"
-
-
-def is_pushdown_asked(options: Mapping[str, str]) -> bool:
-    """Whether conditions are taken. Raises: ConfigError where they cannot be."""
-    import pyspark
-    from pyspark.sql.datasource import DataSourceReader
-
-    asked = options.get("pushdown", NEVER).lower()
-    if asked not in (NEVER, ONE_QUERY):
-        raise ConfigError(f"pushdown: {asked!r} is neither {NEVER} nor {ONE_QUERY}")
-    if asked == ONE_QUERY and not hasattr(DataSourceReader, "pushFilters"):
-        raise ConfigError(
-            f"pushdown: it needs Spark 4.1, this is {pyspark.__version__}; use the options"
-            " channels, kinds, from_ns and to_ns"
-        )
-    return asked == ONE_QUERY
-
-
-def take_filters(rows: EventRows, filters: Sequence[Any]) -> tuple[EventRows, list[Any]]:
-    """Take conditions of pyspark.sql.datasource into the rows. Returns: the rows, and the
-    others."""
-    wanted, rest = rows.wanted, []
-    for each in filters:
-        narrowed = _narrowed(wanted, each)
-        if narrowed is None:
-            rest.append(each)
-        else:
-            wanted = narrowed
-    return replace(rows, wanted=wanted), rest
-
-
-def _narrowed(wanted: Wanted, condition: Any) -> Wanted | None:
-    """Restrict to rows for which a condition holds; None if stored rows do not show that."""
-    kind, value = type(condition).__name__, getattr(condition, "value", None)
-    column, *inner = getattr(condition, "attribute", ("",))
-    if inner or value is None:
-        return None
-    if kind in ("EqualTo", "In") and column in ("channel", "kind"):
-        values = value if kind == "In" else (value,)
-        return wanted.of_channels(values) if column == "channel" else wanted.of_kinds(values)
-    if column != "at_ns" or not isinstance(value, int):
-        return None
-    bounds = {
-        "GreaterThan": (value + 1, FOREVER_NS),
-        "GreaterThanOrEqual": (value, FOREVER_NS),
-        "LessThan": (-FOREVER_NS, value),
-        "LessThanOrEqual": (-FOREVER_NS, value + 1),
-    }
-    return wanted.within(*bounds[kind]) if kind in bounds else None

@@ -20,7 +20,6 @@ Options select rows and columns, of a table and of a stream, so that less is rea
 - `channels`, such as `0,3`, `from_ns` and `to_ns` (the first instant not wanted): blocks without
   such rows are not read.
 - `kinds`, such as `BUFFER_RESPONSE,ADD_CREDIT`.
-- `pushdown`: take these from the conditions of each query, see `event_rows`.
 - `starting`, `max_bytes`: of a stream, see TraceStreamReader.
 
 A stream follows files block by block, and finds new ones (of runs that begin, of a tap that
@@ -115,8 +114,7 @@ class TraceDataSource(DataSource):
 
     def reader(self, schema: StructType) -> TraceDataSourceReader:
         options = self._options_of(schema)
-        kind = PushingReader if event_rows.is_pushdown_asked(options) else TraceDataSourceReader
-        return kind(_paths(options), _rows(schema, options))
+        return TraceDataSourceReader(_paths(options), _rows(schema, options))
 
     def streamReader(self, schema: StructType) -> TraceStreamReader:
         """A reader of files that grow. Raises: ConfigError, TraceFormatError."""
@@ -222,15 +220,6 @@ class TraceDataSourceReader(DataSourceReader):
         assert isinstance(partition, BlockRange)
         if partition.blocks:
             yield from partition.batches(self._rows)
-
-
-class PushingReader(TraceDataSourceReader):
-    """A reader that takes conditions of a query (Spark 4.1 and later)."""
-
-    def pushFilters(self, filters: list[Any]) -> list[Any]:
-        """Take the conditions that select blocks; Spark applies those that are returned."""
-        self._rows, rest = event_rows.take_filters(self._rows, filters)
-        return rest
 
 
 def _spark_name(kind: pa.DataType) -> str:

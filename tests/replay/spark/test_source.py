@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
 from flinknet.core.probe import MessageKind
@@ -181,27 +180,6 @@ def test_spark_finds_the_format_by_itself(spark: Any, sawtooth_run: Path) -> Non
     finally:
         spark.sql("DROP TABLE found")
     register(spark)  # once more does no harm
-
-
-@pytest.mark.skipif(
-    pyspark.__version__.startswith(("3.", "4.0")), reason="Spark before 4.1 pushes nothing down"
-)
-def test_conditions_are_pushed_down_where_that_is_asked_for(
-    spark: Any, sawtooth_run: Path, tmp_path: Path
-) -> None:
-    condition = f"channel = 1 and kind in ('ADD_CREDIT', 'X') and at_ns < {START_NS + 500 * MS}"
-    read = spark.read.format("flinknet")
-    expected = sorted(read.load(str(sawtooth_run)).where(condition).collect())
-    assert len(expected) > 10
-    name = "spark.sql.python.filterPushdown.enabled"
-    spark.conf.set(name, "true")
-    try:
-        once = read.option("pushdown", "one-query").load(str(sawtooth_run)).where(condition)
-        assert sorted(once.collect()) == expected
-        plan = once._jdf.queryExecution().executedPlan().toString()
-        assert "Filter" not in plan.replace("PushedFilters", "") or "isnotnull" in plan
-    finally:
-        spark.conf.unset(name)
 
 
 @pytest.mark.releases
