@@ -247,8 +247,7 @@ SHARED = f"""
     in SPARK_CONF_DIR, or in conf of SPARK_HOME]
 --ship = none
     What to send to a cluster. none: nothing, flinknet is installed there. code: flinknet; the
-    packages that it needs are installed there. environment: flinknet and its packages, for machines
-    of the same kind with the same Python.
+    packages that it needs are installed there.
 --spark-ui
     Serve Spark's own page while it runs.
 --event-log DIR
@@ -261,7 +260,7 @@ _TYPES: Mapping[str, Any] = {
     **{"slots": WholeNumber(1), "edge": WholeNumber(1)},
     **dict.fromkeys(("cluster", "properties_file"), click.Path(path_type=Path)),
     "start_condition": click.Choice(("all", "any")),
-    "ship": click.Choice(("none", "code", "environment")),
+    "ship": click.Choice(("none", "code")),
 }
 """Types of the values of shared options; all others are texts."""
 

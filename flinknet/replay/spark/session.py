@@ -24,7 +24,7 @@ from flinknet.whole_files import work_directory
 
 from . import installed, settings
 from .jvm import cause_in, loading_jvm
-from .worker import DAEMON, code_zip, early_daemon, environment_archive, with_environment
+from .worker import DAEMON, code_zip, early_daemon
 from .worker import VARIABLE as EARLY_DAEMON
 
 if TYPE_CHECKING:
@@ -120,8 +120,6 @@ def _own_session(
     _, archive = java_and_archive(work_dir / "java")
     options_of_java = "spark.driver.extraJavaOptions"
     values[options_of_java] += "".join(f" {shlex.quote(x)}" for x in archive.java_options(record))
-    if options.ship == settings.SHIP_ENVIRONMENT:
-        values = with_environment(values, environment_archive(work_dir))
     archive.empty_directory.mkdir(exist_ok=True)
     environment = _environment(values, work_dir) | {
         "JAVA_HOME": str(archive.directory),
@@ -255,8 +253,8 @@ def spark_errors() -> Iterator[None]:
         if missing is not None:
             raise FlinknetError(
                 f"Spark's executors have no Python package {missing[1].partition('.')[0]}: install"
-                " flinknet there, or send it with --ship code (flinknet alone) or --ship"
-                " environment (with all packages that it needs)"
+                " flinknet there, or send it: flinknet alone with --ship code, all packages that it"
+                " needs with spark.archives"
             ) from error
         if isinstance(error, PythonException):
             lines = text.partition("JVM stacktrace:")[0].strip().splitlines() or [repr(error)]
@@ -284,8 +282,6 @@ def _submitted_session(
         values = settings.for_executors(
             dict(conf.getAll()) | settings.submitted_settings(options, {})
         )
-        if options.ship == settings.SHIP_ENVIRONMENT:
-            values = with_environment(values, environment_archive(work_dir))
         for name, value in values.items():
             conf.set(name, value)
         with spark_errors():

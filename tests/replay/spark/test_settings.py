@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 import zipfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,7 +23,7 @@ from flinknet.replay.spark.settings import (
     settings_of,
     submitted_settings,
 )
-from flinknet.replay.spark.worker import code_zip, environment_archive, with_environment
+from flinknet.replay.spark.worker import code_zip
 
 
 def test_the_user_says_more_than_the_platform_and_that_more_than_we(tmp_path: Path) -> None:
@@ -184,21 +183,3 @@ def test_code_is_sent_as_a_zip_file_that_python_imports_from(tmp_path: Path) -> 
         names = file.namelist()
     assert {"flinknet/__init__.py", "flinknet/replay/spark/units.py"} <= set(names)
     assert not [name for name in names if "_compiled" in name or name.endswith(".pyc")]
-
-
-def test_an_environment_is_sent_without_spark(tmp_path: Path) -> None:
-    library = tmp_path / "library"
-    for name in ("numpy/core", "numpy/__pycache__", "pyspark", "pyspark-4.3.0.dist-info"):
-        (library / name).mkdir(parents=True)
-    (library / "editable.pth").touch()
-    with tarfile.open(environment_archive(tmp_path, [library])) as file:
-        names = file.getnames()
-    assert {"flinknet/__init__.py", "numpy/core"} <= set(names)
-    tops = {name.partition("/")[0] for name in names}
-    assert tops == {"flinknet", "numpy"}
-    assert not [name for name in names if "__pycache__" in name]
-    settings = {"spark.archives": "a.zip", "spark.executorEnv.PYTHONPATH": "b"}
-    assert with_environment(settings, tmp_path / "e.tar.gz") == {
-        "spark.archives": f"a.zip,{tmp_path}/e.tar.gz#flinknet_environment",
-        "spark.executorEnv.PYTHONPATH": "flinknet_environment:b",
-    }
