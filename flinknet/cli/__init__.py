@@ -1,7 +1,7 @@
 """The command line: a file for each command, and one place that turns errors into one line.
 
 A command imports its modules inside its function, so that `flinknet --help` answers at once and
-only `trace replay`, `convert` and `watch` load Spark. Data goes to stdout, messages to stderr.
+only `trace replay` and `convert` load Spark. Data goes to stdout, messages to stderr.
 Exit codes: 0 success, 1 a run failed its checks, a comparison found a regression or a planned job
 would not start, 2 wrong call, 3 inconclusive, 4 any other known error, 70 an unknown error (a bug,
 with its traceback), 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP, 141 by a closed pipe. A tap

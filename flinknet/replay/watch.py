@@ -1,20 +1,19 @@
-"""Observation of traces that are still being written: Structured Streaming follows them, and after
-each micro-batch the newest part of every run is observed and judged as in a replay.
+"""Observation of traces that are still being written: the newest part of every run is observed and
+judged as in a replay, again and again.
 
-Nothing is predicted. The driver copies and reads that part itself: it has a bounded number of
-events, and is processed in the units of a replay, one after the other. Whole blocks are copied
-unchanged into a finished run, so that all readers of runs can read it, and nothing changes
-meanwhile: a ring may drop a file at any time.
+Nothing is predicted, and Spark is not needed: a part has a bounded number of events, and is
+processed in the units of a replay, one after the other. Whole blocks are copied unchanged into a
+finished run, so that all readers of runs can read it, and nothing changes meanwhile: a ring may
+drop a file at any time.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,23 +28,12 @@ from flinknet.trace.run import TRACE_SUFFIX, WholeBlock, process_of, trace_files
 from .advise.judged import JudgedEdge, judged
 from .observe.measured import ObservedRun, regime_shares
 from .observe.observed import observe_here
-from .observe.regimes import REGIMES
 from .observe.units import even_cuts
 from .opening import CREDIT_UNKNOWN_KIND
 from .read import WHOLE, AskedPart, open_runs
-from .spark.frames import flattened, frame_of, table_of
-from .spark.installed import check_data_source
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-WORKER_LATE = "Python worker failed to connect back"
-"""Spark's message about a stream whose Python has not started within 10 s."""
 
 UNKNOWN = "how long data waited for credit is unknown, as is the credit of some channels"
 
-RESTARTS_MAX = 5
 MARGIN_NS = 10_000_000_000
 """Time before the part that is copied, too, to know the state of each channel at its begin."""
 
@@ -74,7 +62,9 @@ class GrowingRun:
     """A run that is being written, and how far its files are too old to be looked at again."""
 
     path: Path
+    events: int = 0  # number of those that were written until the last excerpt
     _old_bytes: dict[str, int] = field(default_factory=dict)
+    _counted_bytes: dict[str, int] = field(default_factory=dict)
     _has_ended: bool = False
 
     def excerpt(self, directory: Path, span_ns: int) -> Excerpt:
@@ -87,6 +77,9 @@ class GrowingRun:
                 blocks = list(whole_blocks(file, self._old_bytes.get(file.name, 0)))
                 if events := [each for each in blocks if each.type is BlockType.EVENTS]:
                     known[file] = events
+                    counted = self._counted_bytes.get(file.name, 0)
+                    self.events += sum(each.events for each in events if each.to_byte > counted)
+                    self._counted_bytes[file.name] = events[-1].to_byte
         if not known:
             raise TraceFormatError(f"{self.path}: no event has been written yet")
         processes = {file: process_of(file) for file in known}
@@ -157,34 +150,6 @@ def _copy(file: Path, blocks: list[WholeBlock], directory: Path, process: Proces
             target.copy_block(source.read(block.to_byte - block.from_byte))
 
 
-class Following:
-    """A stream that continues, by another `start`, if its Python process started too late."""
-
-    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
-        self._start = start
-        self.query = start()
-        self._restarts = 0
-
-    def has_ended(self, within_s: int) -> bool:
-        """Wait for the end of the stream. Raises: exceptions of Spark."""
-        from pyspark.errors import StreamingQueryException
-
-        try:
-            has_ended = bool(self.query.awaitTermination(within_s))
-        except StreamingQueryException as error:
-            if WORKER_LATE not in str(error) or self._restarts == RESTARTS_MAX:
-                raise
-            self._restarts += 1
-            self.query = self._start()
-            return False
-        if self.query.lastProgress is not None:
-            self._restarts = 0
-        return has_ended
-
-    def stop(self) -> None:
-        self.query.stop()
-
-
 class Watch:
     """Follows the newest part, `span_ns` long, of each run in a directory. Those that had ended
     before are left out while others continue. Raises: ConfigError for a path that is no
@@ -196,43 +161,14 @@ class Watch:
         self._path = path
         self._work_dir = work_dir
         self._span_ns = span_ns
-        self._events = 0
         self._excerpts = 0  # readers may remember a file by its path
         self._runs: dict[Path, GrowingRun] = {}
         self._followed: set[Path] = set()
+        self._sizes: dict[Path, int] = {}
 
-    def start(
-        self,
-        spark: SparkSession,
-        every_s: float,
-        on_look: Callable[[WatchLook], None],
-        table: str | None = None,
-    ) -> Following:
-        """Follow the files, and look after each micro-batch, `every_s` apart, in a thread of
-        Spark's."""
-        check_data_source()
-        from .spark.source import register
-
-        def take(events: DataFrame, batch: int) -> None:
-            found = events.count()
-            if not found:  # as in the first one
-                return
-            self._events += found
-            look = self.look(batch)
-            if table is not None:
-                add_to_table(spark, look, table)
-            on_look(look)
-
-        register(spark)
-        source = spark.readStream.format("flinknet").option("columns", "at_ns")
-        events = source.option("starting", "latest").load(str(self._path))
-        checkpoint = str(self._work_dir / "checkpoint")
-        writer = events.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
-        timed = writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
-        return Following(timed.start)
-
-    def look(self, batch: int | None = None) -> WatchLook:
-        """The newest part of each run, up to a micro-batch; None before the first one."""
+    def look(self) -> WatchLook:
+        """The newest part of each run."""
+        self._sizes = self._file_sizes()
         edges: list[WatchedEdge] = []
         bottlenecks: dict[str, str] = {}
         waiting: dict[str, str] = {}
@@ -254,19 +190,19 @@ class Watch:
                     bottlenecks[name] = bottleneck
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
-        return WatchLook(batch, self._events, tuple(edges), bottlenecks, waiting)
+        events = sum(each.events for each in self._runs.values())
+        return WatchLook(events, tuple(edges), bottlenecks, waiting)
 
+    def has_grown(self) -> bool:
+        """Whether anything has been written since the last look."""
+        return self._file_sizes() != self._sizes
 
-def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
-    """Add a row for each edge to a table of Parquet files, a directory or a URI."""
-    from pyspark.sql.functions import current_timestamp
-
-    if look.edges:
-        rows = frame_of(spark, table_of(WatchedEdge, look.edges))
-        shares = {each: rows["regimes"][each] for each in REGIMES}
-        rows = flattened(rows.withColumns(shares), ()).coalesce(1)
-        rows = rows.withColumn("looked_at", current_timestamp())
-        rows.write.mode("append").parquet(table)
+    def _file_sizes(self) -> dict[Path, int]:
+        sizes = {}
+        for file in trace_files(self._path):
+            with suppress(FileNotFoundError):  # dropped by a ring meanwhile
+                sizes[file] = file.stat().st_size
+        return sizes
 
 
 def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]:

@@ -197,7 +197,6 @@ class WatchView(LivePanel):
         self._path = path
         self._has_details = has_details
         self._look: WatchLook | None = None
-        self._waited_s = 0
 
     def __exit__(self, *raised: object) -> None:
         super().__exit__(*raised)
@@ -205,26 +204,24 @@ class WatchView(LivePanel):
             self._print(self._look)
 
     def update(self, look: WatchLook) -> None:
-        self._look, self._waited_s = look, 0
+        self._look = look
         if self.is_live:
             self.draw(watch_view(look, self._path))
         else:
             self._print(look)
 
-    def wait(self) -> None:
-        """Count a second without a new look."""
-        self._waited_s += 1
-        self.draw(watch_view(self._look, self._path, self._waited_s))
+    def wait(self, seconds: int) -> None:
+        """Show for how long there has been no new event."""
+        if self._look is not None:
+            self.draw(watch_view(self._look, self._path, seconds))
 
     def _print(self, look: WatchLook) -> None:
         print_view(self.console, watch_view(look, self._path), has_details=self._has_details)
 
 
-def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
+def watch_view(look: WatchLook, path: str, waited_s: int = 0) -> View:
     """Runs, edges and what limits them, some seconds after the last new event."""
     since = [f"no new event for {waited_s} s"] if waited_s else []
-    if look is None:
-        return View([Sentence("watching", [path, *since])])
     edges = look.edges[:EDGES_SHOWN]
     replay = f"when it has ended: flinknet trace replay {path}"
     spans_ns = [each.to_ns - each.from_ns for each in edges]

@@ -179,8 +179,7 @@ class WatchedEdge:
 class WatchLook:
     """All runs at one moment."""
 
-    batch: int | None  # micro-batch that brought the newest events; None before the first
-    events: int  # number of events of all micro-batches
+    events: int  # number of those that have been written so far
     edges: tuple[WatchedEdge, ...]
     bottlenecks: Mapping[str, str]  # limit of each job, in words, by run
     waiting: Mapping[str, str]  # runs without a result yet, with the reason

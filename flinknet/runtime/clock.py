@@ -57,6 +57,8 @@ monotonic_ns: Callable[[], int] = time.monotonic_ns if _host_clock is None else 
 process_time_ns = time.process_time_ns
 """CPU time that this process has used, in ns."""
 
+sleep = time.sleep
+
 
 def adjust(at_ns: int, offset_ns: int, drift: float) -> None:
     """Read the clock of this host as the JobManager's; see `cluster.host_clock.ClockLine`. Without

@@ -4,24 +4,22 @@ of runs that are still being written."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from pyspark.errors import StreamingQueryException
 
 from flinknet.cli import main
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import TracePoint
 from flinknet.errors import ConfigError
 from flinknet.replay import watch
-from flinknet.replay.watch import WORKER_LATE, Following, GrowingRun, Watch, watched
-from flinknet.results import WatchLook
+from flinknet.replay.watch import GrowingRun, Watch, watched
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter, file_index, open_run
 from flinknet.trace.run import whole_blocks
 from flinknet.trace.run_directory import seal_run
@@ -152,77 +150,69 @@ def test_what_cannot_be_watched_is_one_line(
         Watch(file, tmp_path, span_ns=SECOND)
 
 
-@pytest.mark.spark
-@pytest.mark.releases
-def test_a_look_follows_what_is_written(with_spark: Any, tmp_path: Path) -> None:
-    whole = open_run(write_run(tmp_path / "whole", period_ns=SECOND, block_events=8))
-    run, work = tmp_path / "run", tmp_path / "work"
+@contextmanager
+def written_again(whole: Path, run: Path) -> Iterator[Callable[[float], None]]:
+    """Begin to write a run again, without a block yet. Yields: a function that writes a share of
+    the blocks that are left of each file."""
     run.mkdir()
-    work.mkdir()
-    RunManifest.load(whole.path).save(run)
-    writers, blocks = [], []
-    for reader in whole.readers():
-        with reader:
-            file = run / reader.path.name
-            writers.append(TraceWriter(file, reader.process))
-            data = reader.path.read_bytes()
-            blocks.append(
-                [data[each.offset : each.offset + each.length_bytes] for each in reader.blocks()]
-            )
+    RunManifest.load(whole).save(run)
+    with ExitStack() as stack:
+        files = []
+        for reader in open_run(whole).readers():
+            with reader:
+                data = reader.path.read_bytes()
+                blocks = [data[x.offset : x.offset + x.length_bytes] for x in reader.blocks()]
+                writer = stack.enter_context(TraceWriter(run / reader.path.name, reader.process))
+            files.append((writer, blocks))
 
-    def write_until(share: float) -> None:
-        for writer, own in zip(writers, blocks, strict=True):
-            upto = round(len(own) * share)
-            for block in own[:upto]:
-                writer.copy_block(block)
-            del own[:upto]
+        def write(share: float) -> None:
+            for writer, blocks in files:
+                upto = round(len(blocks) * share)
+                for block in blocks[:upto]:
+                    writer.copy_block(block)
+                del blocks[:upto]
 
-    write_until(0.3)
-    watch = Watch(tmp_path / "run", work, span_ns=10 * SECOND)
-    first = watch.look()
-    looks: SimpleQueue[WatchLook] = SimpleQueue()
-    table = tmp_path / "looks"
-    stream = watch.start(with_spark, 0.1, looks.put, str(table))
-    try:
-        stream.query.processAllAvailable()
-        write_until(0.5)
-        later = looks.get(timeout=60)
-        stream.query.processAllAvailable()
-    finally:
-        stream.stop()
-    for writer in writers:
-        writer.close()
-    assert later.events > 0
-    assert later.edges[0].from_ns > first.edges[0].to_ns
-    row = with_spark.read.parquet(str(table)).orderBy("to_ns").first()
-    assert row.to_ns == later.edges[0].to_ns
-    assert row.verdict == "buffer-timeout"
-    assert row.latency_records == later.edges[0].latency.records
-    assert row.waiting_for_flush == later.edges[0].regimes["waiting_for_flush"]  # type: ignore[index]
+        yield write
 
 
-@pytest.mark.parametrize(
-    ("failures", "is_over"),
-    [([WORKER_LATE] * 3, True), (["a defect"], False), ([WORKER_LATE] * 6, False)],
-)
-def test_a_stream_whose_process_starts_late_is_begun_again_a_few_times(
-    failures: list[str], is_over: bool
+def test_a_look_follows_what_is_written(tmp_path: Path) -> None:
+    whole = write_run(tmp_path / "whole", period_ns=SECOND, block_events=8)
+    with written_again(whole, tmp_path / "run") as write:
+        write(0.3)
+        watch = Watch(tmp_path / "run", tmp_path, span_ns=10 * SECOND)
+        first = watch.look()
+        assert not watch.has_grown()
+        write(0.5)
+        assert watch.has_grown()
+        later = watch.look()
+        assert later.events > first.events > 0
+        assert later.edges[0].from_ns > first.edges[0].to_ns
+        assert later.edges[0].verdict == "buffer-timeout"
+        write(1)
+        watch.look()
+    (tmp_path / "run/tm-0.fnt").unlink()  # by a ring
+    assert watch.look().events == sum(file_index(file).events for file in open_run(whole).files)
+
+
+def test_an_update_is_printed_when_more_has_been_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = failures.copy()
+    whole = write_run(tmp_path / "whole", period_ns=SECOND, block_events=8)
+    with written_again(whole, tmp_path / "run") as write:
+        write(0.3)
+        shares, has_grown = [0.5, 0.5], Watch.has_grown
 
-    def ended(_: int) -> bool:
-        if left:
-            raise StreamingQueryException(left.pop(0))
-        return True
+        def grown(watching: Watch) -> bool:
+            if shares:
+                write(shares.pop())
+            return has_grown(watching)
 
-    query: Any = SimpleNamespace(lastProgress=None, awaitTermination=ended)
-    stream = Following(lambda: query)
-    assert not any(stream.has_ended(1) for _ in failures[is_over is False :])
-    if is_over:
-        assert stream.has_ended(1)
-        return
-    with pytest.raises(StreamingQueryException):
-        stream.has_ended(1)
+        monkeypatch.setattr(Watch, "has_grown", grown)
+        shown = trace("watch", tmp_path / "run", "--json", "--every", "10ms", "--duration", "2s")
+    assert shown.exit_code == 0, shown.output
+    events = [json.loads(line)["events"] for line in shown.stdout.splitlines()]
+    assert len(events) == 3
+    assert events == sorted(set(events))
 
 
 @pytest.mark.spark

@@ -45,12 +45,12 @@ TAPPED = replace(
 )
 
 
-def shown(look: WatchLook | None, waited_s: int = 0) -> str:
+def shown(look: WatchLook, waited_s: int = 0) -> str:
     return printed(watch_view(look, "runs", waited_s), width=150)
 
 
 def test_each_edge_has_its_figures_and_what_limits_it() -> None:
-    look = WatchLook(3, 12_345, (OWN, TAPPED), {"run-0001": "the buffer timeout"}, {"new": "empty"})
+    look = WatchLook(12_345, (OWN, TAPPED), {"run-0001": "the buffer timeout"}, {"new": "empty"})
     text = shown(look, waited_s=7)
     first = "watching   runs; 12,345 events read; the last 60.0 s; no new event for 7 s"
     assert text.startswith(first)
@@ -72,22 +72,21 @@ def test_each_edge_has_its_figures_and_what_limits_it() -> None:
 
 def test_of_many_edges_some_are_shown() -> None:
     edges = tuple(replace(OWN, edge=f"edge {number}") for number in range(EDGES_SHOWN + 5))
-    text = shown(WatchLook(0, 1, edges, {}, {}))
+    text = shown(WatchLook(1, edges, {}, {}))
     assert "and 5 more edges" in text
 
 
 def test_off_a_terminal_each_look_is_printed_once() -> None:
     console = Console(file=io.StringIO(), width=150)
     with WatchView(console, "runs") as view:
-        view.wait()
-        view.update(WatchLook(None, 0, (OWN,), {}, {}))
-        view.wait()
+        view.update(WatchLook(0, (OWN,), {}, {}))
+        view.wait(1)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert text.count("watching   runs") == 1
 
 
 def test_what_is_unknown_is_null_in_json() -> None:
-    document = watch_document(WatchLook(None, 0, (TAPPED,), {}, {}))
+    document = watch_document(WatchLook(0, (TAPPED,), {}, {}))
     (edge,) = document["edges"]
     assert edge["latency"]["p99_max_ns"] is None
     assert edge["regimes"] is None
