@@ -45,7 +45,10 @@ def main() -> None:
     parser.add_argument("--link", default=LINKS)
     parser.add_argument("buffers", nargs="*", default=["10+1", "64+1", "2+8", "2+64"])
     options = parser.parse_args()
-    print(f"{'link':<28}{'buffers':>8}{'measured':>10}{'lowest … highest':>18}{'law':>10}{'simulated':>18}")
+    print(
+        f"{'link':<28}{'buffers':>8}{'measured':>10}{'lowest … highest':>18}"
+        f"{'law':>10}{'simulated':>18}"
+    )
     for link in parse_links(options.link):
         for text in options.buffers:
             exclusive, floating = map(int, text.split("+"))
