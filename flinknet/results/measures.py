@@ -37,9 +37,9 @@ class LatencySummary:
 
     def known_within(self, error_ns: int) -> LatencySummary:
         """The summary without figures that are smaller than the error of their clocks."""
-        names = [each.name for each in fields(self) if each.name != "count"]
-        small = [name for name in names if (getattr(self, name) or error_ns) < error_ns]
-        unknown: dict[str, Any] = dict.fromkeys(small)
+        figures = [(each.name, getattr(self, each.name)) for each in fields(self)]
+        small = [name for name, ns in figures if ns is not None and ns < error_ns]
+        unknown: dict[str, Any] = dict.fromkeys(set(small) - {"count"})
         return replace(self, **unknown)
 
     @property

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from flinknet.results.measures import LatencySummary
 from flinknet.runtime.cluster.host_clock import ClockOfHost, HostClock, error_between_ns
 
 MS = 1_000_000
@@ -82,3 +83,10 @@ def test_the_error_between_two_hosts_is_the_sum_of_the_two_largest() -> None:
     assert error_between_ns(clocks) == 12
     assert error_between_ns(clocks[:1]) == 5
     assert error_between_ns([]) == 0
+
+
+def test_figures_below_the_error_of_the_clocks_are_unknown_a_zero_as_well() -> None:
+    summary = LatencySummary(count=9, min=0, mean=5.0, p50=None, max=7)
+    known = summary.known_within(6)
+    assert (known.count, known.min, known.mean, known.p50, known.max) == (9, None, None, None, 7)
+    assert summary.known_within(0) == summary
