@@ -51,12 +51,9 @@ class FrameStream:
 
     direction: Direction
 
-    def __init__(
-        self, connection: ObservedConnection, layout: str | None = None, *, is_from_start: bool
-    ) -> None:
+    def __init__(self, connection: ObservedConnection, *, is_from_start: bool) -> None:
         self.connection = connection
-        # of BufferResponses; None until the first one shows it
-        self.layout = None if layout is None else LAYOUTS[layout]
+        self.layout: Layout | None = None  # of BufferResponses; None until the first one shows it
         self.certain_from_ns: int | None = None  # since then every byte belongs to a frame
         self.skipped_bytes = 0  # received, but of no frame
         self._is_synced = is_from_start

@@ -8,7 +8,6 @@ the processes know (instants of records, pools, consumption of buffers) are -1 o
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from flinknet.core.buffers.data_type import IS_BUFFER
@@ -27,7 +26,6 @@ from flinknet.core.wire.layout import (
     next_sequence_number,
 )
 from flinknet.core.wire.record_counter import RecordCounter
-from flinknet.errors import ConfigError
 
 from .channels import ChannelTable, Ends, ObservedChannel
 from .frame_stream import TLS_NOTE, FrameStream
@@ -189,21 +187,6 @@ class FromServer(FrameStream):
             self._records = 0
 
 
-def layout_of_release(release: str | None) -> str | None:
-    """The layout of a release of Flink; None (detect it) for None. Raises: ConfigError for an
-    unknown release."""
-    if release is None:
-        return None
-    if re.fullmatch(r"1\.20(\..*)?", release):
-        return "1.20"
-    if re.fullmatch(r"2(\.[0-3x](\..*)?)?", release):
-        return "2.x"
-    raise ConfigError(
-        f"--flink-version: {release!r} is not known; choose from 1.20, 2.0, 2.1, 2.2, 2.3, or leave"
-        " it out to have it detected"
-    )
-
-
 _COUNTS: Final = ("undecodable", "losses", "missed_buffers", "sequence_gaps", "unpaid_buffers")
 
 
@@ -216,7 +199,6 @@ class ConnectionObserver(ObservedConnection):
     Args:
         probe: takes the rows.
         channels: the trace's channels, shared by its connections.
-        layout: "2.x" or "1.20"; None to detect it from the first BufferResponse.
         ends: names of the two sides.
         is_from_start: the first bytes of both directions are observed.
         counts_records: whether to walk through payloads for the lengths of records.
@@ -228,7 +210,6 @@ class ConnectionObserver(ObservedConnection):
         self,
         probe: Probe,
         channels: ChannelTable,
-        layout: str | None = None,
         *,
         ends: Ends = Ends("producer", "consumer"),  # noqa: B008 - frozen
         is_from_start: bool = True,
@@ -236,7 +217,7 @@ class ConnectionObserver(ObservedConnection):
         note_times: NoteTimes | None = None,
     ) -> None:
         super().__init__(probe.record, channels, ends, counts_records, note_times)
-        self._server = FromServer(self, layout, is_from_start=is_from_start)
+        self._server = FromServer(self, is_from_start=is_from_start)
         self._client = FromClient(self, is_from_start=is_from_start)
         self._bytes = [0, 0]  # from server and client
         self._missing_bytes = 0  # from the server, as far as their number is known

@@ -41,7 +41,6 @@ _SUMMED: Final = ("data_bytes", "records", "other_elements", "uncounted_buffers"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
     out: Path
-    layout: str | None = None  # of BufferResponses; None to detect it on each connection
     counts_records: bool = True
     has_times: bool = True  # whether the times that records carry are recorded
     rotation: Rotation = field(default_factory=Rotation)
@@ -104,7 +103,6 @@ class Session:
         return ConnectionObserver(
             self.recording.recorder,
             self.table,
-            self.config.layout,
             ends=ends,
             is_from_start=is_from_start,
             counts_records=self.config.counts_records,

@@ -47,8 +47,6 @@ CAPTURE = f"""
     With --ring TIME: when this becomes true, such as 'no_credit>50%', keep the TIME before and half
     of TIME after it. Everything else is dropped.
 [Flink]
---flink-version VERSION
-    Release of Flink: 1.20, or 2.0 to 2.3. [default: detected on each connection]
 --flink-conf FILE
     The cluster's config.yaml or FlinkDeployment: its settings go into the trace, because they are
     not on the wire. It overrides what --rest reports about the cluster; a job's own settings
@@ -200,7 +198,6 @@ def only_live(values: Mapping[str, Any]) -> list[str]:
 def session_settings(values: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """The fields of a SessionConfig. Raises: ConfigError."""
     from flinknet.capture.meter import Trigger
-    from flinknet.capture.observer import layout_of_release
     from flinknet.capture.rest.http_client import RestClient
 
     trigger, duration, rest = values["trigger"], values["duration"], rest_place(values)
@@ -208,7 +205,6 @@ def session_settings(values: Mapping[str, Any], directory: Path) -> dict[str, An
         raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
     return {
         "out": directory,
-        "layout": layout_of_release(values["flink_version"]),
         "counts_records": values["records"],
         "has_times": values["record_times"],
         "rotation": _rotation(values["rotate"], values["ring"]),

@@ -35,15 +35,12 @@ class Rows:
 class Observed:
     """An observer, what it was told to write, and its channels."""
 
-    layout: str | None = None
     is_from_start: bool = True
     rows: Rows = field(default_factory=Rows)
     table: ChannelTable = field(default_factory=ChannelTable)
 
     def __post_init__(self) -> None:
-        self.observer = ConnectionObserver(
-            self.rows, self.table, self.layout, is_from_start=self.is_from_start
-        )
+        self.observer = ConnectionObserver(self.rows, self.table, is_from_start=self.is_from_start)
 
     def show(self, steps: Iterable[Step], at_ns: int = 7) -> Observed:
         for direction, data in steps:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from flinknet.capture import ChannelTable
 from flinknet.capture.channels import Ends
-from flinknet.capture.observer import layout_of_release
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
@@ -39,7 +38,7 @@ from flinknet.core.wire.messages import (
     Message,
     ResumeConsumption,
 )
-from flinknet.errors import ConfigError, RemoteProtocolError
+from flinknet.errors import RemoteProtocolError
 from tests.capture.conversations import (
     CLIENT,
     SERVER,
@@ -202,9 +201,8 @@ def test_any_cut_gives_the_same_rows(
     from_server: list[Message], from_client: list[Message], release: str, data: st.DataObject
 ) -> None:
     directions = {CLIENT: stream(*from_client), SERVER: stream(*from_server, release=release)}
-    layout = LAYOUT_OF_RELEASE[release]
-    whole = Observed(layout).show(directions.items())
-    pieces = Observed(layout)
+    whole = Observed().show(directions.items())
+    pieces = Observed()
     for direction, found in directions.items():
         pieces.show((direction, piece) for piece in data.draw(chunkings(found)))
     assert pieces.rows.all == whole.rows.all
@@ -616,18 +614,6 @@ def test_a_cancelled_channel_may_still_get_what_is_on_its_way() -> None:
     assert observed.table.channels[0].is_ended
 
 
-@pytest.mark.parametrize(
-    ("release", "layout"),
-    [(None, None), ("1.20", "1.20"), ("1.20.5", "1.20"), ("2.0", "2.x"), ("2.3.0", "2.x")],
-)
-def test_releases_name_layouts(release: str | None, layout: str | None) -> None:
-    assert layout_of_release(release) == layout
-
-
-@pytest.mark.parametrize("release", ["1.19", "3.0", "two", ""])
-def test_other_releases_are_refused(release: str) -> None:
-    with pytest.raises(ConfigError, match="--flink-version"):
-        layout_of_release(release)
 
 
 def sent_bytes_of_consumer(pair: Pair) -> bytes:

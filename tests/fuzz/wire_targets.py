@@ -258,8 +258,7 @@ def observer(data: bytes) -> None:
     """Both halves of a connection as a tap sees them: whatever they are, it follows."""
     if not data:
         return
-    layout = (None, *_LAYOUTS)[data[0] % 3]
-    observed = Observed(layout, is_from_start=not data[0] & 128)
+    observed = Observed(is_from_start=not data[0] & 128)
     steps = list(pieces_of(data[1:]))
     observed.show(steps)
     summary = observed.observer.summary()

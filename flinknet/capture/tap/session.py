@@ -164,7 +164,6 @@ class Tap:
                 for own, up in config.pairs
             ],
             "is_tls": config.tls is not None,
-            "layout": config.layout,
             "counts_records": config.counts_records,
             "has_times": config.has_times,
             "trigger": config.trigger and config.trigger.text,

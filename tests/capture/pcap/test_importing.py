@@ -413,9 +413,3 @@ def test_a_capture_without_flink_leaves_nothing_behind(tmp_path: Path) -> None:
     assert result.exit_code == 4
     assert "none of its 1 TCP connections speaks Flink's data-port protocol" in result.output
     assert not (tmp_path / "web").exists()
-
-
-def test_a_release_that_is_not_known_is_refused(tmp_path: Path) -> None:
-    result = run(write_capture(tmp_path / "flink.pcap"), "--flink-version", "1.4")
-    assert result.exit_code == 2
-    assert "choose from 1.20" in result.output
