@@ -183,13 +183,12 @@ cryptography: certificates
 dpkt: capture.pcap
 os: runtime capture.tap certificates trace storage whole_files replay report.console graph.program
     cli compiled_core starting capture.rest.process capture.pcap.sources capture.sniff
-    capture.rest.http_client  # the environment names certificates, and proxies
+    capture.rest.http_client  # the environment names certificates
 pathlib: runtime capture certificates trace export replay cli report.export graph.program
     graph.endpoints graph.environment job.context arrays predict options.files errors storage
     whole_files compiled_core __main__
 subprocess: runtime.cluster runtime.link_process
     replay.spark.installed replay.spark.jvm replay.spark.worker capture.rest.process capture.sniff
-urllib: capture.rest
 urllib.parse: capture.rest storage graph.environment runtime.cluster.job_files replay.spark.settings
 http: capture.rest
 importlib: capture.dissector report.page runtime.host job.selectors cli compiled_core

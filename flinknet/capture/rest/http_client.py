@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 import ssl
 from base64 import b64encode
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from os import environ
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import SplitResult, quote, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import quote, urlsplit
 
 from flinknet.errors import ConfigError, RemoteTransportError
 from flinknet.runtime.clock import monotonic_ns
@@ -58,19 +56,16 @@ class RestPlace:
 
 class RestClient:
     """Queries the API of a JobManager. Redirects are not followed, since credentials must not go to
-    another host. Raises: ConfigError for a URL, a certificate or a proxy that cannot be used."""
+    another host. Raises: ConfigError for a URL or a certificate that cannot be used."""
 
     def __init__(self, rest: RestPlace, timeout_s: float = TIMEOUT_S) -> None:
         self.url = base_url(rest.place)
-        self._rest = rest
+        self._has_credentials = rest.credentials is not None
         self._timeout_s = timeout_s
         self._headers = {"Accept": "application/json", "Connection": "close"}
         if rest.credentials is not None:
             self._headers["Authorization"] = _authorization(rest.credentials)
         self._context = _context(self.url, rest)
-        self._proxy, self._via = _proxy_of(self.url)
-        if self._proxy is not None and self._context is None:
-            self._headers |= _proxy_headers(self._proxy)
 
     def get(self, path: str) -> bytes:
         """The body of the answer to a path. Raises: RemoteTransportError without an answer within
@@ -80,8 +75,6 @@ class RestClient:
         connection.response_class = partial(_TimedResponse, until_ns)  # type: ignore[assignment]
         try:
             target = urlsplit(self.url).path + quote(path, safe=_SAFE)
-            if self._proxy is not None and self._context is None:
-                target = self.url + quote(path, safe=_SAFE)
             connection.request("GET", target, headers=self._headers)
             with connection.getresponse() as response:
                 body = response.read(ANSWER_BYTES_MAX + 1)
@@ -90,7 +83,7 @@ class RestClient:
         finally:
             connection.close()
         if response.status != 200:
-            text = f"--rest: {self.url}{path}{self._via}: {self._declined(response, body)}"
+            text = f"--rest: {self.url}{path}: {self._declined(response, body)}"
             kind = NotUpYetError if response.status in _NOT_UP_YET else RemoteTransportError
             raise kind(text)
         if len(body) > ANSWER_BYTES_MAX:
@@ -100,89 +93,58 @@ class RestClient:
         return body
 
     def _connection(self) -> HTTPConnection:
-        own, proxy = urlsplit(self.url), self._proxy
-        host, port = own.hostname or "", own.port or (80 if self._context is None else 443)
-        where = (host, port) if proxy is None else (proxy.hostname or "", proxy.port or 80)
+        own = urlsplit(self.url)
+        host, timeout_s = own.hostname or "", self._timeout_s
         if self._context is None:
-            return HTTPConnection(*where, timeout=self._timeout_s)
-        connection = HTTPSConnection(*where, timeout=self._timeout_s, context=self._context)
-        if proxy is not None:
-            connection.set_tunnel(host, port, _proxy_headers(proxy))
-        return connection
+            return HTTPConnection(host, own.port or 80, timeout=timeout_s)
+        return HTTPSConnection(host, own.port or 443, timeout=timeout_s, context=self._context)
 
     def _unanswered(self, error: Exception) -> RemoteTransportError:
-        kind, swapped = RemoteTransportError, _swapped(self.url)
-        because = f"{self._via} ({_reason(error)})"
-        is_ended = isinstance(error, ssl.SSLError | ConnectionResetError | BrokenPipeError)
+        kind, swapped, reason = RemoteTransportError, _swapped(self.url), _reason(error)
+        is_closed = isinstance(error, ssl.SSLError | ConnectionResetError | BrokenPipeError)
         if isinstance(error, ssl.SSLCertVerificationError):
-            text = f": {self._distrust(error)}"
+            text = (
+                f": its certificate is not trusted ({error.verify_message}); give a name that it"
+                " has, or with --rest-ca or in SSL_CERT_FILE the authority that signed it, a PEM"
+                " file"
+            )
         elif isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
             text = f" answers without TLS; give {swapped}"
         elif isinstance(error, BadStatusLine) and str(error).startswith(_TLS_ALERT):
             text = f" answers with TLS; give {swapped}"
-        elif self._context is not None and is_ended:
-            hint = "does it trust the certificate in --rest-cert?"
-            if self._rest.certificate is None:
-                hint = "if it asks for client certificates, give --rest-cert and --rest-key"
-            text = f" refuses the connection{because}; {hint}"
+        elif self._context is not None and is_closed:
+            text = (
+                f" refuses the connection ({reason}); if it asks for client certificates, give"
+                " --rest-cert and --rest-key"
+            )
         elif isinstance(error, ConnectionResetError):
             kind = NotUpYetError
-            text = f" closes the connection{self._via} without an answer"
-            text += f"; if it uses TLS, give {swapped}"
+            text = f" closes the connection without an answer; if it uses TLS, give {swapped}"
         elif isinstance(error, HTTPException):
-            text = f" does not answer in HTTP{because}"
+            text = f" does not answer in HTTP ({reason})"
         else:
             kind = NotUpYetError
-            advice = f"set no_proxy={urlsplit(self.url).hostname} if no proxy is needed"
-            if self._proxy is None:
-                advice = (
-                    "give the address of the JobManager's REST API, such as http://localhost:8081"
-                )
-            text = f" does not answer{because}; {advice}"
+            text = (
+                f" does not answer ({reason}); give the address of the JobManager's REST API, such"
+                " as http://localhost:8081"
+            )
         return kind(f"--rest: {self.url}{text}")
-
-    def _distrust(self, error: ssl.SSLCertVerificationError) -> str:
-        why = error.verify_message
-        if "mismatch" in why or "not valid for" in why:
-            return f"its certificate is for another host ({why}); give a name that it has"
-        if "expired" in why or "not yet valid" in why:
-            return f"its certificate is out of date ({why})"
-        trusted = "the system's authorities are"
-        if self._rest.authority is not None:
-            trusted = f"--rest-ca {self._rest.authority} is"
-        elif "SSL_CERT_FILE" in environ:
-            trusted = f"SSL_CERT_FILE={environ['SSL_CERT_FILE']} is"
-        return (
-            f"its certificate is not trusted ({why}), {trusted}; give the authority that signed it,"
-            " a PEM file, with --rest-ca or in SSL_CERT_FILE"
-        )
 
     def _declined(self, response: HTTPResponse, body: bytes) -> str:
         status = response.status
         if status in (401, 403):
-            return f"access denied ({status}){self._wanted(response)}"
-        if status == 407:
-            return "the proxy asks for a user; write http://USER:PASSWORD@HOST:PORT"
+            challenge = _one_line(response.getheader("WWW-Authenticate") or "")
+            asked = f"; WWW-Authenticate: {challenge}" if challenge else ""
+            advice = "give --rest-token-file FILE, a file with a bearer token or user:password"
+            if self._has_credentials:
+                advice = "what --rest-token-file holds was refused"
+            return f"access denied ({status}){asked}; {advice}"
         if 300 <= status < 400:
             target = _one_line(response.getheader("Location") or "another address")
             return f"redirected to {target}; give that"
         if status == 400 and b"https" in body.lower() and self._context is None:
             return f"HTTP status 400: it answers with TLS; give {_swapped(self.url)}"
         return f"HTTP status {status}"
-
-    def _wanted(self, response: HTTPResponse) -> str:
-        challenge = _one_line(response.getheader("WWW-Authenticate") or "")
-        header = f"; WWW-Authenticate: {challenge}" if challenge else ""
-        give = "; give --rest-token-file FILE, a file with"
-        scheme = challenge.partition(" ")[0].lower()
-        if scheme not in ("", "basic", "bearer"):
-            return f"{header}; only Basic and Bearer are supported"
-        if self._rest.credentials is not None:
-            sent = "user:password" if ":" in self._rest.credentials else "the token"
-            return f"{header}; {sent} of --rest-token-file was refused"
-        if not scheme:
-            return f"{give} a bearer token or user:password"
-        return f"{header}{give} {'user:password' if scheme == 'basic' else 'a bearer token'}"
 
 
 class _TimedResponse(HTTPResponse):
@@ -221,10 +183,10 @@ def base_url(text: str) -> str:
     """The address of an API without trailing slashes or a query. Raises: ConfigError."""
     try:
         parts = urlsplit(text.strip())
+        host = None if parts.port == 0 else parts.hostname
     except ValueError:
-        parts = urlsplit("")
-    host = _host_of(parts)
-    if parts.scheme not in ("http", "https") or not host:
+        host = None
+    if not host or parts.scheme not in ("http", "https"):
         raise ConfigError(f"--rest: {text!r} is not a URL; write http://HOST:PORT or https://HOST")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
@@ -262,40 +224,6 @@ def _context(url: str, rest: RestPlace) -> ssl.SSLContext | None:
         key = Path(rest.key or rest.certificate)
         load_certificate(context, Path(rest.certificate), key, None, prefix="--rest")
     return context
-
-
-def _proxy_of(url: str) -> tuple[SplitResult | None, str]:
-    """The proxy for a URL from the environment, split, and its name in errors; None and "" without
-    a proxy or for a URL on this machine."""
-    own = urlsplit(url)
-    host = own.hostname or ""
-    is_here = host in ("localhost", "::1") or host.startswith("127.")
-    named = None if is_here or proxy_bypass(own.netloc) else getproxies().get(own.scheme)
-    if not named:
-        return None, ""
-    scheme, _, address = named.rpartition("://")
-    proxy = urlsplit(f"http://{address}")
-    printed = f"{scheme or 'http'}://{_one_line(address.rpartition('@')[2])}"
-    if scheme not in ("", "http") or not _host_of(proxy):
-        raise ConfigError(
-            f"--rest: {own.scheme}_proxy is {printed}: not a proxy http://HOST:PORT; set"
-            f" no_proxy={host} if none is needed"
-        )
-    return proxy, f" through the proxy {printed} ({own.scheme}_proxy)"
-
-
-def _host_of(parts: SplitResult) -> str | None:
-    """The host of an address; None if it has no host or an invalid port."""
-    with suppress(ValueError):
-        return parts.hostname if parts.port != 0 else None
-    return None
-
-
-def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
-    if proxy.username is None:
-        return {}
-    credentials = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": _authorization(credentials)}
 
 
 def _swapped(url: str) -> str:

@@ -119,11 +119,9 @@ def test_answers_come_with_the_token_and_can_be_saved(serve: Serve, tmp_path: Pa
     [
         (b"<html>", 200, {}, None, "the answer is not JSON, so this is not Flink's REST API"),
         (b"[]", 401, {}, None, "access denied (401); give --rest-token-file FILE, a file with a"),
-        (b"", 403, {}, "a-token", "access denied (403); the token of --rest-token-file was"),
+        (b"", 403, {}, "a-token", "access denied (403); what --rest-token-file holds was refused"),
         (b"", 401, {"WWW_Authenticate": 'Basic realm="ops"'}, None,
-         '; WWW-Authenticate: Basic realm="ops"; give --rest-token-file FILE, a file with user:'),
-        (b"", 401, {"WWW_Authenticate": "Basic"}, "me:wrong", "; user:password of --rest-token"),
-        (b"", 401, {"WWW_Authenticate": "Negotiate"}, None, "; only Basic and Bearer are"),
+         '; WWW-Authenticate: Basic realm="ops"; give --rest-token-file FILE, a file with a'),
         (b"", 302, {"Location": "http://elsewhere/"}, None, "redirected to http://elsewhere/;"),
         (b"", 503, {}, None, "HTTP status 503"),
         (b"sent to an HTTPS port", 400, {}, None, "it answers with TLS; give https://127.0.0.1:"),
@@ -216,7 +214,7 @@ def test_https_with_an_authority_and_a_client_certificate(
     ):
         HttpAnswers(RestPlace(url)).get("/x")
     here = url.replace("127.0.0.1", "localhost")
-    with pytest.raises(RemoteTransportError, match=r"for another host .*give a name that it has"):
+    with pytest.raises(RemoteTransportError, match=r"not valid for .*give a name that it has"):
         HttpAnswers(RestPlace(here, authority=authority)).get("/x")
     with pytest.raises(RemoteTransportError, match=r"give https://127"):
         HttpAnswers(RestPlace(url.replace("https", "http"))).get("/x")
@@ -224,29 +222,6 @@ def test_https_with_an_authority_and_a_client_certificate(
         HttpAnswers(RestPlace(serve(b"").replace("http", "https"))).get("/x")
     monkeypatch.setenv("SSL_CERT_FILE", authority)
     assert HttpAnswers(RestPlace(url, certificate=plain)).get("/x") == []
-
-
-@pytest.mark.socket
-def test_a_proxy_is_used_and_named_but_not_for_this_machine(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    here = serve(b"[1]")
-    proxy = serve(b"[2]", asked=asked)
-    monkeypatch.setenv("http_proxy", proxy)
-    assert HttpAnswers(RestPlace(here)).get("/x") == [1]
-    assert HttpAnswers(RestPlace("http://flink.test:8081")).get("/x") == [2]
-    assert asked == [("http://flink.test:8081/x", None)]
-    monkeypatch.setenv("no_proxy", "flink.test")
-    assert RestClient(RestPlace("http://flink.test:8081"))._proxy is None
-    monkeypatch.setenv("https_proxy", "http://me:secret@127.0.0.1:9")
-    with pytest.raises(NotUpYetError) as caught:
-        HttpAnswers(RestPlace("https://flink.example")).get("/x")
-    assert "through the proxy http://127.0.0.1:9 (https_proxy) (Connection" in str(caught.value)
-    assert "set no_proxy=flink.example" in str(caught.value)
-    monkeypatch.setenv("https_proxy", "socks5://127.0.0.1:9")
-    with pytest.raises(ConfigError, match="https_proxy is socks5://127"):
-        RestClient(RestPlace("https://flink.example"))
 
 
 @pytest.mark.parametrize(
