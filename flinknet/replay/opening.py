@@ -47,7 +47,7 @@ NAMED_LOSSES: Mapping[str, str] = {
     "observer_failures": "connections that were not observed to their end",
     "channels_refused": "channels more than it has room for",
     "one_way": "connections with one direction in the capture; what the other end sent is unknown",
-    "unread_blocks": "blocks of the capture of unknown kinds, with what packets they held",
+    "unread_blocks": "blocks of the capture that were not read, with what packets they held",
 }
 _WITHOUT = {
     METRICS_NAME: "Flink's metrics are not used",
@@ -215,27 +215,14 @@ def opened_part(recording: Recording, *, is_checked: bool = False) -> Part:
     if not is_checked:
         refuse(run, faults_of_documents(run))
     part = Part(recording, run)
-    if run.manifest.origin == CAPTURE and (why := _unusable_capture(_stated(part))):
+    stated = _stated(part) if run.manifest.origin == CAPTURE else {}
+    if stated and stated.get("one_way", 0) >= stated.get("connections", 1):
         raise TraceFormatError(
-            f"{run.path}: {why}; `flinknet trace info` shows what was captured. A replay needs"
-            " another capture"
+            f"{run.path}: the capture has one direction of its connections, so what waited for"
+            " credit, and for whom, is unknown; `flinknet trace info` shows what was captured. A"
+            " replay needs another capture"
         )
     return part
-
-
-def _unusable_capture(stated: Mapping[str, Any]) -> str | None:
-    """Why the figures of a capture would be wrong; None: they are not."""
-    if stated.get("timeless_packets"):
-        return (
-            "packets of the capture state no instant (pcapng's Simple Packet Blocks), so rates and"
-            " times are unknown"
-        )
-    if stated.get("one_way", 0) >= stated.get("connections", 1):
-        return (
-            "the capture has one direction of its connections, so what waited for credit, and for"
-            " whom, is unknown"
-        )
-    return None
 
 
 def _usable(path: AnyPath) -> Recording:

@@ -217,13 +217,9 @@ def import_view(imported: Plain) -> View:
         "credit_unknown_channels": sum(each["credit_unknown_channels"] for each in two_way),
     }
     unseen = "only one direction was captured" * (not two_way)
-    is_timeless = packets["timeless_packets"] > 0
-    if is_timeless:
-        unseen = "packets state no instant"
     verdict, following = waits({**imported, **seen}, unseen), f"flinknet trace replay {quote(run)}"
     if unseen:
-        how = "with tcpdump" if is_timeless else "whole packets of both directions"
-        following = f"capture {how}, then import again"
+        following = "capture whole packets of both directions, then import again"
     elif one_way and verdict[0].startswith("healthy"):
         ways = counted(len(one_way), "connection")
         verdict[0] = f"unknown: only one direction of {ways} was captured"
@@ -235,9 +231,9 @@ def import_view(imported: Plain) -> View:
     resent = sum(each["tcp"][way]["retransmitted_bytes"] for each in connections for way in _WAYS)
     windows_ns = sum(each["tcp"]["data"]["zero_window_ns"] for each in connections)
     lost = [f"{human_bytes(resent)} were sent again"] if resent else []
-    if windows_ns and not is_timeless:
+    if windows_ns:
         lost.append(f"receivers had no room for {human_duration(windows_ns)}")
-    lost = lost or [_NOTHING_LOST] * (not one_way and not is_timeless)
+    lost = lost or [_NOTHING_LOST] * (not one_way)
     columns: dict[str, Column] = {
         **{"connection": "connection", "layout": "layout", "channels": "channels"},
         "buffers": lambda row: row["messages"].get("BUFFER_RESPONSE", 0),
@@ -246,8 +242,6 @@ def import_view(imported: Plain) -> View:
         "no room": lambda row: human_duration(row["tcp"]["data"]["zero_window_ns"] or 0),
         "missing": lambda row: _sum_of(row, "missing_bytes"),
     }
-    if is_timeless:
-        del columns["no room"]
     more_of_them = "… and {} more connections (--json shows all)"
     notes = left_out(connections, _CONNECTIONS_SHOWN, more_of_them)
     segments = f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}"
@@ -282,10 +276,7 @@ def _warnings(imported: Plain) -> list[str]:
         (imported["silent_connections"], "connection", "long silent, so taken for ended"),
         (imported["placed_channels"], "channel",
          f"named by where tasks run, as they were open before{several * bool(unsure)}"),
-        (packets["unread_blocks"], "block", "of unknown kinds: packets in them are missing"),
-        (packets["timeless_packets"], "packet",
-         "state no instant (Simple Packet Blocks): their content is known, their times are not,"
-         " so there can be no replay"),
+        (packets["unread_blocks"], "block", "were not read: packets in them are missing"),
         (packets["fragments"], "fragment", "of IP packets were ignored"),
     )  # fmt: skip
     plurals = {"buffer or event": "buffers and events"}

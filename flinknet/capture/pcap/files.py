@@ -26,9 +26,6 @@ LONGEST_BLOCK_BYTES = 1 << 26
 LATEST_NS = 1 << 62
 """Latest instant, in ns since 1970 (the year 2116); a later one counts as damage."""
 
-TIMELESS_PACKETS_MAX: Final = 10_000
-"""Most packets that wait for the first one with an instant."""
-
 _INTERFACE_BYTES: Final = {pcapng.PCAPNG_BT_EPB: 4, pcapng.PCAPNG_BT_PB: 2}
 """Size of the interface number, in bytes, in each kind of block that has one packet with its
 instant; these kinds differ only in this size."""
@@ -57,16 +54,12 @@ class CapturedPacket(NamedTuple):
 
 class _Interface(NamedTuple):
     link_type: int
-    longest_bytes: int  # snap length; 0 for no limit
     ticks_per_s: int
     offset_s: int
 
 
 class CaptureFile:
     """A pcap or pcapng file, compressed or not, or a pipe; iterating it gives its packets.
-
-    Packets of Simple Packet Blocks have no instant: they get that of the packet before or, at the
-    beginning, of the first packet with one, or 0.
 
     Args:
         turn, follows: for a live source; see `open_capture`.
@@ -81,8 +74,9 @@ class CaptureFile:
         self._follows = follows
         self._dropped: dict[tuple[int, int], int] = {}  # by section and interface
         self.name = "standard input" if path == STANDARD_INPUT else str(path)
-        self.packets = self.timeless_packets = 0
-        self.unread_blocks = 0  # of unknown kinds, which may contain packets
+        self.packets = 0
+        # of unknown kinds, which may contain packets, and of packets without an instant
+        self.unread_blocks = 0
         self.is_truncated = False  # it ended within a packet, as after a killed capture
 
     @property
@@ -91,7 +85,7 @@ class CaptureFile:
         return sum(self._dropped.values())
 
     def __iter__(self) -> Iterator[CapturedPacket]:
-        self.packets = self.unread_blocks = self.timeless_packets = 0
+        self.packets = self.unread_blocks = 0
         try:
             with open_capture(self.path, self._turn, follows=self._follows) as file:
                 is_pcapng = file.peek(4).startswith(_SECTION_HEADER)
@@ -141,8 +135,6 @@ class CaptureFile:
     def _pcapng(self, file: BinaryIO) -> Iterator[CapturedPacket]:
         section, interfaces = 0, list[_Interface]()
         order: _ByteOrder = "little"
-        now_ns: int | None = None
-        waiting: list[CapturedPacket] = []  # packets before the first one with an instant
         while head := file.read(12):
             if head.startswith(_SECTION_HEADER):
                 order = "little" if head[8:] == _LITTLE_ENDIAN else "big"
@@ -156,17 +148,7 @@ class CaptureFile:
                 break
             try:
                 if kind in _INTERFACE_BYTES:
-                    packet = _packet(kind, block, order, interfaces)
-                    now_ns = packet.at_ns
-                    yield from (each._replace(at_ns=now_ns) for each in waiting)
-                    waiting.clear()
-                    yield packet
-                elif kind == pcapng.PCAPNG_BT_SPB:
-                    waiting.append(_simple_packet(block, order, interfaces[0], now_ns or 0))
-                    self.timeless_packets += 1
-                    if now_ns is not None or len(waiting) > TIMELESS_PACKETS_MAX:
-                        yield from waiting
-                        waiting.clear()
+                    yield _packet(kind, block, order, interfaces)
                 elif kind == pcapng.PCAPNG_BT_IDB:
                     interfaces.append(_interface(block, order))
                 elif kind == _STATISTICS:
@@ -176,7 +158,6 @@ class CaptureFile:
                     self.unread_blocks += 1
             except (UnpackError, IndexError, ValueError) as error:
                 raise self._damaged(f"cannot be read ({error})") from error
-        yield from waiting
 
     def _foreign(self) -> TraceFormatError:
         return TraceFormatError(
@@ -201,7 +182,7 @@ def _interface(block: bytes, order: _ByteOrder) -> _Interface:
             ticks_per_s = 2**exponent if option.data[0] & 0x80 else 10**exponent
         elif option.code == pcapng.PCAPNG_OPT_IF_TSOFFSET:
             offset_s = int.from_bytes(option.data[:8], order, signed=True)
-    return _Interface(description.linktype, description.snaplen, ticks_per_s, offset_s)
+    return _Interface(description.linktype, ticks_per_s, offset_s)
 
 
 def _statistics(block: bytes, order: _ByteOrder) -> tuple[int, int]:
@@ -230,14 +211,6 @@ def _packet(
     if len(frame) < captured_bytes:
         raise ValueError(f"its packet claims {captured_bytes} bytes")
     return CapturedPacket(at_ns, of.link_type, frame, max(0, sent_bytes - captured_bytes))
-
-
-def _simple_packet(
-    block: bytes, order: _ByteOrder, interface: _Interface, at_ns: int
-) -> CapturedPacket:
-    sent_bytes = int.from_bytes(block[8:12], order)
-    frame = block[12:-4][: min(sent_bytes, interface.longest_bytes or sent_bytes)]
-    return CapturedPacket(at_ns, interface.link_type, frame, max(0, sent_bytes - len(frame)))
 
 
 _COMPRESSED: Final = re.compile(r"\.(?:gz|zst|xz|bz2|lz4)$", re.IGNORECASE)

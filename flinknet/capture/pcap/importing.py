@@ -145,7 +145,7 @@ class Import:
         counts = asdict(self._counts) | {
             "unknown_link_types": sorted(self._counts.unknown_link_types),
             "kinds": dict(self._counts.kinds.most_common(KINDS_LISTED_MAX)),
-            **{name: file.total(name) for name in ("unread_blocks", "timeless_packets")},
+            "unread_blocks": file.total("unread_blocks"),
             "dropped_packets": max(file.total("dropped_packets"), dropped),
         }
         cut = [each.name for each in file.files if each.is_truncated and self._stopped_by is None]
@@ -160,7 +160,7 @@ class Import:
             "tcp_connections": self._connections.count,
             "flink_connections": self._connections.flink_count,
             "silent_connections": self._connections.silent,
-            "clock": [] if counts["timeless_packets"] else list(self._clock.steps),
+            "clock": list(self._clock.steps),
             "connections": self._described,
             **session.written(),
         }

@@ -15,7 +15,6 @@ import pytest
 import zstandard
 
 from flinknet.capture.pcap import clock as clock_module
-from flinknet.capture.pcap import files
 from flinknet.capture.pcap.clock import CaptureClock
 from flinknet.capture.pcap.files import CapturedPacket, CaptureFile
 from flinknet.capture.pcap.segments import Endpoint, TcpSegment
@@ -90,11 +89,6 @@ def old_packet(
     return block(2, head + packet(0, ticks, frame, order, length)[12:-4], order)
 
 
-def simple_packet(frame: bytes, order: Order) -> bytes:
-    """A Simple Packet Block, which states no instant."""
-    return block(3, len(frame).to_bytes(4, order) + frame, order)
-
-
 def blocks_of(packets: Sequence[tuple[int, bytes]], kinds: Sequence[int]) -> bytes:
     """A pcapng file with packets in blocks of these kinds, one after another; instants in ns."""
     content = section("little") + interface(1, "little", 9)
@@ -102,8 +96,6 @@ def blocks_of(packets: Sequence[tuple[int, bytes]], kinds: Sequence[int]) -> byt
         kind = kinds[number % len(kinds)]
         if kind == 2:
             content += old_packet(0, at_ns, frame, "little")
-        elif kind == 3:
-            content += simple_packet(frame, "little")
         else:
             content += block(kind, packet(0, at_ns, frame, "little")[8:-4], "little")
     return content
@@ -152,37 +144,7 @@ def test_packet_blocks_of_every_age_are_read(tmp_path: Path, order: Order) -> No
         CapturedPacket(1000, 276, b"defgh", 4),
         CapturedPacket(2000, 276, b"i", 0),
     ]
-    assert file.unread_blocks == file.timeless_packets == 0
-
-
-@pytest.mark.parametrize("order", ["little", "big"])
-def test_packets_without_an_instant_have_that_of_the_packet_before_and_are_counted(
-    tmp_path: Path, order: Order
-) -> None:
-    content = section(order) + interface(1, order)
-    content += simple_packet(b"a", order) + packet(0, 2, b"bc", order) + simple_packet(b"d", order)
-    file, packets = read(tmp_path, content)
-    assert packets == [CapturedPacket(2000, 1, frame, 0) for frame in (b"a", b"bc", b"d")]
-    assert (file.packets, file.timeless_packets) == (3, 2)
-    file, packets = read(
-        tmp_path, section(order) + interface(1, order) + simple_packet(b"a", order)
-    )
-    assert (packets, file.timeless_packets) == ([CapturedPacket(0, 1, b"a", 0)], 1)
-
-
-def test_packets_without_an_instant_wait_for_one_in_bounded_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "TIMELESS_PACKETS_MAX", 2)
-    content = section("little") + interface(1, "little") + 4 * simple_packet(b"a", "little")
-    _, packets = read(tmp_path, content + packet(0, 1, b"b", "little"))
-    assert [each.at_ns for each in packets] == [0, 0, 0, 1000, 1000]
-
-
-def test_the_snap_length_of_the_interface_cuts_packets_that_state_none(tmp_path: Path) -> None:
-    cut = block(1, bytes.fromhex("0100000003000000"), "little")
-    long = block(3, (9).to_bytes(4, "little") + b"abc", "little")
-    assert read(tmp_path, section("little") + cut + long)[1] == [CapturedPacket(0, 1, b"abc", 6)]
+    assert file.unread_blocks == 0
 
 
 def test_blocks_of_unknown_kinds_are_counted_and_those_without_packets_are_not(
@@ -190,9 +152,10 @@ def test_blocks_of_unknown_kinds_are_counted_and_those_without_packets_are_not(
 ) -> None:
     content = section("little") + interface(1, "little") + packet(0, 1, b"a", "little")
     known = (4, 5, 9, 10, 0xBAD)
-    content += b"".join(block(kind, bytes(8), "little") for kind in (*known, 0x777, 0x80000001))
+    unread = (3, 0x777, 0x80000001)  # 3 has a packet without an instant
+    content += b"".join(block(kind, bytes(8), "little") for kind in (*known, *unread))
     file, packets = read(tmp_path, content)
-    assert (len(packets), file.unread_blocks) == (1, 2)
+    assert (len(packets), file.unread_blocks) == (1, 3)
 
 
 COMPRESSED = {
