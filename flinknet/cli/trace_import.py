@@ -82,10 +82,10 @@ def import_(captures: tuple[Path, ...], **values: Any) -> None:
         a file that is still being written
 
     A CAPTURE is a pcap or pcapng file, compressed (gzip, zstd, xz, bzip2, lz4) or not, a pipe, or -
-    for standard input: Ethernet, loopback, Linux cooked or macOS's PKTAP, IPv4 or IPv6, also inside
-    VXLAN, Geneve, GRE or IP. Connections of Flink's data ports are found by their magic number,
-    whatever their port, also in the middle. Segments may be out of order or repeated. What the
-    capture lacks is reported with its effect.
+    for standard input: Ethernet, loopback or Linux cooked, IPv4 or IPv6, also inside VXLAN, Geneve,
+    GRE or IP. Connections of Flink's data ports are found by their magic number, whatever their
+    port, also in the middle. Segments may be out of order or repeated. What the capture lacks is
+    reported with its effect.
 
     A pipe, or a file with --follow, is read live: `trace watch` works on the trace while it is
     written. It ends with the pipe, after --duration, or with Ctrl-C or SIGTERM, and then the result

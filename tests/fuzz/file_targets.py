@@ -329,8 +329,6 @@ def capture_seeds() -> Iterator[bytes]:
         packets = [(int(at * 10**9), frame) for at, frame in pcap.Reader(BytesIO(whole))][:8]
         yield from (compress(whole[:2000]) for compress in test_files.COMPRESSED.values())
         yield test_files.blocks_of(packets, (2, 3, 6, 0x777))
-        header = (108).to_bytes(4, "little") + bytes(4) + (1).to_bytes(4, "little") + bytes(96)
-        yield test_files.pcap([(at, header + each) for at, each in packets], link_type=258)
         for way in TUNNELS:
             inside = [(at, tunnelled(each, way)) for at, each in packets]
             yield test_files.pcap(inside, is_nano=True)

@@ -283,6 +283,8 @@ class Import:
             return f"{name}: link type {kinds} is not known; {advice}"
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.kinds.most_common(3))
         others = f" ({kinds})" if kinds else ""
+        if unread := self._file.total("unread_blocks"):
+            others += f"; {unread:,} blocks of packets without an instant, or of unknown kinds"
         if counts.kinds.keys() & _ENCRYPTED:
             others += (
                 "; what a tunnel encrypts can be captured before it, on the interface of a pod"

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 from dpkt import UnpackError, ethernet, loopback, sll, sll2
-from dpkt.gre import GRE, GRE_SP
+from dpkt.gre import GRE
 from dpkt.ip import IP, IP_PROTO_TCP, get_ip_proto_name
 from dpkt.ip6 import IP6
 from dpkt.tcp import TCP
@@ -24,8 +24,6 @@ from .files import CapturedPacket
 
 _LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2 = 0, 1, 108, 113, 276
 _LINK_RAW = (12, 14, 101, 228, 229)
-_LINK_PKTAP = (149, 258)
-"""Link types of macOS, its own and the registered one; a header contains the real link type."""
 _LINKS = {_LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2, *_LINK_RAW}
 
 COPY_WITHIN_NS: Final = 100_000_000
@@ -45,9 +43,6 @@ _BY_ETHER_TYPE = {b"\x08\x00": IP, b"\x86\xdd": IP6, _ETHERNET: ethernet.Etherne
 
 _TIMESTAMPS: Final = b"\x08\x0a"
 """Kind and length of TCP's timestamps option."""
-
-_ERSPAN, _ERSPAN_3 = 0x88BE, 0x22EB
-"""GRE protocols of frames that a switch mirrors, with ERSPAN's header before them."""
 
 _ESP = 50
 
@@ -104,10 +99,6 @@ def tcp_segments(packets: Iterable[CapturedPacket], counts: PacketCounts) -> Ite
     """
     copies = _Copies()
     for packet in packets:
-        if packet.link_type in _LINK_PKTAP:
-            length, inner = (int.from_bytes(packet.frame[at : at + 4], "little") for at in (0, 8))
-            if inner in _LINKS and 12 <= length <= len(packet.frame):
-                packet = packet._replace(link_type=inner, frame=packet.frame[length:])
         if packet.link_type not in _LINKS:
             counts.unknown_link_types.add(packet.link_type)
             counts.others += 1
@@ -226,13 +217,7 @@ def _carried(inside: Any) -> Any:
             return _frame(data[2:4], data[8 + data[0] * 4 :])
         if data[0] & 8:  # VXLAN
             return _frame(_ETHERNET, data[8:])
-    if isinstance(inside, GRE):
-        if inside.p == _ERSPAN_3:
-            return _frame(_ETHERNET, inside.data[20 if inside.data[11] & 1 else 12 :])
-        if inside.p == _ERSPAN:
-            return _frame(_ETHERNET, inside.data[8 if inside.flags & GRE_SP else 0 :])
-        return inside.data
-    return inside
+    return inside.data if isinstance(inside, GRE) else inside
 
 
 def _frame(ether_type: bytes, data: bytes) -> Any:

@@ -10,7 +10,6 @@ from dpkt import ethernet, ip, ip6, sll, sll2, tcp, udp
 TUNNELS = (
     *("VXLAN", "VXLAN with a policy", "Geneve", "Geneve with options", "Geneve of IP"),
     *("GRE", "GRE with checksum, key and number", "GRE of Ethernet", "IP in IP"),
-    *("ERSPAN", "ERSPAN without a header", "ERSPAN III", "ERSPAN III with more"),
 )
 LINKS = {"null": 0, "ethernet": 1, "raw": 101, "sll": 113, "sll2": 276}
 
@@ -71,13 +70,6 @@ def tunnelled(frame: bytes, way: str, *, version: int = 4) -> bytes:
         "GRE": (47, b"\0\0" + kind + inner),
         "GRE with checksum, key and number": (47, b"\xb0\0" + kind + bytes(12) + inner),
         "GRE of Ethernet": (47, bytes.fromhex("2000655800002a00") + frame),
-        "ERSPAN": (47, bytes.fromhex("100088be") + bytes(4 + 8) + frame),
-        "ERSPAN without a header": (47, bytes.fromhex("000088be") + frame),
-        "ERSPAN III": (47, bytes.fromhex("100022eb") + bytes(4 + 12) + frame),
-        "ERSPAN III with more": (
-            47,
-            bytes.fromhex("100022eb") + bytes(4 + 11) + b"\1" + bytes(8) + frame,
-        ),
         "IP in IP": ({b"\x08\x00": 4, b"\x86\xdd": 41}[kind], inner),
     }[way]
     if protocol == 17:

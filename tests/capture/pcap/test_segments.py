@@ -49,19 +49,6 @@ def test_segments_are_found_in_tunnels(tunnel: str, version: int, outer: int) ->
     assert (len(segment.data), segment.cut_bytes) == (30, 20)
 
 
-def test_frames_of_macos_state_the_link_type_behind_their_header() -> None:
-    header = (108).to_bytes(4, "little") + (1).to_bytes(4, "little")
-    for link, number in (("null", 0), ("ethernet", 1), ("raw", 12)):
-        frame = header + number.to_bytes(4, "little") + bytes(96) + tcp_packet(b"data", link=link)
-        for link_type in (149, 258):
-            (segment,) = tcp_segments([CapturedPacket(7, link_type, frame, 0)], PacketCounts())
-            assert segment.data == b"data"
-    counts = PacketCounts()
-    for frame in (b"", header, header + b"\xff\0\0\0" + bytes(200)):
-        assert list(tcp_segments([CapturedPacket(7, 258, frame, 0)], counts)) == []
-    assert counts == PacketCounts(others=3, unknown_link_types={258})
-
-
 @pytest.mark.parametrize(
     ("protocol", "payload", "kind"),
     [
