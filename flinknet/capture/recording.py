@@ -43,8 +43,7 @@ class TraceFiles:
     directory: Path
     name: str  # of the process in the manifest; files are NAME-0001.fnt and so on
     pid: int
-    rotate_bytes: int | None = None
-    rotate_ns: int | None = None
+    slice_ns: int | None = None  # age at which a file ends; None: there is one file
     lacking: TraceError | None = None  # why nothing can be written: all events are dropped
     files: list[TraceFile] = field(default_factory=list)  # the last one is being written
     has_changed: bool = True  # files were added or removed since the caller reset this
@@ -70,10 +69,8 @@ class TraceFiles:
         at_ns = rows["at_ns"]
         first_ns, last_ns = int(at_ns.min()), int(at_ns.max())
         file = self.files[-1]
-        if file.first_ns is not None and (
-            (self.rotate_bytes is not None and file.size_bytes >= self.rotate_bytes)
-            or (self.rotate_ns is not None and first_ns - file.first_ns >= self.rotate_ns)
-        ):
+        age_ns = 0 if file.first_ns is None else first_ns - file.first_ns
+        if self.slice_ns is not None and age_ns >= self.slice_ns:
             try:
                 complete, self._writer = self._writer, self._open()
                 self._dropped_before += complete.dropped_events
@@ -152,19 +149,11 @@ class About:
     clock: ClockInfo = field(default_factory=ClockInfo)
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """Limits at which a file ends, and the time that a ring keeps; None: no limit."""
-
-    rotate_bytes: int | None = None
-    rotate_ns: int | None = None
-    ring_ns: int | None = None
-
-
 class CaptureRecording:
     """Records a capture into a new directory. `recorder` is the observers' probe.
 
     Args:
+        ring_ns: time that a ring keeps; None: everything is kept.
         describe: adds to each manifest before it is written.
         may_be_full: on a full disk, put the error into `files.lacking` instead of raising it.
 
@@ -180,7 +169,7 @@ class CaptureRecording:
         directory: Path,
         about: About,
         channels: ChannelTable,
-        rotation: Rotation = Rotation(),
+        ring_ns: int | None = None,
         describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
         *,
         may_be_full: bool = False,
@@ -191,13 +180,9 @@ class CaptureRecording:
         self.within: tuple[int, int] | None = None  # limits of the measured part; None: no limits
         self._about = about
         self._describe = describe
-        self._ring_ns = rotation.ring_ns
-        rotate_ns = (
-            max(1, rotation.ring_ns // RING_SLICES) if rotation.ring_ns else rotation.rotate_ns
-        )
-        create = partial(
-            TraceFiles, directory, about.name, about.pid, rotation.rotate_bytes, rotate_ns
-        )
+        self._ring_ns = ring_ns
+        slice_ns = None if ring_ns is None else max(1, ring_ns // RING_SLICES)
+        create = partial(TraceFiles, directory, about.name, about.pid, slice_ns)
         try:
             self._run_directory = RunDirectory(directory, must_be_empty=True)
             self.files = create()

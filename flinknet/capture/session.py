@@ -5,7 +5,7 @@ and the figures that are shown meanwhile and at the end.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,7 @@ from flinknet.trace.job_names import channel_names, named_edges
 from .channels import ChannelTable, Ends
 from .meter import Meter, Trigger, channel_rows
 from .observer import ConnectionObserver
-from .recording import About, CaptureRecording, Rotation
+from .recording import About, CaptureRecording
 from .rest.http_client import RestPlace
 from .rest.names import channels_of, named
 from .rest.places import Places
@@ -43,7 +43,7 @@ class SessionConfig:
     out: Path
     counts_records: bool = True
     has_times: bool = True  # whether the times that records carry are recorded
-    rotation: Rotation = field(default_factory=Rotation)
+    ring_ns: int | None = None  # time that is kept; None: everything
     trigger: Trigger | None = None
     duration_ns: int | None = None  # None: run until stopped
     stated: tuple[Layer, ...] = ()  # settings of the cluster that are not on the wire
@@ -89,7 +89,7 @@ class Session:
             config.out,
             about,
             table,
-            config.rotation,
+            config.ring_ns,
             lambda manifest: self._stated.put_into(named(manifest, self._jobs)),
             may_be_full=may_be_full,
         )
@@ -97,7 +97,7 @@ class Session:
         if config.rest is not None:
             from .rest.process import RestWatch
 
-            self._watch = RestWatch(config.rest, config.out, config.rotation.ring_ns, epoch_ns)
+            self._watch = RestWatch(config.rest, config.out, config.ring_ns, epoch_ns)
 
     def observer(self, ends: Ends, *, is_from_start: bool = True) -> ConnectionObserver:
         return ConnectionObserver(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet.errors import ConfigError, FlinknetError, TraceError
-from flinknet.units import format_address, parse_size_bytes
+from flinknet.units import format_address
 
 from .commands import SectionedCommand
 from .files import check_new_directory, first_line, put_result, say_warnings, target_of, usable
@@ -26,21 +25,15 @@ from .result_files import metrics_endpoint
 from .value_parsers import address, some_time
 
 if TYPE_CHECKING:
-    from flinknet.capture.recording import Rotation
     from flinknet.capture.rest.settings import Layer
     from flinknet.capture.session import SessionConfig
     from flinknet.capture.tap import TlsContexts
     from flinknet.report.tap_console import TapView
 
-_ROTATE_BYTES_MIN = 64 << 10
-"""Smallest size for --rotate, in bytes, as each trace file has a header and an index."""
-
 CAPTURE = f"""
 [How long]
 --duration TIME
     Stop after TIME. [default: at Ctrl-C]
---rotate SIZE|TIME
-    Begin a new trace file at this size (256MiB) or age (10min).
 --ring TIME
     Keep only the last TIME before the end, as 60s.
 --trigger BOUND
@@ -201,13 +194,14 @@ def session_settings(values: Mapping[str, Any], directory: Path) -> dict[str, An
     from flinknet.capture.rest.http_client import RestClient
 
     trigger, duration, rest = values["trigger"], values["duration"], rest_place(values)
-    if trigger is not None and values["ring"] is None:
+    ring = values["ring"]
+    if trigger is not None and ring is None:
         raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
     return {
         "out": directory,
         "counts_records": values["records"],
         "has_times": values["record_times"],
-        "rotation": _rotation(values["rotate"], values["ring"]),
+        "ring_ns": None if ring is None else some_time(ring, "--ring"),
         "trigger": None if trigger is None else Trigger.parse(trigger),
         "duration_ns": None if duration is None else some_time(duration, "--duration"),
         "stated": _stated(values["flink_conf"]),
@@ -219,7 +213,7 @@ def print_begin(view: TapView, config: SessionConfig, earlier: str = "") -> None
     """Print where a recording goes, after `earlier`."""
     from flinknet.report.tap_console import recording_line
 
-    kept = config.rotation.ring_ns, "" if config.trigger is None else config.trigger.text
+    kept = config.ring_ns, "" if config.trigger is None else config.trigger.text
     line = recording_line(str(config.out), config.duration_ns, *kept)
     view.console.print(earlier + line, soft_wrap=True, highlight=False)
 
@@ -239,25 +233,6 @@ def showing(values: Mapping[str, Any], view: TapView) -> Callable[[dict[str, Any
         view.update(look)
 
     return show
-
-
-def _rotation(rotate: str | None, ring: str | None) -> Rotation:
-    from flinknet.capture.recording import Rotation
-
-    if ring is not None:
-        if rotate is not None:
-            raise ConfigError("--rotate and --ring do not go together: a ring rotates by itself")
-        return Rotation(ring_ns=some_time(ring, "--ring"))
-    if rotate is None:
-        return Rotation()
-    with suppress(ConfigError):
-        return Rotation(rotate_ns=some_time(rotate, "--rotate"))
-    with suppress(ConfigError):
-        if (size := parse_size_bytes(rotate, "--rotate")) >= _ROTATE_BYTES_MIN:
-            return Rotation(rotate_bytes=size)
-    raise ConfigError(
-        f"--rotate: {rotate!r} is neither a size of 64kb or more nor a time; write 256MiB or 10min"
-    )
 
 
 def _stated(flink_conf: str | None) -> tuple[Layer, ...]:

@@ -57,10 +57,10 @@ def watch(path: Path, **values: Any) -> None:
     flinknet trace watch RUN --once --json
         one update, for a script
 
-    DIR is a run directory or a directory of run directories: of a tap (also with --ring or
-    --rotate), or of a bench or a job that is still running. The newest part is shown edge by edge:
-    throughput, bounds of the latency, backlog, where the time goes, and what limits the edge. Runs
-    that begin later are found, too.
+    DIR is a run directory or a directory of run directories: of a tap (also with --ring), or of a
+    bench or a job that is still running. The newest part is shown edge by edge: throughput, bounds
+    of the latency, backlog, where the time goes, and what limits the edge. Runs that begin later
+    are found, too.
     """
     from flinknet.replay.watch import Watch
     from flinknet.report.console import console_for

@@ -13,7 +13,7 @@ import pytest
 from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.meter import Trigger
 from flinknet.capture.observed_connection import SAMPLED_PER_S
-from flinknet.capture.recording import About, CaptureRecording, Rotation
+from flinknet.capture.recording import About, CaptureRecording
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import encode_pipelined
@@ -45,10 +45,10 @@ ABOUT = About(origin="tap", name="tap", pid=7, started_at="2030-01-01T00:00:00Z"
 class Tapped:
     """A recording with one connection whose producer sends ten buffers a second."""
 
-    def __init__(self, directory: Path, rotation: Rotation, credit: int = 2) -> None:
+    def __init__(self, directory: Path, ring_ns: int | None = None, credit: int = 2) -> None:
         self.directory = directory
         self.table = ChannelTable()
-        self.recording = CaptureRecording(directory, ABOUT, self.table, rotation)
+        self.recording = CaptureRecording(directory, ABOUT, self.table, ring_ns)
         self.observer = ConnectionObserver(self.recording.recorder, self.table)
         self.number = 0
         self.credit = credit
@@ -79,7 +79,7 @@ def names(directory: Path) -> list[str]:
 
 
 def test_everything_is_kept_and_verifies(tmp_path: Path) -> None:
-    tapped = Tapped(tmp_path / "out", Rotation())
+    tapped = Tapped(tmp_path / "out")
     tapped.run(0, 5)
     tapped.recording.close(5 * S)
     run = open_run(tmp_path / "out")
@@ -96,11 +96,8 @@ def test_everything_is_kept_and_verifies(tmp_path: Path) -> None:
     assert description.to_dict()["manifest"]["origin"] == "tap"
 
 
-@pytest.mark.parametrize(
-    "rotation", [Rotation(rotate_ns=10 * S), Rotation(rotate_bytes=2000)], ids=["age", "size"]
-)
-def test_files_rotate_and_the_run_stays_whole(tmp_path: Path, rotation: Rotation) -> None:
-    tapped = Tapped(tmp_path / "out", rotation)
+def test_a_ring_has_several_files_and_the_run_stays_whole(tmp_path: Path) -> None:
+    tapped = Tapped(tmp_path / "out", 120 * S)
     tapped.run(0, 40)
     tapped.recording.close(40 * S)
     files = [name for name in names(tmp_path / "out") if name.endswith(".fnt")]
@@ -110,7 +107,7 @@ def test_files_rotate_and_the_run_stays_whole(tmp_path: Path, rotation: Rotation
 
 
 def test_a_crash_leaves_what_is_there(tmp_path: Path) -> None:
-    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=5 * S))
+    tapped = Tapped(tmp_path / "out", 60 * S)
     tapped.run(0, 12)
     run = open_run(tmp_path / "out")  # nobody closed it
     assert run.manifest is not None
@@ -125,7 +122,7 @@ def test_a_crash_leaves_what_is_there(tmp_path: Path) -> None:
 
 
 def test_a_ring_keeps_the_newest(tmp_path: Path) -> None:
-    tapped = Tapped(tmp_path / "out", Rotation(ring_ns=12 * S))
+    tapped = Tapped(tmp_path / "out", 12 * S)
     tapped.run(0, 60)
     assert min(tapped.instants_s()) >= 60 - 12 - 2
     tapped.recording.close(60 * S)
@@ -136,7 +133,7 @@ def test_a_ring_keeps_the_newest(tmp_path: Path) -> None:
 
 
 def test_a_trigger_keeps_the_ring_before_it_and_half_a_ring_after_it(tmp_path: Path) -> None:
-    tapped = Tapped(tmp_path / "out", Rotation(ring_ns=12 * S))
+    tapped = Tapped(tmp_path / "out", 12 * S)
     tapped.run(0, 40)
     tapped.recording.trigger("credit_starved is 80%", 40 * S)
     assert tapped.recording.keep_until_ns is not None
@@ -157,7 +154,7 @@ def test_a_trigger_keeps_the_ring_before_it_and_half_a_ring_after_it(tmp_path: P
 
 
 def test_credit_that_a_resume_voids_is_reported_across_files(tmp_path: Path) -> None:
-    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=3 * S), credit=0)
+    tapped = Tapped(tmp_path / "out", 36 * S, credit=0)
     barrier = encode_pipelined(CheckpointBarrier(1, 0))
     for second in range(1, 12):
         at_ns = second * S
@@ -176,7 +173,7 @@ def test_credit_that_a_resume_voids_is_reported_across_files(tmp_path: Path) -> 
 def test_a_full_disk_stops_nothing_and_is_reported_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tapped = Tapped(tmp_path / "out", Rotation())
+    tapped = Tapped(tmp_path / "out")
     tapped.run(0, 3)
 
     def append(writer: TraceWriter, _: bytes) -> None:
@@ -198,9 +195,9 @@ def test_a_disk_that_is_full_from_the_start_is_the_error_of_a_ring(
 
     (tmp_path / "out").mkdir()
     monkeypatch.setattr("flinknet.capture.recording.RunDirectory", no_room)
-    rotation = Rotation(ring_ns=12 * S)
+    ring_ns = 12 * S
     recording = CaptureRecording(
-        tmp_path / "out", ABOUT, ChannelTable(), rotation, may_be_full=True
+        tmp_path / "out", ABOUT, ChannelTable(), ring_ns, may_be_full=True
     )
     recording.tick(S)
     with pytest.raises(TraceError, match="no space left on the device"):
@@ -215,7 +212,7 @@ def test_each_file_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.Monkey
         failed.add(second)
         raise TraceError("no room")
 
-    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=5 * S))
+    tapped = Tapped(tmp_path / "out", 60 * S)
     for second in range(20):
         with monkeypatch.context() as patch:
             if second in failing:
@@ -237,7 +234,7 @@ def test_each_file_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_directory_has_one_recording_at_a_time_and_is_sealed_by_it(tmp_path: Path) -> None:
-    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=5 * S))
+    tapped = Tapped(tmp_path / "out", 60 * S)
     tapped.run(0, 7)
     with pytest.raises(ConfigError, match="is writing to"):
         CaptureRecording(tmp_path / "out", ABOUT, ChannelTable())

@@ -167,7 +167,7 @@ class Tap:
             "counts_records": config.counts_records,
             "has_times": config.has_times,
             "trigger": config.trigger and config.trigger.text,
-            "ring_ns": config.rotation.ring_ns,
+            "ring_ns": config.ring_ns,
             "rest": config.rest and config.rest.place,
         }
 

@@ -22,8 +22,8 @@ Options select rows and columns, of a table and of a stream, so that less is rea
 - `kinds`, such as `BUFFER_RESPONSE,ADD_CREDIT`.
 - `starting`, `max_bytes`: of a stream, see TraceStreamReader.
 
-A stream follows files block by block, and finds new ones (of runs that begin, of a tap that
-rotates). Its offset is the number of bytes that it has read of each file. A file that a ring
+A stream follows files block by block, and finds new ones (of runs that begin, of a ring
+that goes on). Its offset is the number of bytes that it has read of each file. A file that a ring
 dropped before it was read has no rows; any other file that disappears ends the query.
 """
 

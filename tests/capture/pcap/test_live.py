@@ -20,7 +20,6 @@ from flinknet.capture.meter import Trigger
 from flinknet.capture.pcap import importing, sources
 from flinknet.capture.pcap.files import CaptureFiles
 from flinknet.capture.pcap.importing import Import, Live
-from flinknet.capture.recording import Rotation
 from flinknet.capture.rest.http_client import RestPlace
 from flinknet.capture.session import SessionConfig
 from flinknet.errors import TraceError, TraceFormatError
@@ -156,12 +155,11 @@ def test_the_trace_can_be_read_while_it_is_written(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("at_once")
 def test_a_ring_keeps_what_is_around_a_trigger(tmp_path: Path) -> None:
     content = write_capture(tmp_path / "flink.pcap").read_bytes()
-    ring = Rotation(ring_ns=LAST)
     with piped(content, 500) as pipe:
-        last = live(pipe, tmp_path / "last", rotation=ring)
+        last = live(pipe, tmp_path / "last", ring_ns=LAST)
     trigger = Trigger.parse("connections>=1")
     with piped(content, 500) as pipe:
-        kept = live(pipe, tmp_path / "kept", rotation=ring, trigger=trigger)
+        kept = live(pipe, tmp_path / "kept", ring_ns=LAST, trigger=trigger)
     assert not last["triggers"]
     assert kept["triggers"][0]["why"] == "connections is 1 (connections>=1)"
     first, second = rows_of(tmp_path / "last"), rows_of(tmp_path / "kept")
