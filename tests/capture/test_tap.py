@@ -20,7 +20,7 @@ from flinknet.capture.rest.http_client import RestPlace
 from flinknet.capture.rest.settings import Layer
 from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
 from flinknet.capture.tap.ends import Address, NotRedirectedError, address_of, check_not_own, plain
-from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, SILENCE_NS, SILENT_MAX, Proxy
+from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
 from flinknet.certificates.stores import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
@@ -306,22 +306,6 @@ def test_200_connections_at_once_that_come_and_go(bench: Tapped) -> None:
     assert len(bench.ended) == 200
 
 
-def test_silent_connections_beyond_a_limit_are_closed_and_others_stay(bench: Tapped) -> None:
-    client, server = bench.connect()
-    silent = [bench.connect() for _ in range(SILENT_MAX + 3)]
-    assert bench.pass_on(client, server, stream(request()))
-    answering, answered = silent.pop()
-    assert bench.pass_on(answered, answering, b"not of Flink") == b"not of Flink"
-    bench.proxy.tick(monotonic_ns())
-    assert len(bench.proxy.relays) == SILENT_MAX + 4
-    bench.proxy.tick(monotonic_ns() + SILENCE_NS)
-    assert len(bench.proxy.relays) == SILENT_MAX + 2
-    assert silent[0][0].recv(1) == silent[1][0].recv(1) == b""
-    text = f"{SILENT_MAX + 2} of {SILENT_MAX + 4} connections have sent no message"
-    assert bench.proxy.incidents[-1]["text"] == f"{text}; the 2 oldest of them were closed"
-    assert bench.pass_on(client, server, stream(AddCredit(1, RECEIVER)))
-
-
 def test_the_limit_of_open_files_is_raised() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
@@ -336,10 +320,7 @@ def test_an_upstream_without_a_descriptor_is_not_blamed(bench: Tapped) -> None:
     with descriptors_used_up() as spare:
         os.close(spare.pop())  # for the client, but not for the upstream
         bench.until(lambda: bench.proxy.refused)
-    assert (
-        "too many open files; raise the limit (ulimit -n); 0 of 0 connections have"
-        in (bench.proxy.incidents[-1]["text"])
-    )
+    assert "too many open files; raise the limit (ulimit -n)" in bench.proxy.incidents[-1]["text"]
     assert "upstream" not in bench.proxy.incidents[-1]["text"]
 
 
@@ -389,7 +370,7 @@ def test_without_descriptors_the_listener_rests_until_the_next_tick(bench: Tappe
     with descriptors_used_up():
         bench.turn(3)
     assert bench.proxy.incident_count == 1
-    assert "raise the limit (ulimit -n); 0 of 0 connections" in bench.proxy.incidents[-1]["text"]
+    assert "raise the limit (ulimit -n)" in bench.proxy.incidents[-1]["text"]
     assert bench.proxy.accepted == 0
     bench.proxy.tick(monotonic_ns())
     bench.until(lambda: bench.proxy.accepted == 1)

@@ -36,19 +36,9 @@ from .relay import Relay, Turn
 CONNECT_TIMEOUT_NS: Final = 10_000_000_000
 """Limit for connecting to the upstream and for both handshakes, in ns."""
 
-SILENCE_NS: Final = 10_000_000_000
-"""Age at which a connection without a message may be closed, in ns; a consumer requests at once."""
-
-SILENT_MAX: Final = 128
-"""Most silent connections that stay open; fewer if the limit of open files is low."""
-
 TLS_WARNING: Final = (
     "this is TLS, which is forwarded unread; to record it, end the tap and give it --tls-cert,"
     " --tls-key and --tls-ca"
-)
-SILENT_WARNING: Final = (
-    f"connections without a message use up open files; more than {SILENT_MAX} of them are closed"
-    f" after {SILENCE_NS // 10**9} s"
 )
 
 _OPEN_FILES_MAX: Final = 1 << 20
@@ -123,8 +113,7 @@ class Proxy:
                 what = "handshake" if relay.is_connected else "upstream"
                 self._break(relay, f"no answer of the {what} within {limit_s} s")
         for relay in self.relays:
-            self._follow(relay)
-        self._close_silent(now_ns)
+            self._note_tls(relay)
         for listener in self._listeners:
             listener.wake()
 
@@ -182,7 +171,7 @@ class Proxy:
         taken = listener.accept(socket.socket.accept)
         if taken is None:
             if listener.refusal is not None:  # it pauses until the next tick
-                self._note("", f"{listener.refusal}; {self._silent_in_words()}")
+                self._note("", listener.refusal)
                 self.warnings[f"{listener.refusal}; connections wait"] = None
             return
         sock, peer = taken
@@ -200,8 +189,7 @@ class Proxy:
             sock.close()
             text = str(error.strerror)
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                silent = self._silent_in_words()
-                text = f"too many open files; raise the limit (ulimit -n); {silent}"
+                text = "too many open files; raise the limit (ulimit -n)"
             elif target is not None and not isinstance(error, NotRedirectedError):
                 text = f"upstream {_text(target)}: {error.strerror}; is its TaskManager up?"
             self._note(name, text)
@@ -271,31 +259,12 @@ class Proxy:
             relay.is_connected = True
         relay.shake()
 
-    def _follow(self, relay: Relay) -> None:
-        """Check whether a silent connection has carried data, and whether it is TLS."""
-        if relay.is_silent:
-            relay.is_silent = not relay.observer.messages and not relay.from_server.bytes
-            if not relay.is_silent and relay.observer.is_tls:
-                self.tls_connections += 1
-                self.warnings[TLS_WARNING] = None
-
-    def _close_silent(self, now_ns: int) -> None:
-        """Close the longest silent connections; all silent ones if descriptors run out."""
-        silent = [each for each in self.relays if each.is_silent]
-        is_short = any(each.is_paused for each in self._listeners)
-        spare = 0 if is_short else min(SILENT_MAX, raise_open_files_limit() // 8)
-        longest = silent[: max(0, len(silent) - spare)]
-        closed = [each for each in longest if now_ns >= each.opened_ns + SILENCE_NS]
-        if closed:
-            text = f"{self._silent_in_words()}; the {len(closed)} oldest of them were closed"
-            self._note("", text)
-            self.warnings[SILENT_WARNING] = None
-        for relay in closed:
-            self._close(relay, "it sent no message")
-
-    def _silent_in_words(self) -> str:
-        silent = sum(each.is_silent for each in self.relays)
-        return f"{silent} of {len(self.relays)} connections have sent no message"
+    def _note_tls(self, relay: Relay) -> None:
+        """Count a connection of which both ends turn out to use TLS, once."""
+        if not relay.is_known_tls and relay.from_server.bytes and relay.observer.is_tls:
+            relay.is_known_tls = True
+            self.tls_connections += 1
+            self.warnings[TLS_WARNING] = None
 
     def _break(self, relay: Relay, why: str) -> None:
         self._note(relay.name, why)
@@ -306,7 +275,7 @@ class Proxy:
             return
         relay.is_closed = True
         relay.failure = failure or relay.failure
-        self._follow(relay)
+        self._note_tls(relay)
         for end in relay.watched:
             with suppress(KeyError, ValueError):
                 self._selector.unregister(end.sock)
@@ -335,15 +304,13 @@ class Proxy:
         self.incidents.append({"at_ns": monotonic_ns(), "connection": connection, "text": text})
 
 
-def raise_open_files_limit() -> int:
-    """Raise this process's limit of open files as far as allowed. Returns: the limit."""
+def raise_open_files_limit() -> None:
+    """Raise this process's limit of open files as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else hard
     if soft < most:
         with suppress(ValueError, OSError):  # the system may allow less than its hard limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-            return most
-    return soft
 
 
 def _is_of_this_machine(host: str) -> bool:

@@ -131,7 +131,7 @@ class Relay:
     is_connected: bool = False
     is_established: bool = False
     is_closed: bool = False
-    is_silent: bool = True  # no message has passed, and the server has sent nothing
+    is_known_tls: bool = False  # its ends use TLS, which the tap forwards unread
     watched: dict[End, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
