@@ -48,7 +48,6 @@ class Live:
 
     follows: bool = False  # the only file grows; else the source is a pipe
     on_look: Callable[[dict[str, Any]], None] = lambda _: None  # once a second, the figures
-    on_tick: Callable[[], None] = lambda: None  # several times a second
     sniffer: Sniffer | None = None  # writes to the pipe; None: somebody else started the writer
 
 
@@ -229,7 +228,6 @@ class Import:
         return is_over or (is_quiet and sniffer is None)
 
     def _tick(self, now_ns: int) -> None:
-        self._live.on_tick()
         # between two packets the clock of the capture goes on
         session, at_ns = self._session, self._now_ns + now_ns - self._come_ns
         if session is not None:

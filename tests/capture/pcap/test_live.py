@@ -65,13 +65,13 @@ def piped(content: bytes, size: int = 1 << 16) -> Iterator[Path]:
 def live(
     path: Path,
     out: Path,
-    on_tick: Callable[[], None] = lambda: None,
+    on_look: Callable[[], None] = lambda: None,
     *,
     follows: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
     config = SessionConfig(out=out, **settings)
-    how = Live(follows=follows, on_tick=on_tick)
+    how = Live(follows=follows, on_look=lambda _: on_look())
     return Import([path], config, versions={}, live=how).run()
 
 
@@ -126,14 +126,14 @@ def test_a_file_that_grows_is_followed_until_a_signal(tmp_path: Path) -> None:
     growing.write_bytes(content[:999])
     left = [content[999:2000], content[2000:], b""]
 
-    def on_tick() -> None:
+    def on_look() -> None:
         if left:
             with growing.open("ab") as file:
                 file.write(left.pop(0))
             if not left:
                 signal.raise_signal(signal.SIGINT)
 
-    imported = live(growing, tmp_path / "out", on_tick, follows=True)
+    imported = live(growing, tmp_path / "out", on_look, follows=True)
     assert imported["stopped_by"] == "SIGINT"
     assert rows_of(tmp_path / "out") == rows_of(tmp_path / "whole")
 
@@ -142,12 +142,12 @@ def test_a_file_that_grows_is_followed_until_a_signal(tmp_path: Path) -> None:
 def test_the_trace_can_be_read_while_it_is_written(tmp_path: Path) -> None:
     seen: list[int] = []
 
-    def on_tick() -> None:
+    def on_look() -> None:
         if (tmp_path / "out" / "manifest.json").exists():
             seen.append(len(rows_of(tmp_path / "out")))
 
     with piped(write_capture(tmp_path / "flink.pcap").read_bytes(), 100) as pipe:
-        live(pipe, tmp_path / "out", on_tick)
+        live(pipe, tmp_path / "out", on_look)
     assert seen == sorted(seen)
     assert 0 < seen[-1] < len(rows_of(tmp_path / "out"))
 
@@ -180,22 +180,23 @@ def test_jobs_and_metrics_come_from_flink_by_the_clock_of_the_capture(tmp_path: 
     assert line["at_ns"] > 10**18  # since 1970
 
 
+@pytest.mark.usefixtures("at_once")
 def test_an_error_of_the_display_is_not_one_of_the_capture(tmp_path: Path) -> None:
-    def on_tick() -> None:
+    def on_look() -> None:
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_tick)
+        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_look)
 
 
 @pytest.mark.usefixtures("at_once")
 def test_a_result_that_cannot_be_written_leaves_the_trace_complete(tmp_path: Path) -> None:
-    def on_tick() -> None:
+    def on_look() -> None:
         if (tmp_path / "out").exists():
             (tmp_path / "out" / "capture.json").mkdir(exist_ok=True)
 
     with pytest.raises(TraceError, match=r"capture.json cannot be written \(Is a directory\)"):
-        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_tick)
+        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_look)
     (finding,) = verify_run(open_run(tmp_path / "out")).findings
     assert finding.file == "capture.json"
 
@@ -214,14 +215,14 @@ def test_a_recording_that_can_no_longer_be_written_ends(
 ) -> None:
     full: list[int] = []
 
-    def on_tick() -> None:
+    def on_look() -> None:
         for trace in (tmp_path / "out").glob("*.fnt"):
             if trace.stat().st_size > 1_200:
                 full.append(trace.stat().st_size)
                 file_size_limit(full[0] + 100)
 
     with pytest.raises(TraceError, match="no space left"):
-        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_tick)
+        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_look)
     assert len(full) == 1
 
 
