@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from flinknet.core.wire.ids import ResultPartitionID
@@ -14,8 +13,6 @@ from flinknet.trace import ChannelInfo
 
 CHANNELS_MAX: Final = 100_000
 """Most channels of one trace; messages of further channels count for their connection only."""
-
-BARRIERS_KEPT: Final = 64
 
 WAIT_FOR_CREDIT_NS: Final = 5_000_000
 """Time after a buffer with a backlog, in ns, in which a producer with credit sends the next one."""
@@ -73,7 +70,6 @@ class ObservedChannel:
     # are missed; otherwise None, until waits with a backlog show when it was 0.
     credits_available: int | None = None
     is_credit_inferred: bool = False
-    credits_granted: int = 0
     backlog_buffers: int | None = None  # as the producer last announced
     next_sequence_number: int | None = None
     may_lack_messages: bool = False  # bytes are missing since the producer's last buffer or event
@@ -91,8 +87,6 @@ class ObservedChannel:
     other_elements: int = 0  # watermarks and the like
     uncounted_buffers: int = 0  # without a count: compressed, or record boundaries were lost
     events_by_kind: Counter[str] = field(default_factory=Counter)  # by class name
-    # checkpoint id and instant of the last ones
-    barriers: deque[tuple[int, int]] = field(default_factory=partial(deque, maxlen=BARRIERS_KEPT))
     first_ns: int | None = None  # of data buffers
     last_ns: int | None = None
     recovered: tuple[int, int] | None = None
@@ -103,12 +97,6 @@ class ObservedChannel:
     _balance: int = 0  # credit less data buffers while the credit is unknown
     _waits_at: int = 0
     _waits: int = 0
-
-    @property
-    def in_flight_buffers(self) -> int:
-        """Data buffers whose credit has not come back yet. A lower bound, because floating buffers
-        announce more credit than came back."""
-        return max(0, self.data_buffers - self.credits_granted)
 
     def forget_credit(self) -> None:
         self.credits_available = None
@@ -252,9 +240,6 @@ class ChannelTable:
         first = [each.first_ns for each in self.channels if each.first_ns is not None]
         last = [each.last_ns for each in self.channels if each.last_ns is not None]
         return (min(first), max(last) + 1) if first else None
-
-    def fan_out(self) -> dict[str, int]:
-        return Counter(str(each.partition_id) for each in self.channels if each.partition_id)
 
     def _info(self, channel: ObservedChannel) -> ChannelInfo:
         partition = channel.partition_id

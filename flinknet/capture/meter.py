@@ -26,7 +26,7 @@ from .channels import ChannelTable, ObservedChannel
 CHANNELS_SHOWN = 64
 
 _AS_THEY_ARE: Final = (
-    *("subpartitions", "initial_credit", "credits_available", "in_flight_buffers"),
+    *("subpartitions", "initial_credit", "credits_available"),
     *("payload_bytes", "data_bytes", "records", "other_elements", "uncounted_buffers", "events"),
 )
 """Attributes of a channel that its row has under the same name."""
@@ -112,7 +112,6 @@ def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> lis
             "buffers": each.data_buffers,
             **{name: getattr(each, name) for name in _AS_THEY_ARE},
             "events_by_kind": dict(each.events_by_kind),
-            "last_checkpoints": [checkpoint for checkpoint, _ in each.barriers][-5:],
             "mean_fill": each.data_bytes / each.data_buffers / largest_bytes
             if each.data_buffers
             else None,

@@ -123,7 +123,6 @@ class ObservedConnection:
         before = after = index = -1
         if channel is not None:
             index = channel.index
-            channel.credits_granted += credit
             if channel.credits_available is not None:
                 before = channel.credits_available
                 after = channel.credits_available = min(before + credit, CREDIT_MAX)
@@ -258,8 +257,6 @@ class ObservedConnection:
             channel.payload_bytes += size
             channel.events += 1
             channel.events_by_kind[type(event).__name__ if event else "undecodable"] += 1
-            if isinstance(event, CheckpointBarrier):
-                channel.barriers.append((value, at_ns))
             if data_type in IS_BLOCKING_UPSTREAM:
                 channel.block(at_ns)
             if data_type == DataType.END_OF_PARTITION:

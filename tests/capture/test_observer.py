@@ -253,7 +253,6 @@ def test_events_barriers_and_blocking() -> None:
         if channel.is_blocked:
             observed.show([(CLIENT, ResumeConsumption(RECEIVER).encode())], at_ns + 500)
     assert channel.events_by_kind == {type(event).__name__: 1 for event, _ in events}
-    assert list(channel.barriers) == [(42, 4_000)]
     assert channel.blocked.until(99_000) == 1_000
     assert channel.is_ended
     assert [row["value"] for row in observed.rows.all if row["sequence_number"] == 1] == [42]
@@ -265,10 +264,8 @@ def test_a_channel_starves_while_data_waits_without_credit() -> None:
     observed.show([(SERVER, buffer(0, b"x" * 20, backlog=3).encode())], 1_000)
     assert channel.starved.since_ns >= 0
     assert channel.starved.until(1_500) == 500
-    assert channel.in_flight_buffers == 1
     observed.show([(CLIENT, AddCredit(2, RECEIVER).encode())], 2_000)
     assert channel.starved.since_ns < 0
-    assert channel.in_flight_buffers == 0
     observed.show([(SERVER, buffer(1, b"x" * 20, backlog=0).encode())], 2_100)
     observed.show([(SERVER, buffer(2, b"x" * 20, backlog=0).encode())], 2_200)
     assert channel.starved.until(9_000) == 1_000
@@ -597,7 +594,6 @@ def test_the_manifest_names_who_sends_what() -> None:
     assert first.partition == request().partition_id.encode().hex()
     assert (first.producer, first.consumer, first.connection) == (0, 0, "producer->consumer")
     assert (unknown.producer, unknown.partition) == (-1, "")
-    assert observed.table.fan_out() == {str(request().partition_id): 2}
 
 
 def test_a_buffer_that_ends_inside_a_record_was_full() -> None:
