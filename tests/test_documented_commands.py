@@ -89,9 +89,6 @@ NEEDS = (
 )
 """Commands that a text may name without what they need."""
 
-NEEDS_A_TAP = "--table"
-"""Option of `trace export` for what a tap with --rest recorded: tests/export/test_tables.py."""
-
 NO_ANSWER = {1: "a gate or a target that does not hold", 3: "a gate that is undecided"}
 
 Command = tuple[str, ...]
@@ -115,7 +112,7 @@ def is_run(words: Sequence[str]) -> bool:
         return False
     if command == "worker" or "--workers" in rest:  # tests/runtime/cluster/test_workers.py
         return False
-    return (bool(rest) or command not in NEEDS) and NEEDS_A_TAP not in rest
+    return bool(rest) or command not in NEEDS
 
 
 SOURCES = {

@@ -66,7 +66,6 @@ def convert(traces: tuple[Path, ...], out: str, form: str, **more: Any) -> None:
     click.echo(f"{out}: {rows:,} events as {form}, by run, hour and channel bucket", err=True)
 
 
-METRICS_FORMATS = ("parquet", "csv", "json")
 FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
 
 
@@ -76,8 +75,6 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
     f"""
     --format (form) {"|".join(FORMATS)} required
         Form of the file; see above.
-    --table = events
-        Which table: events, or the metrics of tasks and TaskManagers over time.
     --out PATH required
         File to write, here or in an object store; compressed if its name ends with .gz (Parquet is
         compressed anyway).
@@ -92,7 +89,6 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
         End, counted in the same way. [default: the last event]
     """,
     form=click.Choice(FORMATS),
-    table=click.Choice(("events", "metrics")),
     out=path_of,
 )
 def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
@@ -105,9 +101,6 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
         the same with a header line
     flinknet trace export RUN --format json --channel 0 --out events.jsonl
         the same as JSON, one object per line
-    flinknet trace export RUN --table metrics --format parquet \\
-        --out metrics.parquet
-        Flink's metrics over time, recorded by a tap with --rest
     flinknet trace export RUN --format perfetto --from 1s --to 1.2s \\
         --out run.json.gz
         a slice for each buffer, counters for credit and backlog; open it in
@@ -116,25 +109,21 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
         latencies of the buffers of each channel, second by second, as a log
         for the tools of HdrHistogram; a tag for each channel
 
-    RUN is a run directory or, for a table, a trace file (*.fnt).
+    RUN is a run directory or, for the message table, a trace file (*.fnt). Flink's metrics, recorded
+    by a tap with --rest, are JSON lines already: metrics.jsonl in the run directory.
     """
     from flinknet.export import hdr, perfetto, select, tables
     from flinknet.trace import open_run
 
     from . import value_parsers
 
+    forms_of_table = ("parquet", "csv", "json")
     writers: dict[str, tuple[Callable[..., int], str]] = {
-        **{each: (partial(tables.write_events, form=each), "events") for each in METRICS_FORMATS},
+        **{each: (partial(tables.write_events, form=each), "events") for each in forms_of_table},
         "perfetto": (perfetto.write_perfetto, "buffers"),
         "hdr": (hdr.write_hdr, "buffers"),
     }
     channel = values["channel"]
-    if values["table"] == "metrics":
-        if form not in METRICS_FORMATS or channel is not None:
-            raise ConfigError(
-                f"--table metrics: give --format {', '.join(METRICS_FORMATS)} and no --channel"
-            )
-        writers[form] = partial(tables.write_metrics, form=form), "rows"
     files.check_writable_file(out, "--out")
     if out.exists() and not values["overwrite"]:
         raise ConfigError(f"--out: {out} exists; give another name, or --overwrite")

@@ -3,7 +3,7 @@ Perfetto, a log for HdrHistogram.
 
 A `Selection` (`selection`) has the wanted channels and the wanted time of a run; each exporter
 takes one and a path. Files are written whole or not at all. Without Spark, events are read block by
-block (`tables`, which exports a run's metrics, too) or channel by channel (`perfetto`, `hdr`).
+block (`tables`) or channel by channel (`perfetto`, `hdr`).
 """
 
 from .selection import Selection, select

@@ -1,4 +1,4 @@
-"""Messages and metrics in three forms, which part of a run is exported, and whole files."""
+"""Messages in three forms, which part of a run is exported, and whole files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from flinknet.core.wire.records import NO_TIME, WATERMARK_IDLE
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.export import select
 from flinknet.export.selection import whole_packed_file, whole_text_file
-from flinknet.export.tables import event_batches, json_lines, write_events, write_metrics
+from flinknet.export.tables import event_batches, json_lines, write_events
 from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter, open_run
 from flinknet.trace.arrow import EVENT_SCHEMA
-from flinknet.trace.metrics import METRICS_NAME
 from flinknet.trace.schema import COLUMN_NAMES, TIME_NAMES, TIMESTAMPS
 from tests.synthetic_trace import (
     START_NS,
@@ -140,40 +139,6 @@ def test_a_cut_trace_gives_its_whole_blocks(run: Path, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[: second.offset + second.length_bytes - 1])
     written = write_events(select(open_run(run)), tmp_path / "o.csv", form="csv")
     assert written == PRODUCER_EVENTS + 40
-
-
-LINES = [
-    {"at_ns": START_NS, "task_manager": "x", "task": "A (1/1)", "attempt": 0, "numRecordsIn": 7},
-    {"at_ns": START_NS + 1, "task_manager": "x", "UsedMemory": 2.5},
-    {"at_ns": START_NS + 1, "job": "1", "checkpoint": 3},
-]
-
-
-def test_metrics_are_typed_columns(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    write_run(run)
-    (run / METRICS_NAME).write_text("".join(json.dumps(each) + "\n" for each in LINES))
-    selection = select(open_run(run))
-    paths = {form: tmp_path / f"metrics.{form}" for form in ("parquet", "csv", "json")}
-    assert [write_metrics(selection, path, form=form) for form, path in paths.items()] == [2] * 3
-    table = pyarrow.parquet.read_table(paths["parquet"])
-    assert table.schema.field("attempt").type == "int32"
-    assert table.schema.field("numRecordsIn").type == "double"
-    rows = table.select(["at_ns", "task", "numRecordsIn", "UsedMemory"]).to_pylist()
-    assert rows == [
-        {"at_ns": START_NS, "task": "A (1/1)", "numRecordsIn": 7.0, "UsedMemory": None},
-        {"at_ns": START_NS + 1, "task": None, "numRecordsIn": None, "UsedMemory": 2.5},
-    ]
-    first = json.loads(paths["json"].read_text().splitlines()[0])
-    assert (first["attempt"], first["vertex"]) == (0, None)
-    with paths["csv"].open() as file:
-        assert [each["task"] for each in csv.DictReader(file)] == ["A (1/1)", ""]
-
-
-def test_a_run_without_metrics_says_so(tmp_path: Path) -> None:
-    write_run(tmp_path / "run")
-    with pytest.raises(TraceFormatError, match="it has no metrics"):
-        write_metrics(select(open_run(tmp_path / "run")), tmp_path / "metrics.parquet")
 
 
 def test_time_counts_from_the_start_of_the_measured_part(run: Path) -> None:
