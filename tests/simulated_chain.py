@@ -13,11 +13,12 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.options import effective_flink_keys
 from flinknet.results import CheckpointSummary
-from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.cluster import START_NS
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace import ProcessInfo, TraceWriter, open_run
 from flinknet.trace.job_names import Edge
 from flinknet.trace.metrics import METRICS_NAME
+from tests.load_cluster import load_cluster
 from tests.recorded_run import channel_info, manifest_of, rows_of
 from tests.simulated_scenario import plan_sources
 from tests.simulation import Rows
@@ -48,7 +49,7 @@ def simulated(scenario: Scenario) -> Simulated:
         replace(each, end_ns=each.end_ns + max(scenario.network.buffer_timeout_ns, 0))
         for each in plan_sources(load, start_ns=START_NS)
     ]
-    cluster = Cluster.of_load(load, plans, COSTS, probes=(rows,) * load.task_managers)
+    cluster = load_cluster(load, plans, COSTS, probes=(rows,) * load.task_managers)
     cluster.run_until_idle()
     assert cluster.error is None
     latency, records = LogLinearHistogram(), 0

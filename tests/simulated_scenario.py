@@ -20,6 +20,7 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.simulator.faults import NO_FAULTS, Faults
 from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
+from tests.load_cluster import load_cluster
 
 
 def cluster_of(
@@ -40,7 +41,7 @@ def cluster_of(
         if costs.back_ns is None:
             costs = replace(costs, back_ns=costs.transit_ns)
         costs = costs.farther(emulated.rtt_ns / 2, is_awake=True)
-    return Cluster.of_load(
+    return load_cluster(
         load,
         plan_sources(load, start_ns=START_NS),
         costs,

@@ -15,8 +15,9 @@ from flinknet.report.bench_find import find_document, find_view
 from flinknet.report.page_parts import headline
 from flinknet.results.breaking_point import FoundRate, Search, change_between
 from flinknet.results.comparison import Verdict
-from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.cluster import START_NS
 from flinknet.simulator.cost_model import TYPICAL_COSTS
+from tests.load_cluster import load_cluster
 from tests.simulated_scenario import plan_sources
 from tests.simulation import MS, US, finished, latency_of, scenario
 
@@ -85,7 +86,7 @@ def test_the_capacity_of_a_slow_consumer_is_found_within_the_precision(seed: int
         )
         load = load_plan_of(asked)
         sources = plan_sources(load, start_ns=START_NS)
-        p99_ns = latency_of(finished(Cluster.of_load(load, sources, TYPICAL_COSTS))).percentile(
+        p99_ns = latency_of(finished(load_cluster(load, sources, TYPICAL_COSTS))).percentile(
             0.99
         )
         assert p99_ns is not None

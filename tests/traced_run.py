@@ -32,6 +32,7 @@ from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import ProcessInfo, RunManifest, TraceRecorder, TraceWriter
 from tests.job_cluster import job_cluster
+from tests.load_cluster import load_cluster
 from tests.made_results import measured
 from tests.simulated_job import COSTS
 from tests.simulated_scenario import plan_sources
@@ -100,12 +101,12 @@ def trace_load(
     Args:
         for_ns: the measured part; None until the end.
         judge: takes the verdict by the times of the tasks, as a bench has it.
-        options: of Cluster.of_load.
+        options: of `load_cluster`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     load = load_plan_of(scenario)
     processes, recorders = _recorders(directory, load.task_managers)
-    cluster = Cluster.of_load(
+    cluster = load_cluster(
         load, plan_sources(load, start_ns=START_NS), costs, probes=recorders, **options
     )
     cluster.run(until_ns=for_ns)

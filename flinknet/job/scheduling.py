@@ -63,24 +63,6 @@ def has_output(partition: ResultPartition) -> bool:
     return partition.is_finished or any(each.buffers_in_backlog for each in partition.subpartitions)
 
 
-def is_consumable(partition: ResultPartition, scheduling: SchedulingType) -> bool:
-    """Whether a partition has what its readers wait for."""
-    if scheduling is SchedulingType.ALL_AT_ONCE:
-        return True
-    if scheduling is SchedulingType.ON_COMPLETE_OUTPUT:
-        return partition.is_finished
-    return has_output(partition)
-
-
-def is_result_consumable(partitions: Sequence[ResultPartition], scheduling: SchedulingType) -> bool:
-    """Whether readers of these partitions of one result may be deployed: with the first output of
-    any, or when all are complete; at once if there are none.
-    """
-    if scheduling is SchedulingType.ON_FIRST_OUTPUT and partitions:
-        return any(map(has_output, partitions))
-    return all(is_consumable(each, scheduling) for each in partitions)
-
-
 def may_start(inputs: Sequence[bool], constraint: str) -> bool:
     """Whether a vertex may be deployed, given which of its inputs are consumable: all or any of
     them (Flink: InputDependencyConstraint), or none if it has none.

@@ -1,8 +1,7 @@
 """The second driver of the network stack: virtual time, links, and faults that follow from a seed.
 
-    cluster         a job in virtual time; simulated_job: its subtasks and settings, also of the
-                    load generator; checkpoints: drives their coordinator; stages: vertices deployed
-                    one after another
+    cluster         a job in virtual time; simulated_job: its subtasks and settings, also of
+                    sources and sinks of the load generator; checkpoints: drives their coordinator
     source_plan     the records of a source
     task_manager    an event loop in virtual time, which takes turns as the runtime's does; the
                     tasks of the load generator, with the time that their steps take

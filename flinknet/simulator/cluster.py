@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from flinknet.job.barriers import ignore
 from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor
 from flinknet.job.load.load_tasks import run_input_of
-from flinknet.job.load.plan import LoadPlan, listed_load_plan
+from flinknet.job.load.plan import listed_load_plan
 from flinknet.job.stream_task import StreamTask
 
 from .channels import Channels, SimulatedHosts
@@ -27,7 +27,6 @@ from .faults import NO_FAULTS, Faults
 from .link import LinkSettings
 from .simulated_job import OPENING_NS, SimulatedJob, SimulatedLoad
 from .source_plan import SourcePlan
-from .stages import Stages
 from .task_manager import START_NS, SimulatedTaskManager, SteppedTask
 
 __all__ = ["OPENING_NS", "START_NS", "TYPICAL_COSTS", "Cluster"]
@@ -44,7 +43,6 @@ class Cluster:
     Attributes:
         error: why the job was cancelled.
         tasks: started tasks, in the order of the job's subtasks.
-        stages: deploys vertices when their inputs can be read; None if the job has no scheduling.
 
     Args:
         probes: one for each TaskManager; none to record nothing.
@@ -89,11 +87,7 @@ class Cluster:
         self.tasks: dict[SubtaskKey, StreamTask] = {}
         self.debloated_gates: list[GateDebloating] = []
         self._stepped: list[SteppedTask] = []
-        self.stages: Stages | None = None
-        if job.scheduling is not None:
-            self.stages = Stages(
-                job.subtasks, self.task_managers, self.partition_of, self.gate_of, job.scheduling
-            )
+        self._request: Callable[[int], None] | None = job.requester(self)
         self.checkpoints: SimulatedCheckpoints | None = None
         if self.network.checkpoint_interval_ns is not None:
             self.checkpoints = SimulatedCheckpoints(
@@ -110,40 +104,23 @@ class Cluster:
         self._deploy_stage()
 
     @staticmethod
-    def of_load(
-        load: LoadPlan,
-        plans: Sequence[SourcePlan],
-        costs: CostModel = TYPICAL_COSTS,
-        *,
-        start_ns: int = START_NS,
-        flush_overhead_ns: int = 0,
-        **options: Any,
-    ) -> Cluster:
-        """The cluster of a planned load (see SimulatedLoad), with the options of Cluster."""
-        job = SimulatedLoad(
-            load, plans, costs, start_ns=start_ns, flush_overhead_ns=flush_overhead_ns
-        )
-        cluster = Cluster(job, **options)
-        at = cluster.scheduler.at
-        for slow in load.scenario.workload.slow_consumers:
-            if slow.slow_ns is not None:
-                set_delay = partial(cluster.set_delay, slow.index)
-                at(start_ns, partial(set_delay, slow.delay_ns_per_record))
-                at(start_ns + slow.slow_ns, partial(set_delay, 0))
-        return cluster
-
-    @staticmethod
     def of_exchange(
         scenario: Scenario,
         places: tuple[Sequence[int], Sequence[int]],
         channels: Mapping[int, tuple[int, int, int]],
         plans: Sequence[SourcePlan],
         costs: CostModel,
+        *,
+        start_ns: int = START_NS,
+        flush_overhead_ns: int = 0,
         **options: Any,
     ) -> Cluster:
-        """The cluster of one exchange with given channels, with the options of `of_load`."""
+        """The cluster of one exchange with given channels, with the options of Cluster."""
         load = listed_load_plan(scenario, places, channels)
-        return Cluster.of_load(load, plans, costs, **options)
+        job = SimulatedLoad(
+            load, plans, costs, start_ns=start_ns, flush_overhead_ns=flush_overhead_ns
+        )
+        return Cluster(job, **options)
 
     @property
     def partitions(self) -> list[ResultPartition]:
@@ -207,8 +184,8 @@ class Cluster:
             if not is_last and all(task.is_finished for task in self.tasks.values()):
                 self._stage += 1
                 self._deploy_stage()
-            if self.stages is not None:
-                self.stages.advance(now_ns=self.now_ns)
+            if self._request is not None:
+                self._request(self.now_ns)
         except FlinknetError as error:
             self.cancel(error)
 
@@ -297,13 +274,13 @@ class Cluster:
         """Create all partitions and gates of the current stage, then start its tasks."""
         subtasks = [each for each in self.job.subtasks if each.stage == self._stage]
         late_ns = self.faults.late_partitions_ns
-        if late_ns is None or self.stages is not None or self.now_ns >= self._start_ns:
+        if late_ns is None or self._request is not None or self.now_ns >= self._start_ns:
             self.channels.create_partitions(subtasks)
         else:
             at_ns = min(self.now_ns + late_ns, self._start_ns)
             self.scheduler.at(at_ns, partial(self.channels.create_partitions, subtasks))
         self.channels.create_gates(subtasks)
-        if self.stages is None:
+        if self._request is None:
             self.channels.request(subtasks)
         if self.now_ns < self._start_ns:
             self.scheduler.at(self._start_ns, partial(self._start_tasks, subtasks))

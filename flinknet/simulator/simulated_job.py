@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
@@ -19,17 +20,10 @@ from flinknet.job.load.outputs import LoadGenerator, RecordBatcher
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
-from flinknet.job.scheduling import SchedulingType, scheduling_of
 
 from .cost_model import CostModel
 from .source_plan import SourcePlan, beat_phase_ns
-from .task_manager import (
-    SimulatedRelay,
-    SimulatedSink,
-    SimulatedSource,
-    SimulatedTaskManager,
-    SteppedTask,
-)
+from .task_manager import SimulatedSink, SimulatedSource, SimulatedTaskManager, SteppedTask
 
 
 @dataclass(eq=False)
@@ -42,7 +36,6 @@ class SimulatedJob:
             that write an edge come before those that read it.
         opening_ns: time from the requests of channels to the start of the tasks.
         segments: numbers of segments of the TaskManagers' network memory, if the job has new hosts.
-        scheduling: condition on which a vertex requests its channels; None for none.
     """
 
     subtasks: Sequence[TaskDeploymentDescriptor]
@@ -53,7 +46,6 @@ class SimulatedJob:
     start_ns: int
     opening_ns: int
     segments: Callable[[], Sequence[int]]
-    scheduling: SchedulingType | None = None
 
     def create_task(
         self,
@@ -67,13 +59,18 @@ class SimulatedJob:
         """Create the task of a subtask; `respond` takes its answers about checkpoints."""
         raise NotImplementedError
 
+    def requester(self, cluster: Any) -> Callable[[int], None] | None:
+        """What requests the channels of a Cluster, called with the instant after each of its
+        actions; None: the cluster requests all of them when it deploys their tasks."""
+        return None
+
 
 OPENING_NS = 100_000_000
 """Time from the requests of channels to the start of the tasks, in ns."""
 
 
 class SimulatedLoad(SimulatedJob):
-    """Sources that emit planned records, relays and sinks.
+    """Sources that emit planned records, and sinks.
 
     Args:
         plans: records of each producer.
@@ -91,9 +88,6 @@ class SimulatedLoad(SimulatedJob):
         flush_overhead_ns: int = 0,
     ) -> None:
         scenario = load.scenario
-        scheduling = scheduling_of(scenario)
-        is_asked_for = scenario.workload.scheduling is not None
-        waits = is_asked_for or scheduling is not SchedulingType.ALL_AT_ONCE
         super().__init__(
             load.tasks,
             scenario.network,
@@ -106,7 +100,6 @@ class SimulatedLoad(SimulatedJob):
                 min(each.total_buffers, each.most_buffers)
                 for each in load.buffers()[: load.task_managers]
             ],
-            scheduling=scheduling if waits else None,
         )
         self._scenario = scenario
         self._plans = plans
@@ -125,7 +118,7 @@ class SimulatedLoad(SimulatedJob):
         task = LoadTask(subtask, self._scenario, probe, respond, start=start)
         if not gates:
             return self._source(task, subtask, partitions[0], task_manager)
-        delay_ns = 0 if partitions else self._delay_ns(subtask.subtask)
+        delay_ns = self._delay_ns(subtask.subtask)
         gate = input_of(gates)
         sinks = tuple(
             LatencySink(
@@ -133,17 +126,8 @@ class SimulatedLoad(SimulatedJob):
             )
             for _ in gate.channels
         )
-        receive_ns_per_message = self.costs.receive_ns_per_message
-        if not partitions:
-            sink = task.sink(gate, sinks, delay_ns_per_record=delay_ns)
-            return SimulatedSink(sink, receive_ns_per_message=receive_ns_per_message)
-        # a unique number for the phase of its flusher, after the numbers of the sources
-        number = subtask.vertex * subtask.parallelism + subtask.subtask
-        return SimulatedRelay(
-            task.relay(gate, sinks, partitions[0], self._create_flusher(number)),
-            receive_ns_per_message=receive_ns_per_message,
-            emit_ns_per_record=self.costs.emit_ns_per_record,
-        )
+        sink = task.sink(gate, sinks, delay_ns_per_record=delay_ns)
+        return SimulatedSink(sink, receive_ns_per_message=self.costs.receive_ns_per_message)
 
     def _source(
         self,

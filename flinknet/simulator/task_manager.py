@@ -364,27 +364,3 @@ class SimulatedSink(SteppedTask):
                 return now_ns, next_ns  # it waits for the timeout of an alignment
             now_ns = max(now_ns, busy_until_ns)
         return now_ns, now_ns
-
-
-class SimulatedRelay(SteppedTask):
-    """Steps a relay and charges the loop for each buffer it takes and each record it emits."""
-
-    def __init__(
-        self, task: StreamTask, *, receive_ns_per_message: float, emit_ns_per_record: float
-    ) -> None:
-        super().__init__(task)
-        self._receive_ns = int(receive_ns_per_message)
-        self._emit_ns = emit_ns_per_record
-
-    def step(self, now_ns: int) -> tuple[int, int]:
-        task = self.task
-        for _ in range(STEPS_PER_TURN):
-            emitted = task.emitted_records
-            next_ns = task.step(now_ns=now_ns)
-            count = task.emitted_records - emitted
-            now_ns += int(count * self._emit_ns) + (self._receive_ns if count else 0)
-            if next_ns is None:
-                return now_ns, NEVER_NS
-            if next_ns > now_ns:
-                return now_ns, next_ns
-        return now_ns, now_ns

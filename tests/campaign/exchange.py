@@ -23,6 +23,7 @@ from flinknet.simulator.link import LinkEnd, LinkSettings
 from flinknet.simulator.task_manager import SimulatedTaskManager
 from tests.checkers import Watched, check_memory, run_all_checked
 from tests.faults import FaultPlan
+from tests.load_cluster import load_cluster
 from tests.pair import partition_id
 from tests.protocol_checker import ProtocolChecker
 from tests.simulated_scenario import plan_sources
@@ -165,7 +166,7 @@ class ExchangeRun:
                 first_number=faults.first_sequence_number,
             )
         marking = MarkingProbe(self._marks, probe)
-        cluster = Cluster.of_load(
+        cluster = load_cluster(
             load,
             plan_sources(load, start_ns=start_ns),
             exchange.costs,

@@ -22,8 +22,7 @@ from flinknet.job.scheduling import (
     PartitionState,
     ProducerStateChecks,
     RequestPartitionState,
-    SchedulingType,
-    is_consumable,
+    has_output,
     may_start,
     scheduling_of,
 )
@@ -83,18 +82,14 @@ def test_a_vertex_waits_for_all_or_for_any_of_its_inputs(
     assert may_start(inputs, ANY) == with_any
 
 
-def test_a_partition_can_be_consumed_at_once_with_its_first_record_or_at_its_end() -> None:
+def test_a_partition_has_output_from_its_first_record_on_and_at_its_end() -> None:
     partition, _ = partition_of()
     assert partition.partition_type is ResultPartitionType.PIPELINED_BOUNDED
-
-    def states() -> list[bool]:
-        return [is_consumable(partition, when) for when in SchedulingType]
-
-    assert states() == [True, False, False]
+    assert not has_output(partition)
     partition.emit(0, records_of([10]))
-    assert states() == [True, True, False]
+    assert has_output(partition)
     partition.finish()
-    assert states() == [True, True, True]
+    assert has_output(partition)
 
 
 ATTEMPT = partition_id(1).producer_id

@@ -15,6 +15,7 @@ from flinknet.job.load.plan import load_plan_of, placed_load_plan
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import START_NS, Cluster
 from tests.checkers import check_records, run_checked
+from tests.load_cluster import load_cluster
 from tests.protocol_checker import ProtocolChecker
 from tests.simulated_scenario import cluster_of, plan_sources
 from tests.simulation import MS, US, Rows, disturbed_scenario, finished, scenario
@@ -150,7 +151,7 @@ def test_a_relay_that_cannot_write_reads_barriers_all_the_same(mode: str) -> Non
     load = placed_load_plan(loaded, ("rebalance", "rebalance"), ((0, 0), (1, 1), (2, 2)))
     checker = ProtocolChecker(loaded.seed)
     plans = plan_sources(load, start_ns=START_NS)
-    cluster = Cluster.of_load(load, plans, probes=(checker,) * 3)
+    cluster = load_cluster(load, plans, probes=(checker,) * 3)
     run_checked(cluster, checker)
     assert cluster.checkpoints is not None
     summary = cluster.checkpoints.coordinator.summary()

@@ -18,6 +18,7 @@ from flinknet.trace.reader import TraceReader
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.writer import TraceWriter
 from tests.faults import FaultPlan, Interval
+from tests.load_cluster import load_cluster, stages_of
 from tests.simulated_scenario import cluster_of, plan_sources
 from tests.simulation import (
     FREE,
@@ -113,7 +114,7 @@ def test_stopping_for_every_record_shows_the_same_events(
                 )
                 for plan in plans
             ]
-        finished(Cluster.of_load(load, plans, FREE, probes=(rows, rows)))
+        finished(load_cluster(load, plans, FREE, probes=(rows, rows)))
         return rows.rows
 
     assert events(is_one_by_one=False) == events(is_one_by_one=True)
@@ -216,22 +217,19 @@ def whole(cluster: Cluster) -> Cluster:
     return cluster
 
 
-@pytest.mark.row("S018")
-@pytest.mark.row("S019")
 def test_all_at_once_deploys_every_stage_before_the_first_record() -> None:
     cluster = whole(cluster_of(scenario_of("pipelined", "all-at-once", relays=1)))
-    assert cluster.stages is not None
-    deployed = cluster.stages.deployed_ns
+    stages = stages_of(cluster)
+    assert stages is not None
+    deployed = stages.deployed_ns
     assert sorted(deployed) == [0, 1, 2]
     assert len(set(deployed.values())) == 1
-    assert deployed[2] < START_NS < cluster.stages.first_record_ns[0]
+    assert deployed[2] < START_NS < stages.first_record_ns[0]
 
 
-@pytest.mark.row("S018")
-@pytest.mark.row("S019")
 def test_on_first_output_each_stage_is_deployed_with_the_first_record_of_the_one_before() -> None:
     scenario = scenario_of("pipelined-bounded", "first-output", relays=1)
-    stages = whole(cluster_of(scenario)).stages
+    stages = stages_of(whole(cluster_of(scenario)))
     assert stages is not None
     assert stages.deployed_ns[1] == stages.first_record_ns[0]
     assert stages.deployed_ns[2] == stages.first_record_ns[1]
@@ -239,11 +237,9 @@ def test_on_first_output_each_stage_is_deployed_with_the_first_record_of_the_one
     assert stages.deployed_ns[1] < stages.deployed_ns[2] < stages.finished_ns[0]
 
 
-@pytest.mark.row("S018")
-@pytest.mark.row("S019")
 def test_on_complete_output_each_stage_is_deployed_when_the_one_before_has_ended() -> None:
     scenario = scenario_of("blocking", "complete-output", relays=1)
-    stages = whole(cluster_of(scenario)).stages
+    stages = stages_of(whole(cluster_of(scenario)))
     assert stages is not None
     assert stages.deployed_ns[1] == stages.finished_ns[0]
     assert stages.deployed_ns[2] == stages.finished_ns[1]
@@ -253,7 +249,7 @@ def test_on_complete_output_each_stage_is_deployed_when_the_one_before_has_ended
 
 
 def test_a_blocking_exchange_waits_for_its_end_without_being_asked() -> None:
-    stages = whole(cluster_of(scenario_of("blocking", None))).stages
+    stages = stages_of(whole(cluster_of(scenario_of("blocking", None))))
     assert stages is not None
     assert stages.deployed_ns[1] == stages.finished_ns[0]
 
@@ -263,7 +259,7 @@ def test_a_blocking_exchange_waits_for_its_end_without_being_asked() -> None:
     "partition_type", ["pipelined", "pipelined-bounded", "pipelined-approximate"]
 )
 def test_a_pipelined_exchange_is_deployed_at_once_without_being_asked(partition_type: str) -> None:
-    assert whole(cluster_of(scenario_of(partition_type, None))).stages is None
+    assert stages_of(whole(cluster_of(scenario_of(partition_type, None)))) is None
 
 
 def test_the_first_output_of_one_producer_is_enough() -> None:
@@ -272,6 +268,6 @@ def test_the_first_output_of_one_producer_is_enough() -> None:
         SourcePlan(None, begin_ns + np.arange(10) * MS, 10, begin_ns + 9 * MS)
         for begin_ns in (START_NS, START_NS + 50 * MS)
     ]
-    stages = whole(Cluster.of_load(load, plans)).stages
+    stages = stages_of(whole(load_cluster(load, plans)))
     assert stages is not None
     assert START_NS <= stages.deployed_ns[1] < START_NS + 20 * MS
