@@ -25,6 +25,7 @@ from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.simulated_job import SimulatedLoad
 from flinknet.simulator.source_plan import SourcePlan
 from flinknet.simulator.task_manager import NEVER_NS, SimulatedTaskManager, SteppedTask
+from tests.driving import set_delay
 
 _PartitionKey = tuple[int, int]
 """Key of a partition: index of its edge, index of the subtask that writes it."""
@@ -199,9 +200,9 @@ def load_cluster(
     at = cluster.scheduler.at
     for slow in load.scenario.workload.slow_consumers:
         if slow.slow_ns is not None:
-            set_delay = partial(cluster.set_delay, slow.index)
-            at(start_ns, partial(set_delay, slow.delay_ns_per_record))
-            at(start_ns + slow.slow_ns, partial(set_delay, 0))
+            slowed = partial(set_delay, cluster, slow.index)
+            at(start_ns, partial(slowed, slow.delay_ns_per_record))
+            at(start_ns + slow.slow_ns, partial(slowed, 0))
     return cluster
 
 

@@ -11,6 +11,7 @@ from flinknet.job import StreamTask
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import NO_FAULTS, Faults
 from flinknet.simulator.task_manager import SteppedTask
+from tests.driving import run_on
 from tests.job_cluster import WorkerFactory, job_cluster
 from tests.protocol_checker import ProtocolChecker
 
@@ -96,7 +97,7 @@ class WatchedJob:
         """To the end. Every record has come once and in order on each channel then, and all memory
         was given back.
         """
-        self.cluster.run(**options)
+        run_on(self.cluster, **options)
         if not options:
             assert self.cluster.is_finished
             assert self.read == self.written

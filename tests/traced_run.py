@@ -31,6 +31,7 @@ from flinknet.runtime.cluster.reports import (
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import ProcessInfo, RunManifest, TraceRecorder, TraceWriter
+from tests.driving import run_on
 from tests.job_cluster import job_cluster
 from tests.load_cluster import load_cluster
 from tests.made_results import measured
@@ -69,7 +70,7 @@ def trace_job(
     measurements.deploy(deployment.plan, deployment.tasks)
     processes, recorders = _recorders(directory, task_managers)
     cluster = job_cluster(deployment.plan, execution_graph.job, costs, probes=recorders, **options)
-    cluster.run(until_ns=for_ns)
+    run_on(cluster, until_ns=for_ns)
     look(cluster)
     counts = [
         TaskCounts(each.attempt_id, each.name, _metrics_of(cluster, each.key))
@@ -109,7 +110,7 @@ def trace_load(
     cluster = load_cluster(
         load, plan_sources(load, start_ns=START_NS), costs, probes=recorders, **options
     )
-    cluster.run(until_ns=for_ns)
+    run_on(cluster, until_ns=for_ns)
     judge(verdict(_ledger_of(cluster, load)))
     for recorder in recorders:
         recorder.close()

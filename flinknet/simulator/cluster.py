@@ -16,7 +16,6 @@ from flinknet.errors import FlinknetError, SimulationError, StalledError
 from flinknet.job.barriers import ignore
 from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor
-from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.plan import listed_load_plan
 from flinknet.job.stream_task import StreamTask
 
@@ -189,11 +188,6 @@ class Cluster:
         except FlinknetError as error:
             self.cancel(error)
 
-    def run_until(self, at_ns: int) -> None:
-        while (next_ns := self.scheduler.next_ns) is not None and next_ns <= at_ns:
-            if not self.step():
-                return
-
     def run_until_idle(self, limit: int = 100_000_000) -> None:
         """Run until there is no action left, or until there were `limit`, so that a livelock fails.
         Raises: StalledError then, or if the job has not ended.
@@ -205,33 +199,6 @@ class Cluster:
             raise StalledError(f"not finished after {limit} steps", self.seed)
         if self.error is None and not self.is_finished:
             raise StalledError("nothing can happen any more, but records are left", self.seed)
-
-    def run(self, *, until_ns: int | None = None, limit: int = 20_000_000) -> None:
-        """Run until the job has ended, or to an instant counted from the start, or until there were
-        `limit` actions, so that a livelock fails. Raises: the error that cancelled the job;
-        StalledError if it has not ended.
-        """
-        for _ in range(limit):
-            if self.error is not None:
-                raise self.error
-            next_ns = self.scheduler.next_ns
-            if self.is_finished:
-                return
-            if until_ns is not None and next_ns and next_ns > self._start_ns + until_ns:
-                return
-            if not self.step():
-                left = ", ".join(e.name for e in self.tasks.values() if not e.is_finished)
-                raise StalledError(
-                    f"nothing can happen any more, but these are left: {left}", self.seed
-                )
-        raise StalledError(f"not finished after {limit} steps", self.seed)
-
-    def stop(self) -> None:
-        """End the sources, so that the job runs to its end."""
-        for task in self.tasks.values():
-            task.stop()
-        for task_manager in self.task_managers:
-            task_manager.wake(self.now_ns)
 
     def cancel(self, error: FlinknetError, *, breaks_links: bool = True) -> None:
         """End the job and return its memory; the first error is kept. Connections stay open, as a
@@ -262,11 +229,6 @@ class Cluster:
     def _close_gates(self) -> None:
         for gate in self.gates:
             gate.close()
-
-    def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
-        sinks = [x for x in self.job.subtasks if x.key in self.tasks and x.inputs and not x.outputs]
-        run_input_of(self.tasks[sinks[consumer].key]).set_delay(delay_ns_per_record)
-        self.task_managers[sinks[consumer].task_manager].wake(self.now_ns)
 
     # Deploying
 

@@ -17,6 +17,7 @@ from flinknet.job.task_metrics import TaskMetrics, back_pressure_level, memory_m
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
 from tests.checkers import check_memory, check_records
+from tests.driving import run_until, set_delay
 from tests.simulated_scenario import cluster_of
 from tests.simulation import MS, US, S, finished, scenario
 
@@ -49,7 +50,7 @@ class Watch:
         """Note, for each mark, when it was first true."""
         for _ in range(duration_ns // (10 * MS)):
             self.at_ns += 10 * MS
-            self.cluster.run_until(self.at_ns)
+            run_until(self.cluster, self.at_ns)
             self.emitted.append(self.cluster.sources[0].emitted_records)
             self.consumed.append(sum(s.records for s in self.cluster.sinks[0].receivers))
             self.used_buffers.append(
@@ -80,13 +81,13 @@ def test_the_source_falls_to_the_rate_of_the_last_task_and_recovers_when_it_is_f
 ) -> None:
     cluster = cluster_of(chain(is_spread=is_spread, records=400_000), COSTS)
     watch = Watch(cluster)
-    cluster.run_until(START_NS)
+    run_until(cluster, START_NS)
     relay, source = cluster.relays[0], cluster.sources[0]
     watch.run_for(5 * S)
     baseline = watch.rate(watch.emitted, 1, 5)
     assert baseline == pytest.approx(OFFERED_PER_S, rel=0.01)
 
-    cluster.set_delay(0, 200 * US)  # 5000 records/s
+    set_delay(cluster, 0, 200 * US)  # 5000 records/s
     watch.run_for(
         10 * S,
         relay_waits=lambda: relay.is_blocked,
@@ -107,7 +108,7 @@ def test_the_source_falls_to_the_rate_of_the_last_task_and_recovers_when_it_is_f
     slow = watch.used_buffers[800:1500]
     assert max(slow) - min(slow) <= 4
 
-    cluster.set_delay(0, 0)
+    set_delay(cluster, 0, 0)
     watch.run_for(5 * S)
     for from_s in (16, 17, 18, 19):
         assert watch.rate(watch.emitted, from_s, from_s + 1) >= 0.95 * baseline
@@ -123,9 +124,9 @@ def test_the_source_falls_to_the_rate_of_the_last_task_and_recovers_when_it_is_f
 def test_a_task_that_cannot_write_keeps_the_buffer_it_has_read_from() -> None:
     """It is no credit for its producer as long as its records are not written."""
     cluster = cluster_of(chain(records=100_000), COSTS)
-    cluster.run_until(START_NS)
-    cluster.set_delay(0, 100 * S)
-    cluster.run_until(START_NS + 5 * S)
+    run_until(cluster, START_NS)
+    set_delay(cluster, 0, 100 * S)
+    run_until(cluster, START_NS + 5 * S)
     (relay,) = cluster.relays
     assert relay.is_blocked
     (channel,) = relay.gate.remote_channels
@@ -139,10 +140,10 @@ def test_a_task_that_cannot_write_keeps_the_buffer_it_has_read_from() -> None:
 
 def test_a_task_ends_when_all_that_it_has_written_was_read() -> None:
     cluster = cluster_of(chain(records=10), COSTS)
-    cluster.run_until(START_NS)
-    cluster.set_delay(0, S)
+    run_until(cluster, START_NS)
+    set_delay(cluster, 0, S)
     (relay,) = cluster.relays
-    cluster.run_until(START_NS + 5 * S)
+    run_until(cluster, START_NS + 5 * S)
     assert relay.emitted_records == 10
     assert relay.state is TaskState.AWAITING_ACKNOWLEDGEMENT
     assert not cluster.partition_of[relay.outputs.each[0].edge, 0].is_finished
@@ -157,11 +158,11 @@ def test_in_one_task_manager_the_writer_waits_when_its_own_pool_is_used_up() -> 
     assert not cluster.links
     assert all(channel.is_local for gate in cluster.gates for channel in gate.channels)
     watch = Watch(cluster)
-    cluster.run_until(START_NS)
+    run_until(cluster, START_NS)
     source, pool = cluster.sources[0], cluster.partitions[0].pool
     watch.run_for(2 * S)
     baseline = watch.rate(watch.emitted, 0.5, 2)
-    cluster.set_delay(0, 200 * US)
+    set_delay(cluster, 0, 200 * US)
     watch.run_for(
         8 * S,
         pool_is_full=lambda: pool.used_buffers >= pool.size_buffers,
@@ -170,7 +171,7 @@ def test_in_one_task_manager_the_writer_waits_when_its_own_pool_is_used_up() -> 
     assert watch.first["pool_is_full"] <= watch.first["source_waits"]
     assert watch.rate(watch.emitted, 4, 10) == pytest.approx(5000, rel=0.1)
     assert max(watch.used_buffers) <= pool.max_buffers + pool.max_overdraft_buffers
-    cluster.set_delay(0, 0)
+    set_delay(cluster, 0, 0)
     watch.run_for(S)
     assert watch.rate(watch.emitted, 10.2, 11) >= 0.95 * baseline
     finished(cluster)
@@ -181,8 +182,8 @@ def test_in_one_task_manager_the_writer_waits_when_its_own_pool_is_used_up() -> 
 def test_a_source_reads_what_it_is_offered_as_slowly_as_the_sink_takes_it() -> None:
     """Records come to the source from outside, 20 000 a second, as they would from a log."""
     cluster = cluster_of(chain(records=10 * OFFERED_PER_S), COSTS)
-    cluster.run_until(START_NS)
-    cluster.set_delay(0, 200 * US)
+    run_until(cluster, START_NS)
+    set_delay(cluster, 0, 200 * US)
     watch = Watch(cluster)
     watch.run_for(10 * S)
     assert watch.rate(watch.emitted, 4, 10) == pytest.approx(5000, rel=0.1)
@@ -208,7 +209,7 @@ def test_a_producer_ten_times_faster_for_a_minute_fills_its_pools_and_no_more() 
         )
     )
     cluster = cluster_of(drawn, COSTS)
-    cluster.run_until(START_NS)
+    run_until(cluster, START_NS)
     watch = Watch(cluster)
     watch.run_for(60 * S)
     full = watch.used_buffers[2000:]
@@ -235,16 +236,16 @@ def test_the_time_of_a_waiting_writer_is_back_pressure_until_its_consumer_goes_o
     rate_per_s: float,
 ) -> None:
     cluster = cluster_of(scenario(10 * MS, records=60_000, rate_per_s=rate_per_s))
-    cluster.run_until(START_NS)
-    cluster.set_delay(0, PAUSED_NS)
-    cluster.run_until(START_NS + 1 * S)
+    run_until(cluster, START_NS)
+    set_delay(cluster, 0, PAUSED_NS)
+    run_until(cluster, START_NS + 1 * S)
     (source,) = cluster.sources
     soft, hard = source.times.soft_back_pressured, source.times.hard_back_pressured
     emitted = source.emitted_records
     waited_ns = soft.accumulated_until(cluster.now_ns) + hard.accumulated_until(cluster.now_ns)
     assert source.is_blocked
     steps = cluster.scheduler.now_ns
-    cluster.run_until(START_NS + 11 * S)
+    run_until(cluster, START_NS + 11 * S)
     assert source.emitted_records == emitted  # it stands still, and the whole time is counted
     now_ns = START_NS + 11 * S
     grown_ns = soft.accumulated_until(now_ns) + hard.accumulated_until(now_ns) - waited_ns
@@ -253,7 +254,7 @@ def test_the_time_of_a_waiting_writer_is_back_pressure_until_its_consumer_goes_o
     metrics = source.times.metrics(now_ns=now_ns)
     assert back_pressure_level(metrics) == "HIGH"
 
-    cluster.set_delay(0, 0)
+    set_delay(cluster, 0, 0)
     woken_ns = now_ns
     while source.emitted_records == emitted and cluster.step():
         woken_ns = cluster.now_ns
@@ -278,13 +279,13 @@ def test_each_task_of_a_chain_says_what_holds_it_up() -> None:
         slow_consumers=(SlowConsumer(0, 200 * US),),
     )
     cluster = cluster_of(replace(asked, task_managers=3))
-    cluster.run_until(START_NS)
+    run_until(cluster, START_NS)
     tasks = (*cluster.sources, *cluster.relays, *cluster.sinks)
     metrics = [TaskMetrics(each, now_ns=cluster.now_ns) for each in tasks]
-    cluster.run_until(START_NS + 5 * S)
+    run_until(cluster, START_NS + 5 * S)
     for each in metrics:
         each.start_window(now_ns=cluster.now_ns)
-    cluster.run_until(START_NS + 10 * S)
+    run_until(cluster, START_NS + 10 * S)
     found = {each.name: each.sample(now_ns=START_NS + 10 * S) for each in metrics}
     source, relay, sink = found["source 0"], found["relay 1.0"], found["sink 0"]
     assert sink["busyTimeMsPerSecond"] > 950
@@ -308,12 +309,12 @@ def test_a_source_that_waits_reads_less_and_its_backlog_outside_grows() -> None:
             slow_consumers=(SlowConsumer(0, 200 * US),),
         )
     )
-    cluster.run_until(START_NS)
+    run_until(cluster, START_NS)
     (source,), memory = cluster.sources, cluster.task_managers[0].memory
     metrics = TaskMetrics(source, now_ns=cluster.now_ns)
     unread, used = [], []
     for second in range(2, 10):
-        cluster.run_until(START_NS + second * S)
+        run_until(cluster, START_NS + second * S)
         found = metrics.sample(now_ns=START_NS + second * S)
         unread.append(20_000 * second - found["numRecordsOut"])
         used.append(memory_metrics(memory)["UsedMemorySegments"])

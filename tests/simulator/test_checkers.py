@@ -21,6 +21,7 @@ from tests.checkers import (
     check_records,
     run_checked,
 )
+from tests.driving import run_on, run_until
 from tests.invariants import unflushed_bytes
 from tests.pair import records_of
 from tests.protocol_checker import ProtocolChecker
@@ -93,7 +94,7 @@ def running() -> tuple[Cluster, ProtocolChecker]:
     cluster = cluster_of(
         scenario(MS, rate_per_s=100_000.0, records=2000), probes=(checker, checker)
     )
-    cluster.run_until(START_NS + 5 * MS)
+    run_until(cluster, START_NS + 5 * MS)
     check_credits(cluster, checker)
     return cluster, checker
 
@@ -110,7 +111,7 @@ def test_a_backlog_that_changes_on_its_way_is_noticed() -> None:
 def test_a_backlog_that_is_not_that_of_the_queue_is_noticed(error: int) -> None:
     checker = ProtocolChecker(1)
     cluster = cluster_of(scenario(records=2000), probes=(checker, checker))
-    cluster.run_until(START_NS)
+    run_until(cluster, START_NS)
     cluster.partitions[0].subpartitions[0].buffers_in_backlog += error
     checker.watch(cluster)
     with pytest.raises(InvariantViolatedError, match="carries backlog"):
@@ -254,7 +255,7 @@ def with_a_line_of(checker: ProtocolChecker, *channels: int) -> PartitionRequest
     stand.
     """
     cluster = cluster_of(scenario(consumers=2, partitioner="rebalance", records=10))
-    cluster.run_until(START_NS - 1)
+    run_until(cluster, START_NS - 1)
     (connection,) = cluster.channels.producer_connections
     checker._connections = (connection,)
     queue = connection.queue
@@ -285,7 +286,7 @@ def test_who_left_the_line_is_owed_nothing() -> None:
 def test_bytes_that_wait_for_a_flush_for_too_long_are_noticed(timeout_ns: int) -> None:
     cluster = cluster_of(scenario(timeout_ns, rate_per_s=100_000.0, records=2000))
     checker = FlushChecker(cluster)
-    cluster.run_until(START_NS + 5 * MS)
+    run_until(cluster, START_NS + 5 * MS)
     checker.check()
     (queue,) = cluster.partitions[0].subpartitions
     while (piece := queue.poll()) is not None:
@@ -312,7 +313,7 @@ def test_a_checkpoint_that_is_complete_without_an_answer_is_noticed(
     with pytest.raises(
         InvariantViolatedError, match="checkpoint 1 is complete with 1 answers of 2"
     ):
-        cluster.run()
+        run_on(cluster)
 
 
 def test_priority_events_that_change_places_are_noticed() -> None:

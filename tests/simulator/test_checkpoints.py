@@ -15,6 +15,7 @@ from flinknet.job.load.plan import load_plan_of, placed_load_plan
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import START_NS, Cluster
 from tests.checkers import check_records, run_checked
+from tests.driving import run_until
 from tests.load_cluster import load_cluster
 from tests.protocol_checker import ProtocolChecker
 from tests.simulated_scenario import cluster_of, plan_sources
@@ -169,7 +170,7 @@ def test_a_checkpoint_that_one_task_declines_is_begun_by_no_other(mode: str) -> 
     checker = ProtocolChecker(chain.seed, rows)
     cluster = cluster_of(chain, probes=(checker,) * 3)
     assert cluster.checkpoints is not None
-    cluster.run_until(START_NS + 10 * MS)  # the first barriers are written
+    run_until(cluster, START_NS + 10 * MS)  # the first barriers are written
     cluster.checkpoints.receive(DeclineCheckpoint("sink 1", 1, "has no room for it"))
     run_checked(cluster, checker)
     edges = [each.edge for each in load_plan_of(chain).channels]

@@ -13,6 +13,7 @@ from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.errors import ConfigError
 from flinknet.simulator.cluster import START_NS, Cluster
 from tests.checkers import check_memory, check_records
+from tests.driving import run_until, set_delay
 from tests.protocol_checker import ProtocolChecker
 from tests.simulated_fill_levels import fill_sample
 from tests.simulated_scenario import cluster_of
@@ -46,7 +47,7 @@ def in_flight_bytes(cluster: Cluster, from_ns: int, to_ns: int) -> float:
     """What lies in the six places, on average over a part of the run."""
     found = []
     for at_ns in range(START_NS + from_ns, START_NS + to_ns, 50 * MS):
-        cluster.run_until(at_ns)
+        run_until(cluster, at_ns)
         found.append(fill_sample(cluster).levels.total_bytes)
     return mean(found)
 
@@ -73,10 +74,10 @@ def test_without_it_in_flight_is_what_the_buffers_hold() -> None:
 
 def test_a_consumer_that_becomes_slower_gets_smaller_buffers() -> None:
     cluster = cluster_of(debloated())
-    cluster.run_until(START_NS + 3 * S)
+    run_until(cluster, START_NS + 3 * S)
     (gate,) = cluster.debloated_gates
     before = gate.debloater.announced_bytes
-    cluster.set_delay(0, 800 * US)
+    set_delay(cluster, 0, 800 * US)
     found = in_flight_bytes(cluster, 6 * S, 8 * S)
     assert found == pytest.approx(1250 * RECORD_BYTES * TARGET_NS / S, rel=0.25)
     assert gate.debloater.announced_bytes < before / 2

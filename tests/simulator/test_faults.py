@@ -17,6 +17,7 @@ from flinknet.errors import InvariantViolatedError, RemoteTransportError
 from flinknet.simulator.cluster import START_NS, Cluster
 from tests.campaign.trial import failure_of
 from tests.checkers import run_checked
+from tests.driving import run_until
 from tests.faults import DrawnLostTriggers, FaultPlan, Interval
 from tests.protocol_checker import ProtocolChecker
 from tests.simulated_scenario import cluster_of
@@ -311,9 +312,9 @@ def test_memory_that_others_take_shrinks_pools_to_what_they_were_promised_for_a_
     )
     pools = [cluster.partitions[0].pool, cluster.gates[0].channels[0].buffers.pool]
     assert [pool.size_buffers for pool in pools] == [10, 8]
-    cluster.run_until(START_NS + 20 * MS)
+    run_until(cluster, START_NS + 20 * MS)
     assert [pool.size_buffers for pool in pools] == [2, 1]
-    cluster.run_until(START_NS + 30 * MS)
+    run_until(cluster, START_NS + 30 * MS)
     assert [pool.size_buffers for pool in pools] == [10, 8]
     run_checked(cluster, checker)
 

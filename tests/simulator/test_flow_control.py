@@ -23,6 +23,7 @@ from flinknet.results import FillLevels, FillSample
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.link import LinkSettings
 from tests.checkers import check_memory, check_records
+from tests.driving import run_until
 from tests.faults import FaultPlan, Interval
 from tests.simulated_fill_levels import fill_bounds, fill_sample
 from tests.simulated_scenario import cluster_of
@@ -91,7 +92,7 @@ def last(samples: Sequence[FillSample], is_so: Callable[[FillSample], bool]) -> 
 
 def taken_until(cluster: Cluster, consumer: int, at_ns: int) -> int:
     """Records that a consumer has taken at an instant after the start."""
-    cluster.run_until(START_NS + at_ns)
+    run_until(cluster, START_NS + at_ns)
     return received_records(cluster, consumer)
 
 
@@ -150,9 +151,9 @@ def test_tcp_the_trace_tells_when_reading_stops_and_when_the_writer_waits() -> N
 @pytest.mark.row("S102")
 def test_tcp_the_producer_comes_down_to_the_rate_of_its_consumer() -> None:
     cluster = cluster_of(one_on_one(TCP, records=40_000), link=SOCKETS)
-    cluster.run_until(START_NS + S)  # every place is full
+    run_until(cluster, START_NS + S)  # every place is full
     emitted = cluster.sources[0].emitted_records
-    cluster.run_until(START_NS + 2 * S)
+    run_until(cluster, START_NS + 2 * S)
     assert cluster.sources[0].emitted_records - emitted == pytest.approx(10_000, rel=0.1)
     finished(cluster)
     check_records(cluster)
@@ -228,7 +229,7 @@ def barrier_travel_ns(flow_control: str) -> int:
     cluster = cluster_of(
         one_on_one(flow_control, records=40_000), link=SOCKETS, probes=(rows, rows)
     )
-    cluster.run_until(START_NS + S)
+    run_until(cluster, START_NS + S)
     written_ns = cluster.now_ns
     written_records = cluster.sources[0].emitted_records
     cluster.partitions[0].broadcast_event(CheckpointBarrier(1, 0))
@@ -266,10 +267,10 @@ def test_a_neighbours_barrier_is_stuck_behind_a_paused_consumer_without_credit_o
             for row in rows.rows
         )
 
-    cluster.run_until(START_NS + 300 * MS)
+    run_until(cluster, START_NS + 300 * MS)
     cluster.partitions[0].broadcast_event(CheckpointBarrier(1, 0))
     cluster.task_managers[0].wake(cluster.now_ns)
-    cluster.run_until(START_NS + 900 * MS)
+    run_until(cluster, START_NS + 900 * MS)
     assert arrived() == (0 if is_stuck else 1)
     release(cluster)
     assert arrived() == 1
@@ -290,7 +291,7 @@ def test_credit_runs_out_and_data_stops_until_credit_comes_back() -> None:
             and row.point in (TracePoint.SENT, TracePoint.RECEIVED)
         ]
 
-    cluster.run_until(START_NS + 300 * MS)
+    run_until(cluster, START_NS + 300 * MS)
     (reader,) = (
         reader
         for reader in cluster.channels.producer_connections[0].queue.readers.values()
@@ -298,7 +299,7 @@ def test_credit_runs_out_and_data_stops_until_credit_comes_back() -> None:
     )
     assert reader.credits_available == 0
     since = len(rows.rows)
-    cluster.run_until(START_NS + 900 * MS)
+    run_until(cluster, START_NS + 900 * MS)
     assert of_channel(since) == []
     assert reader.subpartition is not None
     assert reader.subpartition.backlog() > 0

@@ -29,6 +29,7 @@ from flinknet.job.stream_task import StreamTask, TaskState
 from flinknet.job.task_chain import LatencyMeter
 from flinknet.simulator.task_manager import START_NS
 from tests.campaign.draw import Draw
+from tests.driving import run_on, stop
 from tests.faults import FaultPlan, Interval
 from tests.simulated_job import COSTS, MS, US, S, WatchedJob, printed, run_job, task_named
 
@@ -199,7 +200,7 @@ def test_a_task_ends_only_when_its_readers_have_taken_everything() -> None:
     watched = WatchedJob(shipped("slow_last_stage", "1ms"), end_ns=S // 10)
     cluster = watched.cluster
     for until_ns in itertools.count(0, 20 * MS):
-        cluster.run(until_ns=until_ns)
+        run_on(cluster, until_ns=until_ns)
         ended = [each for each in cluster.tasks.values() if each.state is TaskState.FINISHED]
         for channel in (
             at for each in ended for output in each.outputs.each for at in output.channels
@@ -473,7 +474,7 @@ def test_a_job_without_end_ends_when_its_sources_are_stopped() -> None:
     watched = WatchedJob(env.execute("Endless"))
     watched.run(until_ns=100 * MS)
     assert not watched.cluster.is_finished
-    watched.cluster.stop()
+    stop(watched.cluster)
     cluster = watched.run()
     assert cluster.now_ns < START_NS + 400 * MS
     taken = [each.processed_records for each in cluster.tasks.values() if not each.is_source]

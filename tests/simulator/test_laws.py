@@ -12,6 +12,7 @@ from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
 from flinknet.simulator.faults import NO_FAULTS, Faults
 from flinknet.simulator.link import LinkSettings
+from tests.driving import run_until
 from tests.faults import FaultPlan, Interval
 from tests.simulated_scenario import cluster_of
 from tests.simulation import (
@@ -131,7 +132,7 @@ def test_a_slow_sink_fills_the_pipe_with_twenty_segments_whatever_the_timeout(
     slow = scenario(timeout_ns, records=1_000_000, slow_consumers=(SlowConsumer(0, 50 * US),))
     cluster = cluster_of(slow)
     for at_ms in (400, 500, 600):
-        cluster.run_until(START_NS + at_ms * MS)
+        run_until(cluster, START_NS + at_ms * MS)
         assert 19 <= buffers_in_the_pipe(cluster) <= 22
 
 
@@ -142,7 +143,7 @@ def test_memory_stays_bounded_for_a_minute_of_a_producer_that_is_much_too_fast()
     producer = cluster.partitions[0].pool
     consumer = cluster.gates[0].channels[0].buffers.pool
     for at_s in range(1, 60):
-        cluster.run_until(START_NS + at_s * S)
+        run_until(cluster, START_NS + at_s * S)
         assert 0 < producer.used_buffers <= producer.max_buffers
         assert 0 < consumer.used_buffers <= consumer.max_buffers
         assert not producer.is_available, "pressure has reached the source"
@@ -157,7 +158,7 @@ def test_rates_recover_when_a_consumer_that_stood_still_goes_on() -> None:
     )
     seen = []
     for at_ms in (10, 90, 110, 190, 210, 290):
-        cluster.run_until(START_NS + at_ms * MS)
+        run_until(cluster, START_NS + at_ms * MS)
         seen.append(received_records(cluster, 0))
     before, paused, after = seen[1] - seen[0], seen[3] - seen[2], seen[5] - seen[4]
     assert paused == 0
@@ -167,9 +168,9 @@ def test_rates_recover_when_a_consumer_that_stood_still_goes_on() -> None:
 def test_round_robin_to_a_slow_and_a_fast_sink_holds_both_at_the_rate_of_the_slow_one() -> None:
     uneven = scenario(records=1_000_000, consumers=2, slow_consumers=(SlowConsumer(0, 20 * US),))
     cluster = cluster_of(uneven)
-    cluster.run_until(START_NS + 500 * MS)
+    run_until(cluster, START_NS + 500 * MS)
     before = [received_records(cluster, consumer) for consumer in (0, 1)]
-    cluster.run_until(START_NS + 1500 * MS)
+    run_until(cluster, START_NS + 1500 * MS)
     slow, fast = (received_records(cluster, consumer) - before[consumer] for consumer in (0, 1))
     assert slow == pytest.approx(50_000, rel=0.02)
     assert fast == pytest.approx(slow, rel=0.02)
@@ -190,7 +191,7 @@ def with_neighbours(faults: Faults = NO_FAULTS) -> Cluster:
 def test_a_paused_consumer_does_not_slow_its_neighbours_on_the_same_connection() -> None:
     free, paused = finished(with_neighbours()), with_neighbours(PAUSED)
     assert len(paused.links) == 1
-    paused.run_until(START_NS + S)
+    run_until(paused, START_NS + S)
     assert received_records(paused, 0) < 100
     for consumer in (1, 2, 3):
         assert received_records(paused, consumer) == 10_000
@@ -210,7 +211,7 @@ def test_no_more_leaves_for_a_paused_consumer_than_it_has_buffers() -> None:
     cluster = cluster_of(
         scenario(MS, rate_per_s=1e6, records=100_000), probes=(rows, rows), faults=PAUSED
     )
-    cluster.run_until(START_NS + S)
+    run_until(cluster, START_NS + S)
     ahead = len(rows.buffers()) - len(rows.buffers(TracePoint.CONSUMED))
     assert ahead == 10  # two exclusive and eight floating buffers
 

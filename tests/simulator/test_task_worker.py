@@ -10,6 +10,7 @@ import pytest
 from flinknet.errors import TaskFailedError
 from flinknet.graph import StreamExecutionEnvironment, StreamGraph
 from flinknet.job.stream_task import TaskState
+from tests.driving import run_on, run_until
 from tests.simulated_job import MS, S, printed, task_named
 from tests.simulated_worker import WorkedJob, spend
 
@@ -132,7 +133,7 @@ def test_a_task_is_open_and_finished_when_its_functions_say_so() -> None:
     cluster = job.run(until_ns=S // 2)
     (opened,) = cluster.tasks.values()
     assert not opened.is_open
-    job.cluster.run(until_ns=3 * S + S // 2)
+    run_on(job.cluster, until_ns=3 * S + S // 2)
     assert opened.is_open
     assert opened.state is TaskState.FINISHED
     assert not opened.is_finished
@@ -155,7 +156,7 @@ def test_a_task_that_is_canceled_lets_go_when_its_function_returns() -> None:
     records = opened.processed_records
     for _ in range(2):  # the record that was in work, then `close`
         cluster.scheduler.at(cluster.now_ns + S, opened.cancel)
-        cluster.run_until(cluster.now_ns + S)
+        run_until(cluster, cluster.now_ns + S)
     assert not opened.is_handed_over
     assert function.calls[-1] == "close"
     assert opened.processed_records == records
