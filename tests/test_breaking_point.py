@@ -86,9 +86,7 @@ def test_the_capacity_of_a_slow_consumer_is_found_within_the_precision(seed: int
         )
         load = load_plan_of(asked)
         sources = plan_sources(load, start_ns=START_NS)
-        p99_ns = latency_of(finished(load_cluster(load, sources, TYPICAL_COSTS))).percentile(
-            0.99
-        )
+        p99_ns = latency_of(finished(load_cluster(load, sources, TYPICAL_COSTS))).percentile(0.99)
         assert p99_ns is not None
         search.add(rate, is_kept=p99_ns <= 20 * MS, figure=p99_ns)
     assert search.is_decided

@@ -109,8 +109,8 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
         latencies of the buffers of each channel, second by second, as a log
         for the tools of HdrHistogram; a tag for each channel
 
-    RUN is a run directory or, for the message table, a trace file (*.fnt). Flink's metrics, recorded
-    by a tap with --rest, are JSON lines already: metrics.jsonl in the run directory.
+    RUN is a run directory or, for the message table, a trace file (*.fnt). Flink's metrics, as a
+    tap with --rest records them, are JSON lines already: metrics.jsonl in the run directory.
     """
     from flinknet.export import hdr, perfetto, select, tables
     from flinknet.trace import open_run

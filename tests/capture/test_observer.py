@@ -610,8 +610,6 @@ def test_a_cancelled_channel_may_still_get_what_is_on_its_way() -> None:
     assert observed.table.channels[0].is_ended
 
 
-
-
 def sent_bytes_of_consumer(pair: Pair) -> bytes:
     """The consumer's request, on its way."""
     pair.send()

@@ -196,9 +196,7 @@ def test_a_disk_that_is_full_from_the_start_is_the_error_of_a_ring(
     (tmp_path / "out").mkdir()
     monkeypatch.setattr("flinknet.capture.recording.RunDirectory", no_room)
     ring_ns = 12 * S
-    recording = CaptureRecording(
-        tmp_path / "out", ABOUT, ChannelTable(), ring_ns, may_be_full=True
-    )
+    recording = CaptureRecording(tmp_path / "out", ABOUT, ChannelTable(), ring_ns, may_be_full=True)
     recording.tick(S)
     with pytest.raises(TraceError, match="no space left on the device"):
         recording.close(2 * S)
