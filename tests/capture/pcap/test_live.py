@@ -149,7 +149,7 @@ def test_the_trace_can_be_read_while_it_is_written(tmp_path: Path) -> None:
     with piped(write_capture(tmp_path / "flink.pcap").read_bytes(), 100) as pipe:
         live(pipe, tmp_path / "out", on_look)
     assert seen == sorted(seen)
-    assert 0 < seen[-1] < len(rows_of(tmp_path / "out"))
+    assert any(0 < each < len(rows_of(tmp_path / "out")) for each in seen)
 
 
 @pytest.mark.usefixtures("at_once")
