@@ -67,7 +67,7 @@ SHORT = {
 }
 OUTPUTS = (
     *("--out", "--json", "--csv", "--report", "--plot"),
-    *("--histogram", "--live-json", "--junit", "--markdown"),
+    *("--junit", "--markdown"),
 )
 MORE = {
     **dict.fromkeys(("bench", "bench run", "bench again", "bench demo"), ("--duration",)),

@@ -26,7 +26,7 @@ normally ends by such a signal, and exits with 0.
     options             the settings of a call; value_parsers: parsers of values; replay_options:
                         values of options of commands that read recordings
     files               checks of paths, --json, --report and --plot, a progress line that counts
-    result_files        results for other programs: CSV, histogram, live values
+    metrics_port        live values for Prometheus
 """
 
 from __future__ import annotations

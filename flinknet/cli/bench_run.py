@@ -13,10 +13,19 @@ from flinknet.units import which_runs
 
 from .bench_find import find_rates, is_search
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, files_of, put_json, show
+from .files import (
+    STDOUT,
+    ReportFiles,
+    check_stdout,
+    files_of,
+    put_json,
+    put_text,
+    show,
+    target_of,
+)
+from .metrics_port import serve_metrics
 from .option_tables import LOAD, WORKERS, options
 from .options import collect
-from .result_files import ResultFiles, watching
 
 if TYPE_CHECKING:
     from .sweep import Executor
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
 @options(
     f"""
     {LOAD} {WORKERS}
-    --runs --seed --out --trace --json --csv --report --plot --histogram --live-json --metrics-port
+    --runs --seed --out --trace --json --csv --report --plot --metrics-port
     --details --explain --reference
     --find --find-within
     """,
@@ -67,26 +76,30 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     from flinknet.report.bench import bench_page, bench_view
     from flinknet.report.bench_modes import reference_part, references_of
     from flinknet.report.console import console_for
-    from flinknet.report.export import bench_document, write_json
+    from flinknet.report.export import bench_document, runs_csv, write_json
+    from flinknet.report.live import RunsView
 
     from . import sweep
 
     plans = sweep.plan_sweep(collect(values), values["seed"])
     if is_search(values):
         return find_rates(plans, executor, values)
-    results = ResultFiles.of(values)
+    check_stdout(values, "json", "csv")
+    json, csv = target_of(values["json"]), target_of(values["csv"], "--csv")
     reports = ReportFiles.of(values)
     executor = executor or sweep.default_executor(values, [each.scenario for each in plans])
     out = sweep.out_directory(values["out"], trace=values["trace"])
-    files = files_of(out and out / "bench.json", results.json)
+    files = files_of(out and out / "bench.json", json)
     warned = [(each.name, each.warnings) for each in plans]
-    sweep.say_first(warned, is_stdout_taken=results.takes_stdout)
+    sweep.say_first(warned, is_stdout_taken=STDOUT in (json, csv))
     environment = executor.environment()
     talk = console_for(sys.stderr)
+    port = values["metrics_port"]
+    publish = None if port is None else serve_metrics(port, talk)
     finished: list[sweep.Finished] = []
     document: dict[str, Any] = {}
     try:
-        with watching(talk, results, values["metrics_port"]) as watcher:
+        with RunsView(talk, publish) as watcher:
             for each in sweep.run_all(
                 plans,
                 executor,
@@ -109,7 +122,8 @@ def run(executor: Executor | None, /, **values: Any) -> int:
             settings = sweep.by_plan(plans, finished)
             is_traced = out is not None and values["trace"]
             replay = f"flinknet trace replay {quote(str(out))}/run-0001*" if is_traced else ""
-            results.write(settings, environment.get("started_at"))
+            if csv is not None:
+                put_text(csv, runs_csv(settings))
             measured = [run.result for _, run in finished]
             shown = bench_view(
                 settings,
@@ -119,9 +133,9 @@ def run(executor: Executor | None, /, **values: Any) -> int:
                 more=[reference_part(measured)] if values["reference"] else (),
             )
             reports.write(lambda: bench_page(settings, environment, shown))
-            if results.json == STDOUT:
+            if json == STDOUT:
                 put_json(STDOUT, document)
-            if not results.takes_stdout:
+            if STDOUT not in (json, csv):
                 show(shown, has_details=values["details"])
             where = f"; results: {out}/bench.json" if out else ""
             talk.print(f"seed {values['seed']}{where}", style="dim", soft_wrap=True)

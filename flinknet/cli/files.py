@@ -223,11 +223,14 @@ def files_of(*targets: AnyPath | str | None) -> list[AnyPath]:
     return [each for each in targets if each is not None and not isinstance(each, str)]
 
 
-def growing_file(text: str | None, option: str = "--json") -> Path | str | None:
-    """A local file that can grow by lines, STDOUT, or None for None. Raises: ConfigError."""
+def growing_file(text: str | None) -> Path | str | None:
+    """A local file for --json that can grow by lines, STDOUT, or None for None.
+
+    Raises: ConfigError.
+    """
     if text is not None and text != STDOUT and not isinstance(path_of(text), Path):
-        raise ConfigError(f"{option}: {text} cannot grow line by line; name a file of this machine")
-    target = target_of(text, option)
+        raise ConfigError(f"--json: {text} cannot grow line by line; name a file of this machine")
+    target = target_of(text)
     assert target is None or isinstance(target, (str, Path))
     return target
 

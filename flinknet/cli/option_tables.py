@@ -200,10 +200,6 @@ SHARED = f"""
     Write an HTML page that works without a network.
 --plot FILE
     Draw the main chart: FILE.svg or FILE.png.
---histogram FILE
-    Write the latency histogram: FILE.hlog for HdrHistogram, or FILE.csv.
---live-json FILE|-
-    Write progress during a run as lines of JSON, several times a second.
 --metrics-port [HOST:]PORT
     Serve live values to Prometheus at /metrics. [default HOST: 127.0.0.1]
 --details

@@ -19,9 +19,9 @@ from flinknet.units import format_address
 
 from .commands import SectionedCommand
 from .files import check_new_directory, first_line, put_result, say_warnings, target_of, usable
+from .metrics_port import serve_metrics
 from .option_tables import REST_FILES, options
 from .replay_options import rest_place
-from .result_files import metrics_endpoint
 from .value_parsers import address, some_time
 
 if TYPE_CHECKING:
@@ -224,12 +224,11 @@ def showing(values: Mapping[str, Any], view: TapView) -> Callable[[dict[str, Any
 
     if values["metrics_port"] is None:
         return view.update
-    endpoint = metrics_endpoint(values["metrics_port"], view.console)
-    click.get_current_context().call_on_close(endpoint.close)
+    publish = serve_metrics(values["metrics_port"], view.console)
 
     def show(look: dict[str, Any]) -> None:
         if "channels" in look:
-            endpoint.publish(tap_metrics(look))
+            publish(tap_metrics(look))
         view.update(look)
 
     return show

@@ -1,6 +1,6 @@
-"""Results as files: JSON documents that others build on, and CSV with a row for each run, setting
-or range of latency. Files are whole or not there. CSV columns have units in their names, and a cell
-is empty for an unknown value."""
+"""Results as files: JSON documents that others build on, and CSV with a row for each run or
+setting. Files are whole or not there. CSV columns have units in their names, and a cell is empty
+for an unknown value."""
 
 from __future__ import annotations
 
@@ -240,17 +240,6 @@ def csv_text(rows: Sequence[Row], first: Sequence[str] = ()) -> str:
     for row in rows:
         writer.writerow({x: str(y).lower() if isinstance(y, bool) else y for x, y in row.items()})
     return file.getvalue()
-
-
-def histogram_rows(settings: Sequence[Configuration]) -> list[Row]:
-    """A row for each range of the latency that records of a run fell into."""
-    return [
-        {"config": each.name, "round": number, "low_ns": low, "high_ns": high, "records": records}
-        for each in settings
-        for number, result in enumerate(each.results, start=1)
-        if (known := result.latency_distribution) is not None
-        for low, high, records in zip(known.low_ns, known.high_ns, known.records, strict=True)
-    ]
 
 
 def replay_rows(jobs: Sequence[JobAnswer]) -> list[Row]:

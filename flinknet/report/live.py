@@ -3,11 +3,9 @@ format of Prometheus (base units, as Prometheus wants them: seconds, bytes, rati
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from operator import attrgetter
-from typing import IO, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -26,33 +24,27 @@ TASKS_SHOWN = 8
 Run = tuple[int, int, str]
 """Number of a run, of how many, and its setting."""
 
-Follower = Callable[[str, Run, results.Progress | results.RunResult | None], None]
-"""Takes an event (started, progress or finished), its run, and the progress or the result."""
-
 
 class RunsView(LivePanel):
     """Shows runs: on a terminal in a panel that follows each in place, elsewhere in a line every
-    few seconds; a line when a run starts and when it ends.
+    few seconds; a line when a run starts and when it ends. `publish` takes the state of a run, as a
+    text for Prometheus, whenever it is reported."""
 
-    Attributes:
-        followers: called at every event, before it is shown.
-    """
-
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, publish: Callable[[str], None] | None = None) -> None:
         super().__init__(console, LINE_EVERY_NS)
-        self.followers: list[Follower] = []
+        self._publish = publish
         self._run: Run = (0, 0, "")
 
     def start_run(self, number: int, total: int, name: str) -> None:
         self._run = number, total, name
-        self._follow("started", None)
         self.is_due(0, is_urgent=True)
         if not self.is_live:
             self.print(f"{run_title(*self._run)}: starting")
 
     def update(self, progress: results.Progress) -> None:
         """Show where the run stands; in a line when one is due, by the run's own time."""
-        self._follow("progress", progress)
+        if self._publish is not None:
+            self._publish(bench_metrics(*self._run, progress))
         title = run_title(*self._run)
         if self.is_live:
             self.draw(panel(title, progress))
@@ -61,13 +53,8 @@ class RunsView(LivePanel):
 
     def finish_run(self, result: results.RunResult, *, is_overload: bool = False) -> None:
         """Print what a run measured; not of an overload, which is what a demo is for."""
-        self._follow("finished", result)
         line = "finished" if is_overload else result_line(result)
         self.print(f"{run_title(*self._run)}: {line}")
-
-    def _follow(self, event: str, value: results.Progress | results.RunResult | None) -> None:
-        for follower in self.followers:
-            follower(event, self._run, value)
 
 
 def run_title(number: int, total: int, name: str) -> str:
@@ -144,40 +131,6 @@ def _rates(progress: results.Progress) -> str:
         f" p50 {human_duration(progress.latency_ns_p50)},"
         f" p99 {human_duration(progress.latency_ns_p99)}{scope}"
     )
-
-
-def live_json(stream: IO[str]) -> Follower:
-    """Writes a line when a run starts, some times a second while it goes on, and when it has ended.
-
-    Every line has `schema_version`, `event` (started, progress, finished), the number of the run,
-    how many `runs` there are, and the `setting`. A line of progress has the fields of `Progress`
-    in addition; the last line of a run has its figures.
-    """
-    from .export import SCHEMA_VERSION  # which imports what a replay shows
-
-    def write(event: str, run: Run, value: results.Progress | results.RunResult | None) -> None:
-        names = ("validity", "measured", "limited_by", "warnings", "trace")
-        line: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "event": event}
-        line |= dict(zip(("run", "runs", "setting"), run, strict=True))
-        if isinstance(value, results.Progress):
-            line |= asdict(value)
-        elif value is not None:
-            document = value.to_dict()
-            line |= {name: document[name] for name in names}
-        stream.write(json.dumps(line) + "\n")
-        stream.flush()
-
-    return write
-
-
-def live_metrics(publish: Callable[[str], None]) -> Follower:
-    """Publishes the state of a run as a text for Prometheus, but nothing after its end."""
-
-    def follow(event: str, run: Run, value: results.Progress | results.RunResult | None) -> None:
-        if isinstance(value, results.Progress):
-            publish(bench_metrics(*run, value))
-
-    return follow
 
 
 Plain = Mapping[str, Any]

@@ -178,7 +178,7 @@ def test_a_rate_is_of_each_producer_and_compared_in_all(tmp_path: Path) -> None:
         (("--find", "p98"), "--find: 'p98' is not a target"),
         (("--find", "backlog<=x"), "such as p99<=20ms, or backlog<=5"),
         (("--find", "p99<=20ms", "--find-within", "0%"), "out of range"),
-        (("--find", "p99<=20ms", "--histogram", "h.csv"), "--histogram: not with --find"),
+        (("--find", "p99<=20ms", "--report", "f.html"), "--report: not with --find"),
         (("--find", "p99<=20ms", "--trace"), "--trace: not with --find"),
         (("run", "--find", "p99<=20ms", "--trace"), "--trace: not with --find"),
         (("--find-within", "3%"), "--find-within: the precision of --find LIMIT"),

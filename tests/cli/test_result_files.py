@@ -1,4 +1,4 @@
-"""Results for other programs: CSV, histograms, live values, and --json in every command."""
+"""Results for other programs: CSV, live values, published figures, and --json in every command."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from flinknet.cli import main
 from .conftest import Flinknet
 
 
-def test_a_bench_writes_csv_and_live_values(flinknet: Flinknet, tmp_path: Path) -> None:
+def test_a_bench_writes_csv_and_serves_live_values(flinknet: Flinknet, tmp_path: Path) -> None:
     result = flinknet(
         *("bench", "--no-trace", "--buffer-timeout", "0,5ms", "--runs", "2"),
-        *("--csv", "runs.csv", "--live-json", "live.ndjson", "--metrics-port", "0"),
+        *("--csv", "runs.csv", "--metrics-port", "0"),
     )
     assert result.exit_code == 0, result.output
     assert "metrics: http://127.0.0.1:" in result.stderr
@@ -28,14 +28,9 @@ def test_a_bench_writes_csv_and_live_values(flinknet: Flinknet, tmp_path: Path) 
     ]
     assert {row["execution.buffer-timeout.interval"] for row in rows} == {"0 ms", "5 ms"}
     assert (rows[0]["latency_p50_ns"], rows[0]["used_cpu_cores"]) == ("1000000.0", "")
-    lines = [json.loads(line) for line in (tmp_path / "live.ndjson").read_text().splitlines()]
-    assert [line["event"] for line in lines[:3]] == ["started", "progress", "finished"]
-    assert (lines[1]["setting"], lines[1]["latency_ns_p99"]) == (lines[0]["setting"], 2e6)
-    assert lines[2]["measured"]["records"] == 3000
-    assert {(line["run"], line["runs"]) for line in lines} == {(run, 4) for run in (1, 2, 3, 4)}
 
 
-@pytest.mark.parametrize("option", ["--csv", "--live-json", "--json"])
+@pytest.mark.parametrize("option", ["--csv", "--json"])
 def test_what_goes_to_stdout_is_alone_there(flinknet: Flinknet, option: str) -> None:
     stdout = flinknet("bench", "--no-trace", option, "-").stdout
     assert stdout.startswith("config," if option == "--csv" else "{")
