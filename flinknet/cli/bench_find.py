@@ -39,7 +39,7 @@ _SPARE_RECORDS = 1.2
 """Records that a run should have, as a multiple of those that its limited figure needs."""
 
 _NOT_WITH = (
-    *("runs", "metrics_port", "report", "plot", "reference", "fail_if"),
+    *("runs", "metrics_port", "report", "plot", "fail_if"),
     *("baseline", "history", "markdown", "junit", "out", "repeat_disturbed", "fail_on_disturbed"),
     "trace",
 )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     f"""
     {LOAD} {WORKERS}
     --runs --seed --out --trace --json --csv --report --plot --metrics-port
-    --details --explain --reference
+    --details --explain
     --find --find-within
     """,
     is_sweep=True,
@@ -74,7 +74,6 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     latency counts from the instant at which its producer wrote it.
     """
     from flinknet.report.bench import bench_page, bench_view
-    from flinknet.report.bench_modes import reference_part, references_of
     from flinknet.report.console import console_for
     from flinknet.report.export import bench_document, runs_csv, write_json
     from flinknet.report.live import RunsView
@@ -112,8 +111,7 @@ def run(executor: Executor | None, /, **values: Any) -> int:
                 finished.append(each)
                 settings = sweep.by_plan(plans, finished)
                 results_now = [result for setting in settings for result in setting.results]
-                known = references_of(results_now) if values["reference"] else ()
-                document = bench_document(environment, results_now, known)
+                document = bench_document(environment, results_now)
                 for path in files:
                     write_json(path, document)
     finally:
@@ -124,13 +122,11 @@ def run(executor: Executor | None, /, **values: Any) -> int:
             replay = f"flinknet trace replay {quote(str(out))}/run-0001*" if is_traced else ""
             if csv is not None:
                 put_text(csv, runs_csv(settings))
-            measured = [run.result for _, run in finished]
             shown = bench_view(
                 settings,
                 environment,
                 next_step=replay,
                 is_explained=values["explain"],
-                more=[reference_part(measured)] if values["reference"] else (),
             )
             reports.write(lambda: bench_page(settings, environment, shown))
             if json == STDOUT:

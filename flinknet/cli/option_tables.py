@@ -206,8 +206,6 @@ SHARED = f"""
     Show all figures, not only those that decide.
 --explain
     Print warnings in full: why, and what to do.
---reference
-    Add published figures of Flink with their sources.
 [{OTHERS}]
 --find LIMIT
     Search the highest rate that keeps LIMIT, such as 'p99<=20ms' or 'backlog<=5'.

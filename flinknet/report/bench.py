@@ -39,10 +39,9 @@ def bench_view(
     *,
     next_step: str = "",
     is_explained: bool = False,
-    more: Sequence[page_parts.Part] = (),
 ) -> page_parts.View:
-    """The view of some settings, or of one. `next_step` is a command that goes on from here, `more`
-    are parts that were asked for, and warnings are explained in full on request."""
+    """The view of some settings, or of one. `next_step` is a command that goes on from here, and
+    warnings are explained in full on request."""
     doubts = words.doubt_lines(settings)
     explained = words.doubt_lines(settings, is_explained=True)
     wrong = [f"{lowered(each)};" for each in doubts if each.startswith("Invalid")]
@@ -80,7 +79,6 @@ def bench_view(
             bench_table(settings, _DECISIVE),
             *_asked_parts(settings),
             *([page_parts.Lines(explained, is_doubt=True)] if is_explained else []),
-            *more,
         ],
         [
             *_details(settings),

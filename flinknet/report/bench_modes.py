@@ -1,9 +1,9 @@
 """Other modes of bench on a terminal: its effective configuration, the channels of a deployment
-before anything runs, an exchange with a TaskManager of Flink, and published numbers."""
+before anything runs, and an exchange with a TaskManager of Flink."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
@@ -11,19 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from flinknet.options import BUFFER_TIMEOUT, EffectiveKey
-from flinknet.results import PeerChannel, PeerResult, RunResult, RunWarning, Wiring
-from flinknet.results.references import REFERENCES, Reference
-from flinknet.units import (
-    MISSING,
-    counted,
-    format_duration_ns,
-    format_size_bytes,
-    human_count,
-    human_duration,
-    human_rate,
-    parse_duration_ns,
-)
+from flinknet.options import EffectiveKey
+from flinknet.results import PeerChannel, PeerResult, RunWarning, Wiring
+from flinknet.units import MISSING, counted, human_count, human_duration
 
 from .bench_words import wiring_line
 from .console import print_line, print_part
@@ -171,51 +161,3 @@ def _faults(result: PeerResult) -> Iterator[str]:
         wrong = zip(("lost", "repeated", "out of order"), known, strict=True)
         if faults := ", ".join(f"{count} {name}" for name, count in wrong if count):
             yield f"channel {channel.index}: {faults}"
-
-
-TITLE = "for comparison: published measurements"
-
-NOTE = (
-    "Other machines, versions and numbers of channels: compare orders of magnitude, and the"
-    " direction in which a setting changes them."
-)
-
-_AT_MOST = "max"
-"""The rate of a load that goes as fast as it can, in results."""
-
-
-def references_of(results: Iterable[RunResult]) -> list[Reference]:
-    """References with the load (at the highest rate or not) and the buffer timeout of some run;
-    with that load and any timeout, if none has both."""
-    runs = {
-        (
-            result.workload["rate_per_s"] == _AT_MOST,
-            parse_duration_ns(result.config[BUFFER_TIMEOUT], BUFFER_TIMEOUT, allow_never=True),
-        )
-        for result in results
-    }
-    alike = [each for each in REFERENCES if (each.is_max_rate, each.buffer_timeout_ns) in runs]
-    kinds = {is_max_rate for is_max_rate, _ in runs}
-    return alike or [each for each in REFERENCES if each.is_max_rate in kinds]
-
-
-def reference_part(results: Iterable[RunResult]) -> Table:
-    """The references as a table, with a numbered line for each source."""
-    found = references_of(results)
-    sources = [*dict.fromkeys(map(_source_of, found))]
-    columns: Mapping[str, Column] = {
-        "system": lambda each: f"{each.system} ({sources.index(_source_of(each)) + 1})",
-        "rate": lambda each: "max" if each.rate_per_s is None else human_rate(each.rate_per_s),
-        "timeout": lambda each: format_duration_ns(each.buffer_timeout_ns),
-        "channels": lambda each: f"{each.channels} TLS" if each.is_tls else each.channels,
-        "record": lambda each: format_size_bytes(each.record_bytes),
-        "records/s": "throughput_records_per_s",
-        "p50": lambda each: human_duration(each.latency_ns_p50),
-        "p99": lambda each: human_duration(each.latency_ns_p99),
-    }
-    notes = [f"({number}) {source}" for number, source in enumerate(sources, 1)]
-    return table_of(found, columns, TITLE, [*notes, NOTE])
-
-
-def _source_of(reference: Reference) -> str:
-    return f"{reference.benchmark}, on {reference.machine}: {reference.source}"

@@ -22,7 +22,6 @@ from flinknet.results import (
 )
 from flinknet.results.comparison import Comparison, Configuration, Difference, Trend, Verdict
 from flinknet.results.figures import CPU, FIGURES, fields_of, named, of_run, reader
-from flinknet.results.references import Reference
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
@@ -44,9 +43,7 @@ _RUN_FIELDS = (
 
 
 def bench_document(
-    environment: Mapping[str, Any],
-    results: Sequence[RunResult],
-    references: Sequence[Reference] = (),
+    environment: Mapping[str, Any], results: Sequence[RunResult]
 ) -> dict[str, Any]:
     """The document that `flinknet bench --json` writes. A result.json holds all fields of one
     run."""
@@ -55,7 +52,6 @@ def bench_document(
         "schema_version": SCHEMA_VERSION,
         "environment": dict(environment),
         "runs": [{name: run[name] for name in _RUN_FIELDS} for run in runs],
-        **({"references": [each.to_dict() for each in references]} if references else {}),
     }
 
 

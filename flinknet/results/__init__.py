@@ -14,7 +14,6 @@ JSON.
     replay      the answers of a replay about a run and a whole job
     trades      gain and price of one predicted setting against another
     breaking_point  the search for the highest rate that keeps a limit
-    references  published measurements with which a bench may be compared
     comparison  which of several configurations is better: a package of its own, which no other file
                 here imports
 """

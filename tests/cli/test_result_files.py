@@ -1,4 +1,4 @@
-"""Results for other programs: CSV, live values, published figures, and --json in every command."""
+"""Results for other programs: CSV, live values and --json in every command."""
 
 from __future__ import annotations
 
@@ -40,29 +40,3 @@ def test_what_goes_to_stdout_is_alone_there(flinknet: Flinknet, option: str) -> 
 def test_json_without_a_file_goes_to_stdout_in_every_command(flinknet: Flinknet) -> None:
     assert json.loads(flinknet("bench", "--no-trace", "--json", "--runs", "1").stdout)["runs"]
     assert json.loads(CliRunner().invoke(main, ["bench", "config", "--json"]).stdout)
-
-
-def test_published_numbers_of_the_same_load_stand_next_to_a_bench(flinknet: Flinknet) -> None:
-    result = flinknet(
-        *("bench", "--no-trace", "--rate", "2k/s", "--buffer-timeout", "5ms,100ms", "--reference"),
-        *("--json", "bench.json", "--report", "bench.html"),
-    )
-    assert result.exit_code == 0, result.output
-    _, _, table = result.stdout.partition("for comparison: published measurements")
-    assert "Flink 2.3.0" in table
-    assert "2.74 ms" in table
-    assert "docs/capture.md" in table
-    assert "highest rate" not in table
-    assert "compare orders of magnitude" in table
-    document = json.loads(Path("bench.json").read_text())
-    assert {each["buffer_timeout_ns"] for each in document["references"]} == {5e6, 1e8}
-    assert "published measurements" in Path("bench.html").read_text()
-
-
-def test_at_the_highest_rate_flinks_own_benchmark_is_what_to_compare_with(
-    flinknet: Flinknet,
-) -> None:
-    result = flinknet("bench", "--no-trace", "--reference")
-    assert "55.4 M" in result.stdout
-    assert "github.com/apache/flink/pull/11155" in result.stdout
-    assert "references" not in json.loads(flinknet("bench", "--no-trace", "--json").stdout)
