@@ -77,7 +77,7 @@ MORE = {
 """Options that make a command shorter where it does not give them."""
 
 STARTS_NOTHING = (
-    *("bench", "bench run", "bench again", "bench config", "bench channels", "compare-configs"),
+    *("bench", "bench run", "bench again", "bench config", "compare-configs"),
     *("trace export", "trace import", "trace info", "trace verify", "trace tap"),
     *("trace dissector", "certificates", "doctor", "plan", "job list"),
 )

@@ -8,7 +8,7 @@ with its traceback), 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP, 141 by 
 normally ends by such a signal, and exits with 0.
 
     bench               with a module for each mode: bench_run (sweep: several runs), bench_again,
-                        bench_demo, bench_modes (bench config, channels, consume and produce),
+                        bench_demo, bench_modes (bench config, consume and produce),
                         bench_find (--find, of compare_configs, too)
     compare_configs     with configs: the CONFIG arguments and settings of recorded runs;
                         compare_runs: plans and the comparison; compare_results: output files and

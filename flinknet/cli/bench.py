@@ -10,7 +10,7 @@ import click
 
 from .bench_again import again
 from .bench_demo import demo
-from .bench_modes import channels, config, consume, produce
+from .bench_modes import config, consume, produce
 from .bench_run import run
 from .commands import CommandGroup, write_sections
 
@@ -52,5 +52,5 @@ def bench(**_: Any) -> None:
     """
 
 
-for _command in (run, demo, again, consume, produce, config, channels):
+for _command in (run, demo, again, consume, produce, config):
     bench.add_command(_command)

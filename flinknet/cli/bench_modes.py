@@ -1,6 +1,5 @@
 """Other modes of bench. `bench consume` and `bench produce`: flinknet is one end of an exchange, a
-TaskManager of Flink the other. `bench config` and `bench channels`: every key with its effective
-value, and the channels of a load, without a run.
+TaskManager of Flink the other. `bench config`: every key with its effective value, without a run.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from flinknet.options.keys import COMPRESSION_CODEC
 from flinknet.units import human_bytes
 
 from .commands import SectionedCommand
-from .files import STDOUT, put_json, put_result, show, target_of
+from .files import STDOUT, put_json, show, target_of
 from .option_tables import KEYS, LOAD, NETWORK, options
 from .options import Settings, check_single_values, collect, scenario_of
 from .value_parsers import address
@@ -220,47 +219,6 @@ def run_directory(values: Mapping[str, Any]) -> Path | None:
 
     out = sweep.out_directory(values["out"], trace=values["trace"])
     return out / "run-0001" if out is not None and values["trace"] else None
-
-
-@click.command(cls=SectionedCommand)
-@options(f"{LOAD} --json", is_sweep=True)
-def channels(**values: Any) -> None:
-    """Print where tasks run and which channels share a connection.
-
-    \b
-    flinknet bench channels --placement spread --producers 4 --consumers 4
-
-    Nothing runs. The options are those of `bench run`.
-    """
-    from flinknet.job.load.plan import load_plan_of, task_name
-    from flinknet.report.bench_modes import channels_document, placed_parts
-    from flinknet.report.page_parts import View
-    from flinknet.results import Wiring
-
-    from . import sweep
-
-    plans = sweep.plan_sweep(collect(values))
-    json_target = target_of(values["json"])
-    # Settings of a sweep differ only in network keys, so their channels are equal.
-    load = load_plan_of(plans[0].scenario)
-    names = {each.key: task_name(each) for each in load.tasks}
-    channels = [
-        {
-            "channel": each.index,
-            "edge": each.edge,
-            "producer": names[each.edge, each.producer],
-            "producer_task_manager": each.producer_task_manager,
-            "consumer": names[each.edge + 1, each.consumer],
-            "consumer_task_manager": each.consumer_task_manager,
-            "subpartition": each.subpartition,
-            "connection": None if each.is_local else str(each.connection),
-        }
-        for each in load.channels
-    ]
-    local = sum(each["connection"] is None for each in channels)
-    wiring = Wiring(local, len(channels) - local, load.connections(), 0, 0)
-    view = View(parts=placed_parts(channels, wiring))
-    put_result(json_target, channels_document(channels, wiring), view)
 
 
 @click.command(cls=SectionedCommand)

@@ -1,5 +1,5 @@
-"""Other modes of bench on a terminal: its effective configuration, the channels of a deployment
-before anything runs, and an exchange with a TaskManager of Flink."""
+"""Other modes of bench on a terminal: its effective configuration, and an exchange with a
+TaskManager of Flink."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from flinknet.options import EffectiveKey
-from flinknet.results import PeerChannel, PeerResult, RunWarning, Wiring
+from flinknet.results import PeerChannel, PeerResult, RunWarning
 from flinknet.units import MISSING, counted, human_count, human_duration
 
-from .bench_words import wiring_line
 from .console import print_line, print_part
-from .page_parts import WIDTH, Column, Lines, Part, Row, Sentence, Table, View, heads, table_of
+from .page_parts import WIDTH, Column, Lines, Row, Sentence, Table, View, heads, table_of
 from .warning_lines import doubts_of_runs, print_setting_notes, trust_words
 
 SCHEMA_VERSION = 1
@@ -77,30 +76,6 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
 def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:
     """The document that `flinknet bench config --json` writes."""
     return {"schema_version": SCHEMA_VERSION, "configs": [asdict(each) for each in configs]}
-
-
-Place = Mapping[str, Any]
-"""One channel in the JSON: the tasks at its ends with their TaskManagers, and the TCP connection
-that it shares (None: it is local)."""
-
-
-def channels_document(channels: Sequence[Place], wiring: Wiring) -> dict[str, Any]:
-    known = ("local_channels", "remote_channels", "connections")
-    own = {name: getattr(wiring, name) for name in known}
-    return {"deployments": [{"setting": "", **own, "channels": channels}]}
-
-
-def placed_parts(channels: Sequence[Place], wiring: Wiring) -> list[Part]:
-    names = ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over")
-    rows = []
-    for each in channels:
-        ends = [
-            (each[end], f"tm-{each[f'{end}_task_manager']}") for end in ("producer", "consumer")
-        ]
-        cells = [each["channel"], each["edge"] + 1, *ends[0], *ends[1], each["subpartition"]]
-        rows.append(Row([*map(str, cells), each["connection"] or "local"]))
-    shared = [f"  {x}: {counted(count, 'channel')}" for x, count in wiring.connections.items()]
-    return [Table(heads(*names, texts=names), rows), Lines([wiring_line(wiring), *shared])]
 
 
 def peer_view(result: PeerResult) -> View:

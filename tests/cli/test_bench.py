@@ -372,34 +372,6 @@ def test_tasks_are_placed_and_joined_as_asked(flinknet: Flinknet, run: Any) -> N
     assert slow.workload.slow_consumers == (SlowConsumer(0, 1_000_000, 2_000_000_000),)
 
 
-@pytest.mark.row("S080")
-def test_the_channel_table_of_the_worked_example(flinknet: Flinknet, run: Any) -> None:
-    options = ["bench", "channels", "--placement", "spread", "--producers", "4", "--consumers", "4"]
-    table = flinknet(*options).stdout
-    rows = [line.split() for line in table.splitlines() if "source " in line]
-    over = [[row[9] for row in rows if row[2:4] == ["source", f"{p}"]] for p in range(4)]
-    here, there = ["local", "tm-0->tm-1"] * 2, ["tm-1->tm-0", "local"] * 2
-    assert over == [here, there, here, there]
-    assert "Channels: 8 local, 8 remote over 2 connections." in table
-    assert "tm-0->tm-1: 4 channels" in table
-    (deployment,) = json.loads(flinknet(*options, "--json", "-").stdout)["deployments"]
-    assert (deployment["local_channels"], deployment["remote_channels"]) == (8, 8)
-    assert deployment["connections"] == {"tm-0->tm-1": 4, "tm-1->tm-0": 4}
-    assert [each["connection"] is None for each in deployment["channels"][:4]] == [True, False] * 2
-    assert run.scenarios == []
-
-
-def test_the_channel_table_fits_a_narrow_terminal(
-    flinknet: Flinknet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    spread = ["--placement", "spread", "--relays", "1", "--producers", "2", "--consumers", "2"]
-    stdout = flinknet("bench", "channels", *spread).stdout
-    assert "…" not in stdout
-    assert "tm-0->tm-1: 1 channel\n" in stdout
-    assert max(map(len, stdout.splitlines())) <= 80
-
-
 @pytest.mark.parametrize("charset", ["ascii", "latin-1", "cp1252", "utf-8"])
 def test_results_and_help_can_be_written_in_any_encoding(flinknet: Flinknet, charset: str) -> None:
     result = flinknet("bench", "--buffer-timeout", "5ms,100ms", "--no-trace", charset=charset)

@@ -15,7 +15,7 @@ from tests.documented import helps
 
 from .conftest import Flinknet
 
-MODES = ("run", "demo", "again", "consume", "produce", "config", "channels")
+MODES = ("run", "demo", "again", "consume", "produce", "config")
 
 PLAIN = (
     "",
