@@ -1,22 +1,22 @@
 """The command line: a file for each command, and one place that turns errors into one line.
 
 A command imports its modules inside its function, so that `flinknet --help` answers at once and
-only `trace replay` and `convert` load Spark. Data goes to stdout, messages to stderr.
+only `trace replay` loads Spark. Data goes to stdout, messages to stderr.
 Exit codes: 0 success, 1 a run failed its checks, a comparison found a regression or a planned job
 would not start, 2 wrong call, 3 inconclusive, 4 any other known error, 70 an unknown error (a bug,
 with its traceback), 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP, 141 by a closed pipe. A tap
 normally ends by such a signal, and exits with 0.
 
     bench               with a module for each mode: bench_run (sweep: several runs), bench_again,
-                        bench_demo, bench_modes (bench config, consume and produce),
-                        bench_find (--find, of compare_configs, too)
+                        bench_demo, bench_modes (bench config, consume and produce), bench_find
+                        (--find, of compare_configs, too)
     compare_configs     with configs: the CONFIG arguments and settings of recorded runs;
                         compare_runs: plans and the comparison; compare_results: output files and
                         earlier results
     plan                with plan_running: a job on a real cluster
     job                 with job_run; job.py has the other commands
     trace               with trace_replay, trace_tap, trace_import (trace sniff, too), trace_export
-                        (trace convert, too), trace_watch, trace_share; trace.py has the others
+                        trace_watch, trace_share; trace.py has the others
     worker              with the workers of other commands
     certificates, doctor
 

@@ -18,10 +18,6 @@ from .files import STDOUT, path_of_runs, put_json, show, target_of
 from .option_tables import options
 
 _LAZY_COMMANDS = {
-    "convert": (
-        "trace_export",
-        "Write recorded runs as a Parquet or Delta table for SQL, with Spark.",
-    ),
     "export": (
         "trace_export",
         "Write a recorded run for other tools: Parquet, CSV, JSON, Perfetto, …",
@@ -44,7 +40,7 @@ _LAZY_COMMANDS = {
 _IN_ORDER = (
     *("replay", "info", "verify", "export"),
     *("sniff", "tap", "import", "watch"),
-    *("share", "convert", "dissector"),
+    *("share", "dissector"),
 )
 """All commands in the order of help: the most used first."""
 

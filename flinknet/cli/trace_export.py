@@ -1,11 +1,9 @@
-"""`flinknet trace export` and `trace convert`: write recorded runs in a form for other tools,
-and as a table for SQL."""
+"""`flinknet trace export`: writes a recorded run in a form for other tools."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,56 +13,7 @@ from flinknet.storage import AnyPath, path_of
 from flinknet.units import human_bytes, parse_duration_ns
 
 from . import files
-from .commands import SectionedCommand, WholeNumber
-from .option_tables import SPARK, options
-from .replay_options import session_options
-
-
-@click.command(cls=SectionedCommand)
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=files.path_of_runs)
-@options(
-    f"""
-    [Table]
-    --out DIR|URI required
-        New directory, or a URI that this Spark can write to.
-    --format (form) = parquet
-        Delta needs Delta Lake in this Spark.
-    --buckets N = 16
-        Directories for each hour; its channels are divided among them.
-    [Spark]
-    {SPARK}
-    """,
-    form=click.Choice(("parquet", "delta")),
-    buckets=WholeNumber(1, 10_000),
-)
-def convert(traces: tuple[Path, ...], out: str, form: str, **more: Any) -> None:
-    """Write recorded runs as a table of Parquet files or of Delta Lake, with Spark.
-
-    \b
-    flinknet trace convert recordings/ --out events
-        all runs in a directory as one table
-    flinknet trace convert RUN --format delta --out events \\
-        --master spark://host:7077
-
-    TRACE is a run directory or a directory of run directories. Every trace event is a row; files
-    are in directories run=…/hour=…/channel_bucket=…, where hour is at_ns in hours, and a channel is
-    in bucket channel mod N. For a single file, without Spark, use trace export.
-    """
-    from flinknet.replay.convert import convert as write
-    from flinknet.replay.spark.session import spark_errors, spark_session
-
-    target = out
-    if "://" not in out:
-        files.check_new_directory(Path(out))
-        if Path(out).exists():
-            Path(out).rmdir()
-        target = str(Path(out).absolute())
-    click.echo("flinknet: starting Spark …", err=True)
-    with spark_session(session_options(more)) as spark, spark_errors():
-        paths = [str(each.absolute()) for each in traces]
-        rows = write(spark, paths, target, form=form, buckets=more["buckets"])
-    click.echo(f"{out}: {rows:,} events as {form}, by run, hour and channel bucket", err=True)
-
+from .option_tables import options
 
 FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
 

@@ -8,9 +8,8 @@ how much of the recording; executors fit and simulate it with the model of `pred
 the advice, `price` the costs, `task_timeouts` the search for timeouts task by task; `answers` puts
 it together. `ledger` has where the time of each task and channel went; the rules of
 `results.verdict` judge by it what holds a job up. `edges`: the edges of a job and their order.
-`watch` observes the newest part of what is still being written, `convert` makes a table of all
-events, `rerun` prepares a recorded run to be sent again. `spark` has the session and the ways into
-a trace.
+`watch` observes the newest part of what is still being written, and `rerun` prepares a recorded run
+to be sent again. `spark` has the session and the ways into a trace.
 
 Events never pass through the driver: it makes work units (a file and some of its blocks, or a
 candidate setting), executors open the files themselves, and small tables come back. pyspark is

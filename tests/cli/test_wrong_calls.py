@@ -100,7 +100,6 @@ WRONG = {
     "trace replay s3x://a/b": "no such storage; there are s3://",
     "trace watch empty --every 0": "0 is too short; give some seconds",
     "trace watch empty --window 2h --once": "2h is too long; at most 1h",
-    "trace convert empty --out full": "full is not empty; give a new directory",
     "trace replay empty --out full": "--out: full is not empty; give a new directory",
     "trace import notes.txt --out new": "neither a pcap nor a pcapng file",
     "trace tap": "Missing option '--listen'",

@@ -25,6 +25,7 @@ EXPECTED = {
     ],
     "SELECT run, max(backlog_buffers)": [("sawtooth", 3)],
     "SELECT * FROM taken": [("sawtooth", 0, 1000, 105_000), ("sawtooth", 1, 1000, 105_000)],
+    "SELECT run, count(*) AS events FROM stored": [("sawtooth", 1002)],
 }
 """The first rows of some cells, by how they begin."""
 
@@ -59,6 +60,5 @@ def test_every_cell_runs(
         for view in ("events", "backlog"):
             spark.catalog.dropTempView(view)
     assert seen == set(EXPECTED)
-    assert known["rows"] == 1002
     assert known["answers"].is_reliable in (True, False)
     assert MessageKind.ADD_CREDIT.name in capsys.readouterr().out

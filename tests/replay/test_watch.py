@@ -1,5 +1,5 @@
-"""`trace watch` and `trace convert`, from the command line to what they leave; and the newest part
-of runs that are still being written."""
+"""`trace watch`, from the command line to what it leaves; and the newest part of runs that are
+still being written."""
 
 from __future__ import annotations
 
@@ -213,38 +213,6 @@ def test_an_update_is_printed_when_more_has_been_written(
     events = [json.loads(line)["events"] for line in shown.stdout.splitlines()]
     assert len(events) == 3
     assert events == sorted(set(events))
-
-
-@pytest.mark.spark
-@pytest.mark.releases
-def test_events_become_a_table_by_run_hour_and_bucket(
-    with_spark: Any, tmp_path: Path, sawtooth_run: Path
-) -> None:
-    out = tmp_path / "events"
-    done = trace("convert", sawtooth_run.parent, "--out", out, "--buckets", "2")
-    assert done.exit_code == 0, done.output
-    assert "1,002 events" in done.stderr
-    hour = START_NS // (3600 * SECOND)
-    assert sorted(each.name for each in (out / "run=sawtooth" / f"hour={hour}").iterdir()) == [
-        "channel_bucket=0",
-        "channel_bucket=1",
-    ]
-    stored = with_spark.read.parquet(str(out))
-    assert stored.where("channel_bucket = 1").select("channel").distinct().collect() == [(1,)]
-    assert stored.where("kind = 'ADD_CREDIT'").count() == 400
-    again = trace("convert", sawtooth_run, "--out", out)
-    assert again.exit_code == 2
-    assert "is not empty" in again.stderr
-
-
-@pytest.mark.spark
-def test_a_form_that_this_spark_lacks_is_one_line(
-    with_spark: Any, tmp_path: Path, sawtooth_run: Path
-) -> None:
-    refused = trace("convert", sawtooth_run, "--out", tmp_path / "events", "--format", "delta")
-    assert refused.exit_code != 0
-    assert "this Spark has no Delta Lake" in refused.stderr
-    assert len(refused.stderr.strip().splitlines()) == 2  # "starting Spark", and why
 
 
 def written_until(run: Path, to_ns: int, directory: Path) -> Path:
