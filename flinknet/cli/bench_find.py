@@ -40,7 +40,7 @@ _SPARE_RECORDS = 1.2
 
 _NOT_WITH = (
     *("runs", "metrics_port", "report", "plot", "fail_if"),
-    *("baseline", "history", "markdown", "junit", "out", "repeat_disturbed", "fail_on_disturbed"),
+    *("baseline", "markdown", "junit", "out", "repeat_disturbed", "fail_on_disturbed"),
     "trace",
 )
 """Options that have no meaning in a search."""

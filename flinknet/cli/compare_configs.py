@@ -66,7 +66,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @click.argument("configs", metavar="CONFIG...", nargs=-1)
 @options(
     f"""
-    --fail-if --baseline --history
+    --fail-if --baseline
     ~ --confidence --repeat-disturbed --fail-on-disturbed
     --rate --record-size
     ~ --arrivals
@@ -111,7 +111,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
         limit is broken, with 3 if undecided
     flinknet compare-configs conf/config.yaml --baseline main.json \\
         --fail-if 'p99>+10%' --markdown comment.md --junit junit.xml \\
-        --history results --report page.html
+        --report page.html
         a gate against an earlier result, with reports
 
     \b
@@ -124,7 +124,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
       FILE.toml                 [network] with Flink keys,
                                 [workload] with bench options
       FILE.yaml                 a config.yaml of Flink, FlinkDeployment, ConfigMap
-      NAME:FILE                 a file under a name, by which --history knows it
+      NAME:FILE                 a file under a name
 
     Give two or more; the first is the baseline. With --baseline, which names an earlier result, one
     is enough.
@@ -133,7 +133,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     from flinknet.report.live import RunsView
 
     from . import sweep
-    from .compare_results import Outputs, history_in, trends_of
+    from .compare_results import Outputs
     from .compare_runs import Task
     from .configs import CannotStartError
 
@@ -150,7 +150,6 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
             return find_rates(task.plans, executor, values, task.confidence)
         except RunFailedError as error:  # its own exit code would mean that no rate keeps the limit
             raise FlinknetError(f"a run failed: {error}") from error
-    history = history_in(values["history"])
     scenarios = [each.scenario for each in task.plans]
     executor = executor or sweep.default_executor(values, scenarios)
     out = sweep.out_directory(values["out"], trace=values["trace"])
@@ -175,8 +174,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
         except RunFailedError as error:  # its own exit code would mean a broken limit
             raise FlinknetError(f"nothing was compared, a run failed: {error}") from error
     comparison = task.comparison(finished, environment, values)
-    trends = trends_of(comparison, history)
-    outputs.write(comparison, trends, out)
+    outputs.write(comparison, out)
     talk = f"seed {values['seed']}" + (f"; runs: {out}" if out else "")
     click.echo(talk, err=True)
     return _EXIT_CODES[comparison.outcome]

@@ -163,7 +163,7 @@ class Task:
                     f"--baseline: the earlier result is called {BASELINE_NAME}; give the"
                     " configuration another name"
                 )
-            result = read_earlier(path_of(earlier), "--baseline")
+            result = _read_earlier(path_of(earlier))
             baseline = result, baseline_in(result, [plan.name for plan in plans])
         if baseline is None:
             name, base, others = plans[0].name, described(plans[0]), plans[1:]
@@ -241,12 +241,12 @@ class Task:
         )
 
 
-def read_earlier(path: AnyPath, option: str) -> EarlierResult:
-    """The result in a file. Raises: ConfigError if the file has no result."""
+def _read_earlier(path: AnyPath) -> EarlierResult:
+    """The result in the file of --baseline. Raises: ConfigError if it has none."""
     try:
         document = json.loads(path.read_text())
     except (FileNotFoundError, IsADirectoryError):
-        raise ConfigError(f"{option}: {path}: there is no such file") from None
+        raise ConfigError(f"--baseline: {path}: there is no such file") from None
     except (ValueError, RecursionError):
-        raise ConfigError(f"{option}: {path} is not JSON; it is written by --json") from None
+        raise ConfigError(f"--baseline: {path} is not JSON; it is written by --json") from None
     return earlier_result(document, str(path))

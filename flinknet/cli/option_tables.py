@@ -66,8 +66,6 @@ SHARED = f"""
     Exit with 1 if a change is beyond LIMIT, such as 'p99>+10%'. May be repeated.
 --baseline FILE
     JSON of an earlier comparison or of bench; the candidate in it is the baseline.
---history DIR
-    Add the result to those in DIR, print the trend of all, and warn if there is a step.
 --confidence PERCENT = 95%
     Confidence level of the intervals.
 --repeat-disturbed N = 2

@@ -12,7 +12,6 @@ from flinknet.results.comparison import (
     Comparison,
     LimitDecision,
     Outcome,
-    Trend,
     Verdict,
     label_of,
 )
@@ -25,9 +24,6 @@ from .warning_lines import lowered
 
 MEASURED_STACK = "measured in flinknet's own network stack with synthetic records, not in your job"
 
-POINTS_MAX = 40
-"""Dates on the axis of a curve over time, at most."""
-
 _DECISIVE = ("throughput", "p50", "p99", "buffers", "cpu")
 """Metrics of the table, with those of limits."""
 
@@ -38,11 +34,7 @@ _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "ora
 
 
 def comparison_view(
-    comparison: Comparison,
-    trends: Sequence[Trend],
-    doubts: Sequence[str],
-    *,
-    is_explained: bool = False,
+    comparison: Comparison, doubts: Sequence[str], *, is_explained: bool = False
 ) -> View:
     """The view of all candidates, with doubts about the runs of this call, which are explained on
     request."""
@@ -50,8 +42,7 @@ def comparison_view(
     decisive = {*_DECISIVE, *(decision.limit.metric for _, decision in decisions)}
     has_doubts = bool(doubts or comparison.invalid)
     is_long = len(decisions) > 1 or comparison.is_refused or not has_doubts
-    lines, candidates = texts.trend_lines(trends), comparison.candidates
-    configs = dict.fromkeys(each.config for each in trends)
+    candidates = comparison.candidates
     base = comparison.base.name
     notes = texts.load_notes(comparison)
     notes += [note for each in candidates for note in texts.key_notes(comparison, each)]
@@ -70,8 +61,6 @@ def comparison_view(
                 for each in candidates
             ),
             *([Lines(doubts, is_doubt=True)] if is_explained else []),
-            *(texts.trend_table(name, [x for x in trends if x.config == name]) for name in configs),
-            Lines(lines, is_doubt=any(each.step for each in trends)),
         ],
         [
             *(texts.changes_table(comparison, each, has_notes=True) for each in candidates),
@@ -91,10 +80,7 @@ def comparison_view(
             *([] if is_explained else [Lines(doubts, is_doubt=True)]),
             pairs_of("Environment", texts.environment_of(comparison)),
         ],
-        [
-            *(Section("", each.name, "", _pictures(comparison, each)) for each in candidates),
-            *([Section("history", "Results over time", "", _history(trends))] if trends else []),
-        ],
+        [Section("", each.name, "", _pictures(comparison, each)) for each in candidates],
         name="compared",
         title=f"{' and '.join(each.name for each in candidates)} against {base}",
         lead="\n".join(dict.fromkeys(notes)),
@@ -130,48 +116,17 @@ def _pictures(comparison: Comparison, candidate: Candidate) -> list[Part]:
     both = (comparison.base, candidate.configuration)
     count = max(len(each.runs) for each in both)
     colors: tuple[Color, Color] = ("grey", "blue")
+    labels = list(map(str, range(1, count + 1)))
     for metric in limited or _RUN_METRICS:
-        series = []
+        figure, name, series = METRICS[metric].figure, label_of(metric), []
         for each, color in zip(both, colors, strict=True):
             values = each.values(metric)
             series.append(Series(each.name, [*values, *[None] * (count - len(values))], color))
-        labels = list(map(str, range(1, count + 1)))
-        charts.append(_curves(metric, "run", labels, series))
+        unit = figure.unit if figure.unit in ("ns", "bytes") else "count"
+        charts.append(
+            Curves(name, labels, series, unit, meaning=figure.meaning, by="run", y=name)
+        )
     return charts
-
-
-def _curves(
-    metric: str,
-    by: str,
-    labels: Sequence[str],
-    series: Sequence[Series],
-    marks: Mapping[int, str] | None = None,
-) -> Curves:
-    figure, name = METRICS[metric].figure, label_of(metric)
-    unit = figure.unit if figure.unit in ("ns", "bytes") else "count"
-    return Curves(
-        name, labels, series, unit, meaning=figure.meaning, marks=marks or {}, by=by, y=name
-    )
-
-
-def _history(trends: Sequence[Trend]) -> list[Part]:
-    parts: list[Part] = []
-    for trend in trends:
-        points = trend.points[-POINTS_MAX:]
-        series = [Series("counted", [None if x.why_not else x.value for x in points])]
-        other = [each.value if each.why_not else None for each in points]
-        if any(value is not None for value in other):
-            why = "; ".join(dict.fromkeys(each.why_not for each in points if each.why_not))
-            series.append(Series("not counted", other, "grey", f"not counted: {why}"))
-        dates = [(each.measured_at or "")[:10] for each in points]
-        if len(set(dates)) < len(dates):  # several a day: with their time
-            dates = [(each.measured_at or "")[5:16].replace("T", " ") for each in points]
-        marks = {at: "settings changed" for at, each in enumerate(points) if each.changed}
-        since = [each.measured_at for each in points]
-        if trend.step is not None and trend.step.since in since:
-            marks[since.index(trend.step.since)] = "step"
-        parts.append(_curves(trend.metric, "date", dates, series, marks))
-    return parts
 
 
 def _compared(comparison: Comparison) -> list[str]:

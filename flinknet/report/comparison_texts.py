@@ -1,4 +1,4 @@
-"""A comparison in words: the cells of its table, the settings that differ, limits, trends."""
+"""A comparison in words: the cells of its table, the settings that differ, limits."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from flinknet.results import Validity, validity_by
 from flinknet.results.comparison import (
     METRICS,
     REFUSED,
-    RESULTS_MIN,
     Candidate,
     Comparison,
     Configuration,
     Difference,
     LimitDecision,
     Outcome,
-    Trend,
     Verdict,
     label_of,
     what_would_decide,
@@ -43,9 +41,6 @@ RATIO_MAX = 100
 
 SHARE_SHOWN = 0.015
 """A smaller share is not worth its words."""
-
-POINTS_SHOWN = 8
-"""Newest results of a trend that are listed, at most."""
 
 
 _TONES: Mapping[Verdict, Tone] = {Verdict.BETTER: "good", Verdict.WORSE: "bad"}
@@ -233,48 +228,6 @@ def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
     texts = dict.fromkeys((*own, *base))
     shown = [x for x in texts if x.startswith(names) or (x in own) != (x in base)]
     return [f"Note: {each}" for each in shown]
-
-
-def trend_table(config: str, trends: Sequence[Trend]) -> Table:
-    """The newest results of a candidate: a column for each metric, and its change against the base
-    of the same call."""
-    rows = []
-    for points in list(zip(*(each.points for each in trends), strict=True))[-POINTS_SHOWN:]:
-        first = points[0]
-        cells = [first.measured_at or MISSING]
-        for trend, point in zip(trends, points, strict=True):
-            cells += [amount(point.value, trend.metric), human_change(point.change)]
-        notes = [f"not counted: {first.why_not}"] if first.why_not else []
-        changed = [
-            f"{each.name} {each.base or 'not set'} → {each.candidate or 'not set'}"
-            for each in first.changed
-        ]
-        notes += [f"settings changed: {', '.join(changed)}"] if changed else []
-        disturbed = f" ({first.disturbed} disturbed)" if first.disturbed else ""
-        rows.append(Row([*cells, f"{first.runs}{disturbed}", "; ".join(notes)]))
-    names = [name for each in trends for name in (label_of(each.metric), "vs. base")]
-    columns = heads("measured at", *names, "runs", "", texts=[""])
-    return Table(columns, rows, f"{config} over time")
-
-
-def trend_lines(trends: Sequence[Trend]) -> list[str]:
-    """A warning for each step; one line if there is none."""
-    warnings = [warning for each in trends if (warning := each.warning())]
-    if warnings or not trends:
-        return warnings
-    counted = sum(not each.why_not for each in trends[0].points)
-    if counted < RESULTS_MIN:
-        return [f"Too few comparable results for a trend: {counted} of at least {RESULTS_MIN}."]
-    lines, sizes = [], []
-    for each in trends:
-        name, of = label_of(each.metric), f" of {each.config}"
-        if each.values < RESULTS_MIN:
-            known = f"{each.values} of {counted} comparable results"
-            lines.append(f"{name}{of} was measured in {known}: no trend.")
-        elif each.step_min is not None:
-            sizes.append(f"{name} {each.step_min:.1%}{of * (each.config != trends[0].config)}")
-    none = f"No step in {counted} comparable results. In the middle, a step would be found from"
-    return [*lines, *([f"{none} {', '.join(sizes)}."] if sizes else [])]
 
 
 def environment_of(comparison: Comparison) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from flinknet.results import (
     WatchLook,
     is_disturbed,
 )
-from flinknet.results.comparison import Comparison, Configuration, Difference, Trend, Verdict
+from flinknet.results.comparison import Comparison, Configuration, Difference, Verdict
 from flinknet.results.figures import CPU, FIGURES, fields_of, named, of_run, reader
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
@@ -28,9 +28,6 @@ from flinknet.whole_files import whole_file
 from . import advice
 from .comparison_texts import effect_sentence
 from .trade_words import settings_of, trades
-
-POINTS_MAX = 20
-"""Newest points of a trend in a document, at most; the others are in files of their own."""
 
 SCHEMA_VERSION = 1
 """Version of the documents; history: 1, the first."""
@@ -127,7 +124,7 @@ def difference_document(difference: Difference) -> dict[str, Any]:
     }
 
 
-def comparison_document(comparison: Comparison, trends: Sequence[Trend]) -> dict[str, Any]:
+def comparison_document(comparison: Comparison) -> dict[str, Any]:
     """The document that `flinknet compare-configs --json` writes, and reads back as a baseline."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -167,7 +164,6 @@ def comparison_document(comparison: Comparison, trends: Sequence[Trend]) -> dict
         ],
         "disturbed": {"repeated": comparison.repeated, "still": comparison.disturbed},
         "invalid": {"still": comparison.invalid},
-        "trends": [to_plain(replace(each, points=each.points[-POINTS_MAX:])) for each in trends],
         "outcome": comparison.outcome.value,
     }
 

@@ -1,4 +1,4 @@
-"""compare-configs as a gate: baselines, history, disturbed runs, and what CI servers read."""
+"""compare-configs as a gate: baselines, disturbed runs, and what CI servers read."""
 
 from __future__ import annotations
 
@@ -150,8 +150,6 @@ def test_a_bench_is_a_baseline_too_and_results_of_later_versions_can_be_read(
             ["base", "x:producers=2", "--json", "-", "--csv", "-"],
             "--json and --csv both want stdout",
         ),
-        (["base", "x:producers=2", "--history", "text.json"], "is not a directory"),
-        (["base", "x:producers=2", "--history", "text.json/h"], "--history: text.json/h cannot be"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -167,33 +165,6 @@ def test_bad_input_is_one_line(
     assert why in result.stderr
     assert result.stderr.count("\n") == 1
     assert run.scenarios == []
-
-
-def test_a_history_shows_the_trend_and_warns_of_a_step(gate: Callable[..., Result]) -> None:
-    options = ("--runs", "2", "--history", "results")
-    gate("base", "x:buffer-timeout=9ms", *options, cpu="B")
-    for _ in range(4):
-        result = gate("base", "x:buffer-timeout=5ms", *options)
-    assert "No step in 4 comparable results. In the middle, a step would be" in result.stdout
-    assert "found from throughput 1.0%, p50 1.0%, p99 1.0%." in result.stdout.replace("\n", " ")
-    assert f"settings changed: {TIMEOUT} 9 ms → 5 ms" in " ".join(result.stdout.split())
-    assert "not counted: CPU B then, A now" in result.stdout
-    result = gate("base", "x:buffer-timeout=5ms", *options, "--fail-if", "p99_9>+1%")
-    assert "p99.9 of x was measured in 0 of 5 comparable results: no trend." in result.stdout
-    assert "No step" not in result.stdout
-    Path("results/20261106-100000.json").unlink()
-    result = gate("base", "x:buffer-timeout=8ms", *options, "--fail-if", "p99>+10%")
-    assert result.exit_code == 0
-    assert "! p99 of x rose by 60.0%" in result.stdout
-    assert "with the result of 2026-11-07T10:00:00Z (1 result since)" in result.stdout
-    names = sorted(path.name for path in Path("results").iterdir())
-    assert (len(names), names[0]) == (6, "20261101-100000.json")
-    document = json.loads(Path("results", names[-1]).read_text())
-    assert [trend["metric"] for trend in document["trends"]] == ["p99"]
-    assert document["trends"][0]["step"]["results_after"] == 1
-    Path("results/broken.json").write_text("{")
-    result = gate("base", "x:buffer-timeout=8ms", *options)
-    assert "broken.json is not JSON; it is written by --json; ignored" in result.stderr
 
 
 def test_disturbed_runs_are_repeated_and_reported(gate: Callable[..., Result], run: Any) -> None:
@@ -345,12 +316,10 @@ def test_a_file_that_cannot_be_written_any_more_costs_neither_verdict_nor_the_ot
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    targets = {"--history": "h", "--csv": "runs.csv", "--report": "page.html"}
+    targets = {"--csv": "runs.csv", "--report": "page.html"}
 
     def run_while_places_change(*arguments: Any, **options: Any) -> Any:
-        if Path("h").is_dir():
-            Path("h").rmdir()
-            Path("h").touch()
+        if not Path("runs.csv").is_dir():
             Path("runs.csv").mkdir()
             Path("page.html").mkdir()
         return run(*arguments, **options)
@@ -369,12 +338,11 @@ def test_a_file_that_cannot_be_written_any_more_costs_neither_verdict_nor_the_ot
 def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run: Any) -> None:
     run.warnings = (INVALID,)
     arguments = ["base", "x:buffer-timeout=250ms", "--runs", "2", "--repeat-disturbed", "0"]
-    files = ["--markdown", "c.md", "--junit", "j.xml", "--report", "page.html", "--history", "h"]
+    files = ["--markdown", "c.md", "--junit", "j.xml", "--report", "page.html"]
     line = "Invalid: 2 of 2 runs of base, 2 of 2 runs of x"
     result = gate(*arguments, *files)
     assert result.exit_code == 0
     assert f"{line}.\nEffect: x against base: higher in p99" in result.stdout
-    assert "not counted: 2 of 2 runs invalid" in result.stdout
     blocks = Path("c.md").read_text().split("\n\n")
     warning = "Invalid in all 4 runs (base, x): rate not reached"
     assert f"- **trust**: poor: {lowered(line)}" in blocks[1]
@@ -444,7 +412,7 @@ def test_junit_has_a_test_for_each_limit_or_metric(gate: Callable[..., Result]) 
 
 def test_markdown_is_a_comment_that_no_name_can_break(gate: Callable[..., Result]) -> None:
     arguments = ("base", "a|b<b>:buffer-timeout=500ms", "--runs", "3", "--markdown", "-")
-    text = gate(*arguments, "--fail-if", "p99>+10%", "--history", "h").stdout
+    text = gate(*arguments, "--fail-if", "p99>+10%").stdout
     head, answer, *_ = text.split("\n\n")
     assert head == "### flinknet compare-configs: ✗ Failed: the limit is broken"
     assert "measured in flinknet's own network stack with synthetic records" in answer
@@ -453,30 +421,23 @@ def test_markdown_is_a_comment_that_no_name_can_break(gate: Callable[..., Result
     assert "| execution.buffer-timeout.interval | 100 ms | 500 ms |" in text
     assert "| p99 | +400.0% | +396.1…+403.9 | **worse** | 99.8 ms | 499 ms |" in text
     assert "a|b<b>" not in text
-    assert "over time**" in text
 
 
 def test_the_page_has_charts_for_each_candidate(gate: Callable[..., Result]) -> None:
-    for timeout in ("5ms", "5ms", "5ms", "5ms", "8ms"):
-        arguments = ["base", f"x:buffer-timeout={timeout}", "y:producers=1", "--runs", "2"]
-        gate(*arguments, "--history", "h", "--fail-if", "p99>+10%", "--report", "page.html")
+    arguments = ["base", "x:buffer-timeout=8ms", "y:producers=1", "--runs", "2"]
+    gate(*arguments, "--fail-if", "p99>+10%", "--report", "page.html")
     page = embedded(Path("page.html").read_text())
     assert page["command"] == "compare-configs"
     (view,) = page["views"]
     assert view["title"] == "x and y against base"
     parts = [each for each in view["parts"] if each["kind"] == "section" and each["title"]]
     sections = {each["title"]: each for each in parts}
-    assert list(sections) == ["x", "y", "Results over time"]
+    assert list(sections) == ["x", "y"]
     intervals = {each["name"]: each for each in sections["x"]["parts"][0]["intervals"]}
     assert intervals["p99"]["change"] == pytest.approx(-0.92)
     assert intervals["p99"]["color"] == "green"
     assert intervals["p99"]["limits"] == [0.1]
     assert "mean" not in intervals
-    history = sections["Results over time"]["parts"][0]
-    assert history["marks"] == {"4": "step"}
-    assert len(history["labels"]) == 5
-    lines = [line for each in view["parts"] for line in each.get("lines", ())]
-    assert any("p99 of x rose by 60.0%" in line for line in lines)
 
 
 def test_what_differs_between_the_configurations_is_listed(gate: Callable[..., Result]) -> None:

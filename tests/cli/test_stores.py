@@ -80,7 +80,7 @@ def test_a_path_that_cannot_be_is_one_line(
     assert (found.exit_code, len(found.stderr.splitlines())) == (code, 1)
 
 
-@pytest.mark.parametrize("option", ["--history", "--json"])
+@pytest.mark.parametrize("option", ["--csv", "--json"])
 def test_a_store_is_written_to_before_the_first_run(store: ObjectStore, option: str) -> None:
     arguments = ("compare-configs", "base", "producers=2", "--rate", "1k/s", option)
     missing = call(*arguments, "s3://no-such-bucket/results")

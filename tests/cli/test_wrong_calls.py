@@ -111,7 +111,6 @@ WRONG = {
     f"compare-configs {TWO} --fail-if 'p98>+1%'": "'p98' is not a metric; known are throughput",
     f"compare-configs {TWO} --confidence 120": "use 50% to 99.9%, such as 95%",
     f"compare-configs {TWO} --runs 1": "--runs: 1 is not in the range 2 or more",
-    f"compare-configs {TWO} --history notes.txt": "notes.txt is not a directory",
     "plan": "give the file of a JOB, --vertices N,N for a job without one, or --rest URL",
     "plan missing.py": "no such file",
     "plan job.py": "it has no function main(env); define one",

@@ -1,28 +1,19 @@
-"""Results of earlier calls, read from their JSON, whichever version wrote it; and the results of a
-configuration over many calls, with a step in them if there is one.
+"""Results of earlier calls, read from their JSON, whichever version wrote it.
 
 Fields that a later version added are ignored, and fields that an earlier one lacks are unknown.
-
-A step is where the means of the results (of their logarithms) before and after differ most for
-their deviation on both sides, if Student's t leaves less than one percent to chance for all places.
-A slow drift is a step, too, somewhere in its middle.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from statistics import fmean, geometric_mean
 from typing import Any, TypeVar, get_type_hints
 
 from flinknet.errors import ConfigError
-from flinknet.units import counted, human_change
 
 from ..measures import RunWarning
 from ..run import Measured, ProcessorUse, RunResult
-from .compared import Configuration, CountedRun, SettingChange
-from .differences import NEGLIGIBLE, student_t_quantile
+from .compared import Configuration, CountedRun
 
 _DECISIVE = {
     "flinknet": "flinknet",
@@ -57,9 +48,6 @@ class EarlierResult:
     @property
     def candidates(self) -> list[Configuration]:
         return [each for each in self.configurations if each.name != self.base]
-
-    def find(self, name: str) -> Configuration | None:
-        return next((each for each in self.candidates if each.name == name), None)
 
 
 def earlier_result(document: Any, source: str) -> EarlierResult:
@@ -165,112 +153,3 @@ def _known(kind: type[_T], document: Mapping[str, Any]) -> _T:
     known = {name: value for name, value in document.items() if name in hints}
     nested = {name: _known(hints[name], known[name]) for name in known if is_dataclass(hints[name])}
     return kind(**known | nested)
-
-
-WINDOW = 20
-"""Number of the newest results among which a step is looked for."""
-
-BEFORE_MIN, RESULTS_MIN = 2, 4
-"""Fewest results before a step, and fewest in all: fewer do not show how far they differ."""
-
-_CHANCE = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class TrendPoint:
-    """One result: the mean of a metric over its runs, the number of disturbed ones, and settings
-    that differ from those of the result before. `why_not` says why it does not count, if so."""
-
-    source: str
-    measured_at: str | None
-    runs: int
-    value: float | None
-    base_value: float | None
-    why_not: str = ""
-    disturbed: int = 0
-    changed: tuple[SettingChange, ...] = ()
-
-    @property
-    def change(self) -> float | None:
-        if not self.value or not self.base_value:
-            return None
-        return self.value / self.base_value - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    since: str | None
-    change: float
-    low: float
-    high: float
-    results_after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """A metric of one candidate over all results, oldest first; the newest is that of this call.
-    `step_min` is the smallest step in the middle that would have been found, as a ratio."""
-
-    config: str
-    metric: str
-    points: tuple[TrendPoint, ...]
-    step: Step | None
-    step_min: float | None = None
-
-    @property
-    def values(self) -> int:
-        """In how many of the results that count the metric was measured."""
-        return sum(each.value is not None and not each.why_not for each in self.points)
-
-    def warning(self) -> str | None:
-        if (step := self.step) is None:
-            return None
-        moved = "rose" if step.change > 0 else "fell"
-        results = counted(step.results_after, "result")
-        return (
-            f"{self.metric} of {self.config} {moved} by {abs(step.change):.1%}"
-            f" ({human_change(step.low)} … {human_change(step.high)})"
-            f" with the result of {step.since or 'no date'}"
-            f" ({results} since)"
-        )
-
-
-def mean_of(configuration: Configuration, metric: str) -> float | None:
-    """The mean over its runs, geometric unless one is zero; None if none has a value."""
-    values = [value for value in configuration.values(metric) if value is not None]
-    if not values:
-        return None
-    return geometric_mean(values) if min(values) > 0 else fmean(values)
-
-
-def trend_of(config: str, metric: str, points: Sequence[TrendPoint]) -> Trend:
-    """The trend of results in their order, with the last step."""
-    counted = [(each, each.value) for each in points if each.value and not each.why_not]
-    recent = counted[-WINDOW:]
-    count, logs = len(recent), [math.log(value) for _, value in recent]
-    if count < RESULTS_MIN:
-        return Trend(config, metric, tuple(points), None)
-    # Largest movement of a mean by chance, over all places where a step might be, in its errors.
-    chance = student_t_quantile(1 - _CHANCE / (count - BEFORE_MIN) / 2, count - 2)
-
-    def strength(place: int) -> float:
-        centre, error = _shift(logs, place)
-        return abs(centre) / error if error else abs(centre) * math.inf if centre else 0.0
-
-    step, at = None, max(range(BEFORE_MIN, count), key=strength)
-    centre, error = _shift(logs, at)
-    reach = chance * error
-    if abs(centre) > reach and abs(math.expm1(centre)) >= NEGLIGIBLE:
-        low, high = math.expm1(centre - reach), math.expm1(centre + reach)
-        step = Step(recent[at][0].measured_at, math.expm1(centre), low, high, count - at)
-    least = max(math.expm1(chance * _shift(logs, count // 2)[1]), NEGLIGIBLE)
-    return Trend(config, metric, tuple(points), step, least)
-
-
-def _shift(logs: Sequence[float], place: int) -> tuple[float, float]:
-    """Movement of the mean at a place, and its standard error by the pooled variance."""
-    before, after = logs[:place], logs[place:]
-    means = fmean(before), fmean(after)
-    squares = sum((x - means[0]) ** 2 for x in before) + sum((x - means[1]) ** 2 for x in after)
-    variance = squares / (len(logs) - 2)
-    return means[1] - means[0], math.sqrt(variance * (1 / len(before) + 1 / len(after)))
