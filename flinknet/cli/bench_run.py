@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     f"""
     {LOAD} {WORKERS}
     --runs --seed --out --trace --json --csv --report --plot --metrics-port
-    --details --explain
+    --details
     --find --find-within
     """,
     is_sweep=True,
@@ -122,12 +122,7 @@ def run(executor: Executor | None, /, **values: Any) -> int:
             replay = f"flinknet trace replay {quote(str(out))}/run-0001*" if is_traced else ""
             if csv is not None:
                 put_text(csv, runs_csv(settings))
-            shown = bench_view(
-                settings,
-                environment,
-                next_step=replay,
-                is_explained=values["explain"],
-            )
+            shown = bench_view(settings, environment, next_step=replay)
             reports.write(lambda: bench_page(settings, environment, shown))
             if json == STDOUT:
                 put_json(STDOUT, document)

@@ -91,7 +91,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
         Write a line for each run, as CSV; - prints only that.
     --report
     ~ --plot
-    --details --explain
+    --details
     ~ --find --find-within
     """,
     runs=WholeNumber(2),

@@ -45,16 +45,13 @@ class Outputs:
         """Print the result and write all files. A file that cannot be written is reported on
         stderr, and does not change the verdict.
         """
-        from flinknet.report.bench_words import doubt_lines
         from flinknet.report.comparison import comparison_view
         from flinknet.report.comparison_files import comparison_junit, comparison_markdown
         from flinknet.report.export import comparison_document, dump, runs_csv
         from flinknet.report.page_parts import Page
 
         document = dump(comparison_document(comparison))
-        is_explained = self.values["explain"]
-        doubts = doubt_lines(comparison.measured_here, is_explained=is_explained)
-        view = comparison_view(comparison, doubts, is_explained=is_explained)
+        view = comparison_view(comparison)
         texts = {
             "json": lambda: document,
             "markdown": lambda: comparison_markdown(comparison, view),

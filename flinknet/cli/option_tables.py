@@ -11,7 +11,7 @@ A table has a line for each option, with its help below, indented:
     --trace/--no-trace              a pair: the first is the default, unless its help has another
     -D (define) KEY=VALUE           name of the parameter, where the option does not have it
     ~ --ring TIME                   rare: named in the help, explained by --help-all
-    --details --explain             without a help: of SHARED, where else is a section
+    --details --json                without a help: of SHARED, where else is a section
     --rate --link [default: none]   the same with another default in the help
 """
 
@@ -201,9 +201,7 @@ SHARED = f"""
 --metrics-port [HOST:]PORT
     Serve live values to Prometheus at /metrics. [default HOST: 127.0.0.1]
 --details
-    Show all figures, not only those that decide.
---explain
-    Print warnings in full: why, and what to do.
+    Show all figures, not only those that decide, and warnings in full.
 [{OTHERS}]
 --find LIMIT
     Search the highest rate that keeps LIMIT, such as 'p99<=20ms' or 'backlog<=5'.

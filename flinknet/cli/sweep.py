@@ -241,21 +241,17 @@ def out_directory(out: str | None, *, trace: bool) -> Path | None:
 
 
 def _timestamped_directory() -> Path:
+    """A new directory named after this instant: 20261129-160000, then 20261129-160000-2 and so on."""
     from flinknet.runtime.clock import wall_clock_iso
 
-    for name in names_at(wall_clock_iso()):
-        path = Path("flinknet-runs", name)
+    stamp = re.sub(r"\D", "", wall_clock_iso())[:14]
+    name = f"{stamp[:8]}-{stamp[8:]}"
+    for end in itertools.chain([""], (f"-{number}" for number in itertools.count(2))):
+        path = Path("flinknet-runs", name + end)
         with suppress(FileExistsError):
             path.mkdir(parents=True)
             return path
     raise AssertionError("unreachable")
-
-
-def names_at(instant: str) -> Iterator[str]:
-    """Names of files of an instant (ISO): 20261129-160000, then 20261129-160000-2 and so on."""
-    stamp = re.sub(r"\D", "", instant)[:14]
-    name = f"{stamp[:8]}-{stamp[8:]}"
-    return itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
 
 
 def directory_of(out: Path | None, number: int, name: str) -> Path | None:

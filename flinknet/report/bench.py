@@ -38,12 +38,9 @@ def bench_view(
     environment: Mapping[str, Any] | None = None,
     *,
     next_step: str = "",
-    is_explained: bool = False,
 ) -> page_parts.View:
-    """The view of some settings, or of one. `next_step` is a command that goes on from here, and
-    warnings are explained in full on request."""
+    """The view of some settings, or of one. `next_step` is a command that goes on from here."""
     doubts = words.doubt_lines(settings)
-    explained = words.doubt_lines(settings, is_explained=True)
     wrong = [f"{lowered(each)};" for each in doubts if each.startswith("Invalid")]
     begin = words.state_words(settings)
     limits = words.limit_clauses(settings)
@@ -75,14 +72,10 @@ def bench_view(
                 "next", words.next_words(settings, next_step, has_warnings=bool(doubts))
             ),
         ],
-        [
-            bench_table(settings, _DECISIVE),
-            *_asked_parts(settings),
-            *([page_parts.Lines(explained, is_doubt=True)] if is_explained else []),
-        ],
+        [bench_table(settings, _DECISIVE), *_asked_parts(settings)],
         [
             *_details(settings),
-            *([] if is_explained else [page_parts.Lines(explained, is_doubt=True)]),
+            page_parts.Lines(words.doubt_lines(settings, is_explained=True), is_doubt=True),
             *([] if others else _about(first.results[-1], environment or {})),
         ],
         pictures,

@@ -84,11 +84,11 @@ def few_runs(settings: Sequence[Configuration]) -> list[str]:
 
 def next_words(settings: Sequence[Configuration], step: str, *, has_warnings: bool) -> list[str]:
     is_disturbed = any(each.is_mostly_disturbed for each in settings)
+    more = " and what to do about warnings" if has_warnings else ""
     return [
         *["repeat it on a quieter machine"] * is_disturbed,
         *([step] if step else []),
-        "--details shows all figures",
-        *["--explain what to do about warnings"] * has_warnings,
+        f"--details shows all figures{more}",
     ]
 
 

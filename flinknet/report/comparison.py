@@ -17,6 +17,7 @@ from flinknet.results.comparison import (
 )
 
 from . import comparison_texts as texts
+from .bench_words import doubt_lines
 from .charts import Color, Curves, Interval, Intervals, Series
 from .page_parts import Lines, Part, Section, Sentence, View, pairs_of
 from .trade_words import load_words, runs_words
@@ -33,11 +34,10 @@ _RUN_METRICS = ("throughput", "p50", "p99")
 _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "orange"}
 
 
-def comparison_view(
-    comparison: Comparison, doubts: Sequence[str], *, is_explained: bool = False
-) -> View:
-    """The view of all candidates, with doubts about the runs of this call, which are explained on
-    request."""
+def comparison_view(comparison: Comparison) -> View:
+    """The view of all candidates, with doubts about the runs of this call."""
+    doubts = doubt_lines(comparison.measured_here)
+    explained = doubt_lines(comparison.measured_here, is_explained=True)
     decisions = sorted(comparison.decisions, key=lambda x: WORST_FIRST.index(x[1].outcome))
     decisive = {*_DECISIVE, *(decision.limit.metric for _, decision in decisions)}
     has_doubts = bool(doubts or comparison.invalid)
@@ -60,7 +60,6 @@ def comparison_view(
                 texts.changes_table(comparison, each, decisive, has_notes=False)
                 for each in candidates
             ),
-            *([Lines(doubts, is_doubt=True)] if is_explained else []),
         ],
         [
             *(texts.changes_table(comparison, each, has_notes=True) for each in candidates),
@@ -77,7 +76,7 @@ def comparison_view(
                     *filter(None, [texts.outcome_line(comparison)]),
                 ]
             ),
-            *([] if is_explained else [Lines(doubts, is_doubt=True)]),
+            Lines(explained, is_doubt=True),
             pairs_of("Environment", texts.environment_of(comparison)),
         ],
         [Section("", each.name, "", _pictures(comparison, each)) for each in candidates],

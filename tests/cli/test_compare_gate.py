@@ -344,7 +344,7 @@ def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run:
     assert result.exit_code == 0
     assert f"{line}.\nEffect: x against base: higher in p99" in result.stdout
     blocks = Path("c.md").read_text().split("\n\n")
-    warning = "Invalid in all 4 runs (base, x): rate not reached"
+    warning = "Invalid in all 4 runs (base, x): rate not reached: 5 of 9; do"
     assert f"- **trust**: poor: {lowered(line)}" in blocks[1]
     assert f"- ⚠ {warning}" in blocks
     text = ElementTree.parse("j.xml").findtext(".//system-out") or ""

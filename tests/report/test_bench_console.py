@@ -520,7 +520,7 @@ def test_names_of_configurations_are_no_markup(width: int) -> None:
 def test_what_a_comparison_measured_and_one_way_to_decide_are_in_its_answer() -> None:
     wide = difference([10, 10, 10], [9, 12, 10], direction=-1)
     comparison = compared("base", "new", p50=wide, p99=wide, mean=wide)
-    text = printed(comparison_view(comparison, [], []), width=100, details=False)
+    text = printed(comparison_view(comparison), width=100, details=False)
     assert "unclear in p50, p99 (about 127 runs would decide)" in text
     assert text.count("would decide") == 1
     assert "measured in flinknet's own network stack" in text
@@ -528,9 +528,13 @@ def test_what_a_comparison_measured_and_one_way_to_decide_are_in_its_answer() ->
 
 def test_the_reason_of_a_doubt_comes_before_the_scope() -> None:
     alike = difference([10, 10], [10, 10], direction=-1)
-    shown = comparison_view(compared("base", "new", p50=alike), [], ["Sources were late."])
+    late = results.RunWarning("late", "sources were late.")
+    comparison = compared("base", "new", p50=alike)
+    own = configuration("new", [result(1.0, late)] * 3)
+    candidate = replace(comparison.candidates[0], configuration=own)
+    shown = comparison_view(replace(comparison, candidates=(candidate,)))
     text = printed(shown, width=100, details=False)
-    assert "fair: sources were late" in text
+    assert "fair: warning in 3 of 6 runs (new): sources were late" in text
 
 
 def test_a_sentence_names_what_is_worse_and_what_is_better() -> None:
