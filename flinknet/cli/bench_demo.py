@@ -6,116 +6,36 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet.config import CREDIT, TCP, Link, Scenario, SlowConsumer
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.options.keys import RUNTIME_MODE
-from flinknet.units import format_duration_ns
 from flinknet.whole_files import work_directory
 
 from .commands import SectionedCommand
 from .files import STDOUT, ReportFiles, put_result, target_of
 from .option_tables import KEYS, NETWORK, WORKERS, options
-from .options import check_single_values, collect, scenario_of
+from .options import Settings, check_single_values, collect, scenario_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from flinknet.config import Scenario
     from flinknet.report.charts import MessageStep
     from flinknet.report.demos import DemoRun, DemoShown
     from flinknet.report.live import RunsView
-    from flinknet.results import Progress, RunWarning
+    from flinknet.results import Progress
 
     from .sweep import Executor
-
-_Runs = list[tuple[str, Scenario]]
-
-TIMEOUTS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 5, 20, 100))
-
 
 DEMOS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
     files("flinknet.report").joinpath("demos", "demos.toml").read_text("utf-8")
 )
 """The demos; the file says what each field means."""
-
-
-def _head_of_line_runs(scenario: Scenario) -> _Runs:
-    from flinknet.report.demos.links import PAUSED
-
-    workload = scenario.workload
-    alone = replace(workload, producers=1, consumers=1)
-    pause = SlowConsumer(PAUSED, -1, slow_ns=workload.duration_ns)
-    paused = replace(workload, slow_consumers=(pause,))
-    return [
-        (f"{mode}, {name}", replace(scenario, flow_control=mode, workload=flows))
-        for mode in (TCP, CREDIT)
-        for name, flows in (("alone", alone), ("paused", paused))
-    ]
-
-
-def _overloaded(scenario: Scenario, factor: str) -> Scenario:
-    """Slow the consumer down during the measured part, so that a record takes it as long as a
-    factor of report.demos.overload says."""
-    times = getattr(import_module("flinknet.report.demos.overload"), factor)
-    workload = scenario.workload
-    delay_ns = round(times * 1e9 / (workload.rate_per_s * workload.producers))
-    slow = SlowConsumer(0, delay_ns, slow_ns=workload.duration_ns)
-    return replace(scenario, workload=replace(workload, slow_consumers=(slow,)))
-
-
-def _without_and_with(option: str, names: tuple[str, str], scenario: Scenario) -> _Runs:
-    """Two runs whose consumer cannot keep up, one without an option of the network."""
-    slow = _overloaded(scenario, "CONSUMER_SLOWER")
-    changed: list[dict[str, Any]] = [{option: False}, {option: True}]
-    return [
-        (name, replace(slow, network=replace(slow.network, **each)))
-        for name, each in zip(names, changed, strict=True)
-    ]
-
-
-def _timeout_runs(scenario: Scenario) -> _Runs:
-    return [
-        (
-            format_duration_ns(each),
-            replace(scenario, network=replace(scenario.network, buffer_timeout_ns=each)),
-        )
-        for each in TIMEOUTS_NS
-    ]
-
-
-def _wan_runs(scenario: Scenario) -> _Runs:
-    from flinknet.report.demos.links import EXCLUSIVE_BUFFERS, ROUND_TRIPS_NS, name_of
-
-    floating = scenario.network.floating_buffers
-    return [
-        (
-            name_of(round_trip_ns, exclusive + floating),
-            replace(
-                scenario,
-                link=Link(round_trip_ns),
-                network=replace(scenario.network, exclusive_buffers=exclusive),
-            ),
-        )
-        for exclusive in EXCLUSIVE_BUFFERS
-        for round_trip_ns in ROUND_TRIPS_NS
-    ]
-
-
-_RUNS: Mapping[str, Callable[[Scenario], _Runs]] = {
-    "head-of-line": _head_of_line_runs,
-    "back-pressure": lambda scenario: [("chain", _overloaded(scenario, "SINK_SLOWER"))],
-    "unaligned": partial(_without_and_with, "unaligned_checkpoints", ("aligned", "unaligned")),
-    "debloating": partial(_without_and_with, "debloating_enabled", ("off", "on")),
-    "timeout": _timeout_runs,
-    "wan": _wan_runs,
-}
-"""Name and scenario of each run, from the common scenario."""
 
 MESSAGE_CHANNELS, FIRST_MESSAGES, MEASURED_MESSAGES = 2, 16, 60
 """Channels whose messages a page shows, and messages of each part of the run."""
@@ -160,7 +80,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     NAME is head-of-line, back-pressure, unaligned, debloating, timeout or wan. A trace is kept
     with --out. A demo sets what it varies, and refuses options for that: head-of-line the credit
     model, unaligned and debloating the key of that name, timeout the buffer timeout, wan the rate,
-    the link and the exclusive buffers.
+    the link and the numbers of buffers.
     """
     from flinknet.report.console import console_for
     from flinknet.report.live import RunsView
@@ -175,7 +95,11 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
         click.echo("\nRun one with: flinknet bench demo NAME")
         return
     chosen = DEMOS[values["name"]]
-    scenario, warnings = _scenario(chosen, values)
+    settings = _settings(chosen, values)
+    scenario, warnings = scenario_of(settings, values["seed"])
+    if scenario.workload.is_max_rate and "rate" in chosen["load"]:
+        load = chosen["load"]["rate"]
+        raise ConfigError(f"--rate: the demo {values['name']} needs a rate, such as {load}")
     json_target = target_of(values["json"])
     sweep.say_first([("", warnings)], is_stdout_taken=json_target == STDOUT)
     reports = ReportFiles.of(values)
@@ -184,7 +108,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     if where is None and reports.page is not None:  # the page shows messages of the trace
         where = str(click.get_current_context().with_resource(work_directory("demo")))
     out = sweep.out_directory(where, trace=False)
-    runs = _RUNS[values["name"]](scenario)
+    runs = _runs(chosen, settings, scenario)
     finished = []
     with RunsView(console_for(sys.stderr)) as watcher:
         for number, (name, each) in enumerate(runs, start=1):
@@ -203,10 +127,8 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     put_result(json_target, shown.document(), view)
 
 
-def _scenario(
-    chosen: Mapping[str, Any], values: Mapping[str, Any]
-) -> tuple[Scenario, tuple[RunWarning, ...]]:
-    """The scenario that all runs of the demo share, and warnings about it."""
+def _settings(chosen: Mapping[str, Any], values: Mapping[str, Any]) -> Settings:
+    """The settings that all runs of the demo share."""
     settings = collect(values)
     for key in (*chosen.get("sets", ()), RUNTIME_MODE):
         if key in settings.network:
@@ -215,16 +137,30 @@ def _scenario(
     for option in fixed.keys() & settings.workload.keys():
         raise ConfigError(f"the demo {values['name']} sets --{option} itself; leave it out")
     check_single_values(settings)
-    merged = replace(
+    return replace(
         settings,
         network={**chosen.get("network", {}), **settings.network},
         workload={**chosen["load"], **settings.workload, **fixed},
     )
-    scenario, warnings = scenario_of(merged, values["seed"])
-    if scenario.workload.is_max_rate and "rate" in chosen["load"]:
-        load = chosen["load"]["rate"]
-        raise ConfigError(f"--rate: the demo {values['name']} needs a rate, such as {load}")
-    return scenario, warnings
+
+
+def _runs(
+    chosen: Mapping[str, Any], settings: Settings, scenario: Scenario
+) -> list[tuple[str, Scenario]]:
+    """Name and scenario of each run: the common one, with what is its own."""
+    common, workload = settings.workload, scenario.workload
+    duration = f"{workload.duration_ns}ns"
+    if (times := chosen.get("consumer_time")) is not None:
+        delay_ns = round(times * 1e9 / (workload.rate_per_s * workload.producers))
+        common = {**common, "slow-consumer": f"0:{delay_ns}ns:{duration}"}
+    runs = []
+    for name, own in chosen["runs"].items():
+        keys = {key: text for key, text in own.items() if "." in key}
+        load = {option: own[option].format(duration=duration) for option in own.keys() - keys}
+        network, options_of_run = {**settings.network, **keys}, {**common, **load}
+        of_run = replace(settings, network=network, workload=options_of_run)
+        runs.append((name, scenario_of(of_run, scenario.seed)[0]))
+    return runs
 
 
 def _run(
@@ -271,6 +207,7 @@ def _messages(directory: Path, warmup_ns: int) -> tuple[MessageStep, ...]:
     them; in the words of the dissector."""
     from flinknet.core.buffers.data_type import DataType
     from flinknet.core.probe import MessageKind, TracePoint
+    from flinknet.config import Scenario
     from flinknet.report.charts import MessageStep
     from flinknet.report.demos import words_of
     from flinknet.trace import TraceReader, open_run

@@ -11,7 +11,7 @@ from flinknet import results
 from flinknet.config import RecordSize, WorkloadConfig
 from flinknet.report.charts import Curves, Grid, MessageStep, OverTime, Places
 from flinknet.report.demos import DemoRun, DemoShown
-from flinknet.report.demos.links import EXCLUSIVE_BUFFERS, ROUND_TRIPS_NS, name_of, timeout, wan
+from flinknet.report.demos.links import timeout, wan
 from flinknet.report.demos.overload import back_pressure, debloating, unaligned
 from flinknet.report.page import page_of
 from tests.report.printing import printed
@@ -294,7 +294,8 @@ def test_buffers_that_left_full_are_named() -> None:
 
 def far_runs(*rates: float) -> list[DemoRun]:
     """A run for each amount of credit and round trip, each link allowing 1.25 times its rate."""
-    names = [name_of(ns, 8 + each) for each in EXCLUSIVE_BUFFERS for ns in ROUND_TRIPS_NS]
+    trips = ("0", "1ms", "10ms", "50ms")
+    names = [f"{trip}, {buffers} buffers" for buffers in (10, 72) for trip in trips]
     found = mode("credit", 5_000.0).shared
     return [
         demo_run(

@@ -62,6 +62,12 @@ def texts(name: str, what: str, facts: Mapping[str, Any] | None = None) -> list[
     return [_Texts().vformat(each, (), facts or {}) for each in own]
 
 
+def consumer_time(name: str) -> float:
+    """Time of the demo's consumer for a record, as a multiple of that in which one is made."""
+    times: float = _demos()[name]["consumer_time"]
+    return times
+
+
 def columns_of(name: str) -> list[Figure[Any]]:
     known = {**FIGURES, **{each.field: each for each in (BUSY, BACK_PRESSURED, IDLE)}}
     found: list[Figure[Any]] = []

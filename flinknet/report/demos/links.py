@@ -240,11 +240,6 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     )
 
 
-ROUND_TRIPS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 10, 50))
-
-EXCLUSIVE_BUFFERS = (2, 64)
-"""Exclusive buffers of the channel: Flink's default, and enough for most of these links."""
-
 FEWER, MORE = 0.5, 1.5
 """Share of the rate without delay at or below which the longest round trip has shown the effect,
 and factor by which more credit must raise the rate over it."""
@@ -263,18 +258,13 @@ _WAN: Sequence[Figure[RunResult]] = (
 )  # fmt: skip
 
 
-def name_of(round_trip_ns: int, buffers: int) -> str:
-    """The name of a run, by its round trip and the buffers of its gate."""
-    return f"{units.format_duration_ns(round_trip_ns)}, {buffers} buffers"
-
-
 def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from one run for each round trip and amount of credit; those with the least
     credit come first, and of these that with the shortest round trip."""
-    count = len(ROUND_TRIPS_NS)
-    rates = [_RATE.read(each.result) or 0.0 for each in runs]
-    labels = [units.format_duration_ns(each) for each in ROUND_TRIPS_NS]
-    least, most = (runs[at].name.partition(", ")[2] for at in range(0, len(runs), count))
+    names = [each.name.split(", ") for each in runs]
+    labels = [*dict.fromkeys(round_trip for round_trip, _ in names)]
+    least, most = dict.fromkeys(buffers for _, buffers in names)
+    count, rates = len(labels), [_RATE.read(each.result) or 0.0 for each in runs]
     series: list[charts.Series] = []
     for place, name in enumerate((least, most)):
         own = runs[place * count :][:count]

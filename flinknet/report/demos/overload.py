@@ -23,15 +23,22 @@ from .. import charts
 from ..bench import task_bars, task_shares
 from ..page_parts import Part
 from ..places import places_of, total_over_time
-from . import COLORS, NOT_SHOWN, SHOWN_EFFECT, DemoRun, DemoShown, asked_rate, columns_of, texts
+from . import (
+    COLORS,
+    NOT_SHOWN,
+    SHOWN_EFFECT,
+    DemoRun,
+    DemoShown,
+    asked_rate,
+    columns_of,
+    consumer_time,
+    texts,
+)
 
 BACK_PRESSURE, UNALIGNED, DEBLOATING = "back-pressure", "unaligned", "debloating"
 
 OFTEN = 0.3
 """Share of the time between two samples; above it, a task counts as waiting from then on."""
-
-SINK_SLOWER = 4
-"""Time of the sink of back-pressure for a record, as a multiple of the source's."""
 
 BUSY_SHARE, WAITING_SHARE = 0.8, 0.2
 """Least shares of time (the sink busy, the source waiting) at which the effect has been shown."""
@@ -73,7 +80,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
     is_in_order = len(known) == len(instants) and known == sorted(known)
     facts = {
         **{"chain": " → ".join(names), "rate": asked_rate(workload), "taken": taken},
-        **{"needed_ns": SINK_SLOWER * apart_ns, "apart_ns": apart_ns, "begin_ns": begin_ns},
+        **{"needed_ns": consumer_time(BACK_PRESSURE) * apart_ns, "apart_ns": apart_ns, "begin_ns": begin_ns},
         **{"source": source, "last": last_relay, "sink": sink, "busy": busy, "waits": pressed},
         **{"first_ns": first_ns, "later_ns": later_ns},
         "order": texts(BACK_PRESSURE, "orders")[is_in_order],
@@ -161,9 +168,6 @@ the data in flight compared with no debloating, at which the effect has been sho
 MISSED = 1.2
 """Multiple of the target above which it is missed."""
 
-CONSUMER_SLOWER = 2
-"""Time of the other demos' consumer for a record, as a multiple of the producer's."""
-
 THRESHOLD = "taskmanager.network.memory.buffer-debloat.threshold-percentages"
 THRESHOLD_PERCENT = 25
 
@@ -248,7 +252,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     checkpoints = " instead of ".join(map(units.human_duration, both_ns))
     facts = {
         **{"rate": asked_rate(workload), "target": target, "off": off, "on": on},
-        "needed_ns": CONSUMER_SLOWER * 1e9 / workload.rate_per_s,
+        "needed_ns": consumer_time(DEBLOATING) * 1e9 / workload.rate_per_s,
         "checkpoints": f", checkpoints {checkpoints}" if all(both_ns) else "",
         "met": "missed" if is_missed else "met",
         "threshold": runs[1].result.config.get(THRESHOLD) or THRESHOLD_PERCENT,
