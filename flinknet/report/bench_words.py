@@ -25,7 +25,7 @@ from flinknet.results.trades import Range, Trade, change_of, ratio_of
 
 from .page_parts import clauses_of, left_out
 from .plain_text import sparkline
-from .trade_words import USUAL_NS, load_words, runs_words, trade_sentence
+from .trade_words import USUAL_NS, link_words, load_words, runs_words, trade_sentence
 from .warning_lines import alike, doubts_of_runs, merged_text
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
@@ -44,14 +44,14 @@ def measured_words(settings: Sequence[Configuration]) -> list[str]:
     runs = max(len(each.results) for each in settings)
     count = f"{len(settings)} settings, " if len(settings) > 1 else ""
     each = " each" if runs > 1 or count else ""
-    links = {each.results[0].workload.get("link") for each in settings}
+    links = {link_words(each.results[0].workload) for each in settings}
     words, timeout_ns = load_words(first.workload), _timeout_ns(first)
     timeout = "" if timeout_ns is None else f"buffer timeout {units.format_duration_ns(timeout_ns)}"
     return [
         *([words] if words else []),
         count + runs_words(runs, first.workload, each),
         *([timeout] if timeout and not count else []),
-        *([f"emulated link {links.pop()}"] if len(links) == 1 and None not in links else []),
+        *filter(None, links if len(links) == 1 else ()),
     ]
 
 

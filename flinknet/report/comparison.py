@@ -20,7 +20,7 @@ from . import comparison_texts as texts
 from .bench_words import doubt_lines
 from .charts import Color, Curves, Interval, Intervals, Series
 from .page_parts import Lines, Part, Section, Sentence, View, pairs_of
-from .trade_words import load_words, runs_words
+from .trade_words import link_words, load_words, runs_words
 from .warning_lines import lowered
 
 MEASURED_STACK = "measured in flinknet's own network stack with synthetic records, not in your job"
@@ -67,7 +67,6 @@ def comparison_view(comparison: Comparison) -> View:
                 [
                     *comparison.invalid_lines(),
                     *(f"Effect: {texts.effect_sentence(comparison, each)}" for each in candidates),
-                    texts.load_line(comparison),
                     *_notes(comparison),
                     *(
                         f"{x.outcome.word}: {texts.decision_line(c, x)}"
@@ -135,6 +134,7 @@ def _compared(comparison: Comparison) -> list[str]:
     for own in (
         {name: runs_words(runs, workload, " each") for name, runs, workload in loads},
         {name: load_words(workload) for name, _, workload in loads},
+        {name: link_words(workload) for name, _, workload in loads},
     ):
         for text in filter(None, dict.fromkeys(own.values())):
             whose = " and ".join(name for name, other in own.items() if other == text)

@@ -23,7 +23,6 @@ from flinknet.results.comparison import (
 from flinknet.results.figures import SHOWN
 from flinknet.units import MISSING, human_change, human_count, human_share, signed
 
-from . import trade_words
 from .page_parts import Lines, Row, Table, Tone, heads
 
 _SAME = "{} and {} are the same configuration: any difference is chance."
@@ -189,17 +188,6 @@ def outcome_line(comparison: Comparison) -> str:
         Outcome.PASS: f"Passed: {'the' if is_one else 'every'} limit holds.",
     }
     return said[comparison.outcome] if outcomes else ""
-
-
-def load_line(comparison: Comparison) -> str:
-    """The load, number of runs and sender of a comparison; those of the base where loads differ."""
-    base = comparison.base
-    is_alike = len({len(each.runs) for each in comparison.configurations}) == 1
-    is_alike &= not any(each.unlike for each in comparison.candidates)
-    whose = "" if is_alike else " (of the baseline)"
-    version = comparison.environment.get("flinknet")
-    by = f", flinknet {version}" if version else ""
-    return trade_words.load_line(base.results[0].workload, len(base.runs), whose=whose, by=by)
 
 
 def not_started_line(name: str) -> str:

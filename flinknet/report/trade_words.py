@@ -277,15 +277,8 @@ def load_words(workload: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def load_line(workload: Mapping[str, Any], runs: int, *, whose: str = "", by: str = "") -> str:
-    """Load of one workload of several, number of runs, duration and version as a sentence; empty if
-    the workload does not have them."""
-    if not (words := load_words(workload)):
-        return ""
-    length = runs_words(runs, workload, " each") if runs > 1 else length_words(workload)
-    link = f"emulated link {workload['link']}" if workload.get("link") else ""
-    parts = "; ".join(filter(None, (words, length, link)))
-    return f"Load{whose}: {parts}{by}."
+def link_words(workload: Mapping[str, Any]) -> str:
+    return f"emulated link {workload['link']}" if workload.get("link") else ""
 
 
 def runs_words(runs: int, workload: Mapping[str, Any], each: str) -> str:
