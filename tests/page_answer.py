@@ -106,15 +106,12 @@ def point(timeout_ms: int, floating: int = 8, *, is_recorded: bool = False) -> d
 
 
 def situation(**changes: Any) -> dict[str, Any]:
-    """What is advised at the recorded rate: a knee."""
+    """What is advised at the recorded rate: nothing, as no limit is given."""
     given: dict[str, Any] = {
         "rate_factor": 1.0,
         "consumer_speed": 1.0,
         "round_trip_ns": 0,
         "flow_control": "credit",
-        "knee": None,
-        "knee_patch": "execution.buffer-timeout.interval: 100 ms",
-        "why_no_knee": None,
         "is_alike": False,
         "choice": None,
         "beyond_keys": [],
@@ -160,7 +157,7 @@ def answer(
     """The answer for one run; recorded with 10 ms and 8 floating buffers."""
     shares = dict.fromkeys(REGIMES, 0.08) | {"waiting_for_flush": 0.6}
     given: dict[str, Any] = {
-        "schema_version": 1,
+        "schema_version": 2,
         "trace": {
             "path": "runs/<one> & </script>",
             "started_at": "2030-01-01T00:00:00Z",
@@ -194,7 +191,7 @@ def answer(
         "advice": {
             "frontier": [0, 1],
             "withheld": None,
-            "situations": [situation(knee=min(2, len(timeouts_ms) - 1))],
+            "situations": [situation()],
         },
         "simulated": {"records": 30_000, "window_ns": 3 * S, "is_whole": True},
         "messages": [{"kind": "DATA_BUFFER", "messages": 1_276, "payload_bytes": 3_000_000}],

@@ -155,7 +155,7 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
     may be in an object store or in HDFS: s3://, s3a://, gs://, abfss://, hdfs://.
 
     The JSON for one run is one object. For several runs, or for the edges of a job, it is
-    {"schema_version": 1, "replays": [...]}, with "jobs" next to "replays" for jobs from end to end.
+    {"schema_version": 2, "replays": [...]}, with "jobs" next to "replays" for jobs from end to end.
     """
     from flinknet.replay.advise.targets import Target
     from flinknet.replay.spark.settings import OF_REPLAYS, WORK_UNITS_MAX

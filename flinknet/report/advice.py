@@ -1,6 +1,5 @@
 """Advice of a replay in words, and how far to trust it: for each situation the setting that meets
-the targets, or the knee of the frontier; the model's error on the recorded setting, its scope, and
-doubts."""
+the targets; the model's error on the recorded setting, its scope, and doubts."""
 
 from __future__ import annotations
 
@@ -27,7 +26,6 @@ from flinknet.units import NS_PER_MS, format_duration_ns, human_change, human_co
 from .page_parts import Code, Lines, Text
 from .trade_words import (
     BUFFER_TIMEOUT,
-    knee_meaning,
     label_of,
     settings_of,
     situation_label,
@@ -36,7 +34,6 @@ from .trade_words import (
     what_varies,
 )
 
-KNEE_MARK = "knee"
 UNSAFE = "closer to the limit than 5% or the model's error on the recorded setting: measure it"
 TOO_CLOSE = "too close (5% or the model's error on the recorded setting stay free)"
 UNTRIED = (
@@ -67,12 +64,16 @@ def recommendations(job: JobAnswer) -> list[Advised]:
     none."""
     advice = job.advice
     if advice.withheld:
-        head = "no frontier, knee or setting is advised:"
+        head = "no frontier or setting is advised:"
         return [(Text(head, f" {advice.withheld}", is_doubt=True), None)]
     varied = what_varies(job.points)
     situations = sorted(advice.situations, key=lambda each: each.choice != advice.choice)
-    advised = (_recommendation(each, job, varied) for each in situations)
-    found = [each for each in advised if each is not None]
+    found = []
+    for each in situations:
+        if each.choice is not None:
+            where = situation_label(each, varied)
+            at = f" at {where}" if where else ""
+            found.append(_of_choice(each.choice, each.beyond_keys, job, varied, at))
     if job.by_task is not None and advice.choice is not None and advice.choice.point is not None:
         label = label_of(settings_of(job.points[advice.choice.point]), varied)
         return [_of_tasks(job, job.by_task, found[0], label)]
@@ -142,20 +143,6 @@ def task_timeout(task: str, timeout_ns: int) -> str:
     return f"{task.removeprefix('Source: ')} {format_duration_ns(timeout_ns)}"
 
 
-def _recommendation(
-    situation: SituationAdvice, job: JobAnswer, varied: Sequence[str]
-) -> Advised | None:
-    where = situation_label(situation, varied)
-    at = f" at {where}" if where else ""
-    if situation.choice is not None:
-        return _of_choice(situation.choice, situation.beyond_keys, job, varied, at)
-    if situation.knee is None:
-        why = situation.why_no_knee
-        return (Text("no knee", f"{at}: {why}"), None) if why else None
-    text = f" of the frontier: {label_of(settings_of(job.points[situation.knee]), varied)}"
-    return Text("knee", text, knee_meaning(job.points), notes=situation.beyond_keys), None
-
-
 def marks_of(job: JobAnswer, index: int) -> list[str]:
     """Marks of a setting in the advice, in words."""
     advice, by_task = job.advice, job.by_task
@@ -165,7 +152,6 @@ def marks_of(job: JobAnswer, index: int) -> list[str]:
     if by_task is not None and has_tasks:
         chosen.insert(0, ("choice", by_task.choice))
     marked = [
-        *((KNEE_MARK, each.knee) for each in advice.situations),
         *(("also met" if costs_more(job, x) else name, x.point) for name, x in chosen),
         *(("nearest", each.nearest) for each in choices),
     ]

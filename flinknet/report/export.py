@@ -59,7 +59,7 @@ def replay_document(jobs: Sequence[JobAnswer]) -> dict[str, Any]:
     if len(documents) == 1:
         return documents[0]
     wholes = [job_document(each) for each in jobs if not each.is_exchange]
-    document = {"schema_version": SCHEMA_VERSION, "replays": documents}
+    document = {"schema_version": documents[0]["schema_version"], "replays": documents}
     return document | ({"jobs": wholes} if wholes else {})
 
 

@@ -11,7 +11,7 @@ from flinknet.results.trades import Range
 from flinknet.units import MISSING, human_bytes, human_count
 
 from . import trade_words
-from .advice import KNEE_MARK, is_off, is_on_frontier, is_worth_it, marks_of
+from .advice import is_off, is_on_frontier, is_worth_it, marks_of
 from .charts import Bar, BarPart, Color, Grid, GridFigure, GridPoint, Slider
 from .page_parts import Head, Row, Table
 
@@ -81,7 +81,7 @@ def _settings_table(
 ) -> Table:
     """A row for each setting in some places, and below it one for each edge of a job; columns in
     which nothing is known are left out. `names` are the headings of the columns to show; of some
-    columns no edges, no frontier and no knee are shown."""
+    columns no edges and no frontier are shown."""
     hidden = _hidden_columns(job.model_error)
     columns = [each for each in _COLUMNS if each[0].name not in hidden]
     columns = [each for each in columns if not names or each[0].name in names]
@@ -89,7 +89,7 @@ def _settings_table(
     varied, rows = trade_words.what_varies(job.points), []
     for place in places:
         point, setting = job.points[place], trade_words.settings_of(job.points[place])
-        marks = [f"← {x}" for x in marks_of(job, place) if not names or x != KNEE_MARK]
+        marks = [f"← {x}" for x in marks_of(job, place)]
         marks = ["◆"] * (not names and is_on_frontier(job, place)) + marks
         where = ["job"] if has_edges else []
         cells = [", ".join(setting[name] for name in varied), " ".join(marks), *where]

@@ -66,14 +66,6 @@ def frontier_meaning(points: Iterable[TradeOffPoint]) -> str:
     return f"no other setting is as good in all of {name}, throughput, buffers/s and memory"
 
 
-def knee_meaning(points: Sequence[TradeOffPoint]) -> str:
-    name, _ = _recorded_percentile(points)
-    return (
-        f"smallest combined loss of {name}, throughput, buffers/s and memory among these settings;"
-        f" no advice: give a limit, as in --target '{example_limit(points)}', for keys to set"
-    )
-
-
 def situation_of(point: TradeOffPoint | SituationAdvice) -> dict[str, str]:
     """The part of a setting that no key of Flink changes, in words."""
     values = values_of_situation(point)
@@ -344,8 +336,8 @@ def trades(job: JobAnswer) -> list[NamedTrade]:
 def _compared(job: JobAnswer, rows: Sequence[dict[str, str]], recorded: int) -> list[int]:
     """Places of the settings to compare with the recorded one. With a target: the setting that
     meets it, or misses it by least; without: other timeouts, see `compared_timeouts`; and timeouts
-    that differ from edge to edge. If there are none, the knee or the setting with the least
-    latency. Empty where latencies are unknown or must not be relied on."""
+    that differ from edge to edge. If there are none, the setting with the least latency. Empty
+    where latencies are unknown or must not be relied on."""
     points = job.points
     known = [place for place, each in enumerate(points) if each.latency_ns.p50 is not None]
     if recorded not in known or job.advice.withheld:
@@ -360,9 +352,7 @@ def _compared(job: JobAnswer, rows: Sequence[dict[str, str]], recorded: int) -> 
     timeouts_ns = {n: timeout_ns_of(points[n]) for n in alike if n not in mixed}
     if found := [*compared_timeouts(timeouts_ns, timeout_ns_of(points[recorded])), *mixed]:
         return found
-    knees = [each.knee for each in job.advice.situations if each.knee in own]
-    least = sorted(own, key=lambda place: points[place].latency_ns.p50 or 0.0)
-    return [each for each in (*knees, *least) if each is not None][:1]
+    return sorted(own, key=lambda place: points[place].latency_ns.p50 or 0.0)[:1]
 
 
 def compared_timeouts(timeouts_ns: Mapping[int, int], recorded_ns: int) -> list[int]:

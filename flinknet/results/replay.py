@@ -13,7 +13,8 @@ from .prediction import CpuCost, JobPoint, ModelError, TradeOffPoint
 from .recordings import FlinkMetrics, ReplayedRecording, TraceLoss
 from .run import ChannelMeasured, Measured
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version of the document; history: 1, the first; 2: without a knee of the frontier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,6 @@ class SituationAdvice:
     consumer_speed: float
     round_trip_ns: int
     flow_control: str
-    knee: int | None = None
-    knee_patch: str = ""
-    why_no_knee: str | None = None  # the reason, where several settings have none
     is_alike: bool = False  # no setting differs from another by more than the model's error
     choice: Choice | None = None
     beyond_keys: tuple[str, ...] = ()  # changes that no key of Flink makes
@@ -114,13 +112,11 @@ class SituationAdvice:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Which of the predicted settings are worth having, as indices among `trade_offs`; knee and
-    choice are those of the recorded situation, or of the first. `withheld` is the reason why
-    nothing is advised."""
+    """Which of the predicted settings are worth having, as indices among `trade_offs`; `choice` is
+    that of the recorded situation, or of the first. `withheld` is the reason why nothing is
+    advised."""
 
     frontier: tuple[int, ...] = ()
-    knee: int | None = None
-    knee_patch: str = ""
     choice: Choice | None = None
     withheld: str | None = None
     situations: tuple[SituationAdvice, ...] = ()

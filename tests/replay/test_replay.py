@@ -64,7 +64,7 @@ def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
 ) -> None:
     runs = open_runs([sawtooth_run])
     (answer,) = documents(replay_runs(spark, runs, Grid()))
-    assert answer["schema_version"] == 1
+    assert answer["schema_version"] == 2
     seen = answer["observed"]
     assert (seen["records"], seen["bytes"], seen["buffers"], seen["events"]) == (
         2000,

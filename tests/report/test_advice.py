@@ -24,7 +24,7 @@ CHOICE = {
 
 
 def situation(rate: float = 1.0, **changes: Any) -> dict[str, Any]:
-    return page_answer.situation(rate_factor=rate, knee=1, knee_patch="a.key: 5") | changes
+    return page_answer.situation(rate_factor=rate) | changes
 
 
 def answer(*situations: dict[str, Any], rates: tuple[float, ...] = (1.0,), **changes: Any) -> Any:
@@ -59,7 +59,6 @@ def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
     assert "p99<=20ms is met with buffer timeout 15ms: 27% below the limit" in actual
     assert "next longer predicted timeout: 16ms" in actual
     assert "    execution.buffer-timeout.interval: 15 ms" in actual
-    assert "knee" not in actual
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_a_limit_that_the_recorded_setting_keeps_is_already_met(buffers: float, 
     assert f"already met: p99<=20ms as recorded, 40% below the limit; {also}" in actual
     assert ("for Flink's config.yaml" in actual) == (said == "cheapest:")
     mark = "choice" if said == "cheapest:" else "also met"
-    assert marks_of(typed(given).alone, 1) == ["knee", mark]
+    assert marks_of(typed(given).alone, 1) == [mark]
     actual = text(situation(choice=kept | {"point": 0, "margin": 0.4, "patch": ""}))
     assert "already met: p99<=20ms with buffer timeout 100ms: 40% below the limit" in actual
 
@@ -102,29 +101,17 @@ def test_each_situation_has_its_own_lines() -> None:
     assert "closest: buffer timeout 100ms: 99.3 times the limit" in far
 
 
-def test_without_a_target_the_knee_is_reported_and_what_it_is_and_no_keys() -> None:
-    actual = text(situation())
-    assert "knee of the frontier: buffer timeout 15ms" in actual
-    assert "(smallest combined loss of p99, throughput," in actual
-    assert "as in --target 'p99<=20ms', for keys to set)" in actual
-    assert "a.key" not in actual
-    assert "config.yaml" not in actual
-    assert "nothing to change" not in text(situation(knee_patch=""))
-    assert "knee" not in text(situation(knee=None))
-
-
-def test_where_p99_of_the_recorded_setting_is_unknown_frontier_and_knee_are_of_p50() -> None:
+def test_without_a_target_nothing_is_advised_and_the_frontier_is_of_p99_or_of_p50() -> None:
     given = answer(situation())
+    assert text_of(given) == ""
+    assert " of p99, throughput, " in frontier_meaning(typed(given).alone.points)
     given["trade_offs"][0]["latency_ns"] = {"count": 400, "p50": 5e6}
-    actual = text_of(given)
-    assert "smallest combined loss of p50, throughput," in actual
-    assert "as in --target 'p50<=2.5ms'" in actual
     assert " of p50, throughput, " in frontier_meaning(typed(given).alone.points)
 
 
 def test_a_situation_of_one_setting_has_no_mark() -> None:
     single = answer(
-        situation(knee=None), situation(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2]
+        situation(), situation(2.0), rates=(1.0, 2.0), frontier=[0, 2]
     )
     del single["trade_offs"][3], single["trade_offs"][1]
     single["advice"]["frontier"] = [0, 1]
@@ -132,7 +119,7 @@ def test_a_situation_of_one_setting_has_no_mark() -> None:
     assert not is_on_frontier(typed(single).alone, 1)
     assert recommendations(typed(single).alone) == []
     mixed = answer(
-        situation(knee=None), situation(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2]
+        situation(), situation(2.0), rates=(1.0, 2.0), frontier=[0, 2]
     )
     del mixed["trade_offs"][3]
     assert [is_on_frontier(typed(mixed).alone, index) for index in range(3)] == [True, False, False]
@@ -148,12 +135,12 @@ def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:
 def test_marks_and_rows_are_those_that_the_advice_speaks_of() -> None:
     given = answer(
         situation(choice=CHOICE),
-        situation(2.0, knee=2, choice=CHOICE | {"point": None, "nearest": 3}),
+        situation(2.0, choice=CHOICE | {"point": None, "nearest": 3}),
     )
     given["trade_offs"] *= 2
     given = typed(given).alone
     assert marks_of(given, 0) == ["recorded"]
-    assert marks_of(given, 1) == ["knee", "choice"]
+    assert marks_of(given, 1) == ["choice"]
     assert marks_of(given, 3) == ["nearest"]
     assert is_on_frontier(given, 1)
 
@@ -204,9 +191,5 @@ def test_an_interval_and_a_busy_machine_are_named_with_the_target(
 
 
 def test_what_is_not_advised_has_its_reason() -> None:
-    flat = {"knee": None, "why_no_knee": "only two settings are on the frontier"}
-    actual = text(situation(**flat), situation(2.0, **flat), rates=(1.0, 2.0))
-    assert "no knee at rate x1: only two settings are on the frontier" in actual
-    assert "no knee at rate x2: only two settings are on the frontier" in actual
     off = text(frontier=[], withheld="the model is off")
-    assert "no frontier, knee or setting is advised: the model is off" in off
+    assert "no frontier or setting is advised: the model is off" in off

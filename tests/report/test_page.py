@@ -331,19 +331,19 @@ def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chr
 
 @browser_test
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_choice_and_the_knee_are_marked_in_curves_and_table(
+def test_the_choice_is_marked_in_curves_and_table(
     show: Callable[..., Chromium], width: int
 ) -> None:
-    browser = show(advised(situation(knee=0, choice=CHOICE)), width=width)
+    browser = show(advised(situation(choice=CHOICE)), width=width)
     browser.run("document.querySelector('#settings details').open = true")
     marks = browser.run(
         "[...document.querySelector('#trade-offs svg').querySelectorAll('.of-mark')]"
         ".map((each) => each.textContent)"
     )
-    assert marks == ["knee", "recorded", "choice"]
+    assert marks == ["recorded", "choice"]
     rows = "[...document.querySelectorAll('#settings tbody tr')]"
     cells = browser.run(f"{rows}.map((row) => row.cells[1].textContent)")
-    assert cells == ["◆ ← knee", "← recorded", "← choice", ""]
+    assert cells == ["◆", "← recorded", "← choice", ""]
     assert browser.run(f"{rows}[0].cells[0].textContent") == "0"
 
 

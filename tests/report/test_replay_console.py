@@ -408,19 +408,13 @@ def test_of_many_settings_those_of_the_advice_are_among_the_first_and_details_ha
         **{"targets": ["p99<=1s"], "point": 111, "is_safe": True, "margin": 0.3, "nearest": None},
         **{"patch": "", "next_longer_ns": None},
     }
-    situation = {
-        "knee": 93,
-        "knee_patch": "",
-        "is_alike": False,
-        "choice": choice,
-        "beyond_keys": [],
-    }
+    situation = {"is_alike": False, "choice": choice, "beyond_keys": []}
     advice = {"frontier": [93], "withheld": None, "situations": [situation]}
     lines = printed(answer(trade_offs=points, advice=advice))
     start = lines.index("All 200 settings")
     rows = {line.split()[0]: line for line in lines[start + 3 : start + 203]}
     assert "← recorded" in rows["7ms"]
-    assert "← knee" in rows["93ms"]
+    assert "◆" in rows["93ms"]
     assert "← choice" in rows["111ms"]
     assert len(rows) == 200
     first = printed_first(answer(trade_offs=points, advice=advice))

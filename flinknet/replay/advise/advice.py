@@ -1,12 +1,11 @@
-"""Advice: which of the predicted settings are worth having, which one has the smallest combined
-loss, and which one meets a target.
+"""Advice: which of the predicted settings are worth having, and which one meets a target.
 
 A setting is on the frontier when no other is at least as good in all of latency, throughput,
 buffers per second and memory, and better in one; smaller differences than a prediction can
 resolve do not count. Settings are named by their index among the predicted ones.
 
 Each rate factor, consumer speed, round trip and flow control that is asked for is a situation of
-its own, with a frontier, a knee and a choice of its own; those of the whole advice are of the
+its own, with a frontier and a choice of its own; the choice of the whole advice is that of the
 recorded situation, or of the first.
 """
 
@@ -128,21 +127,19 @@ def advice(
     asked: Collection[int] | None = None,
     why_not: str | None = None,
 ) -> results.Advice:
-    """Frontier, knees and choices for the asked points (None: all); none with a `why_not`."""
+    """Frontier and choices for the asked points (None: all); none with a `why_not`."""
     if why_not is not None:
         return results.Advice(withheld=why_not)
     frontier = frontier_of(points)
     recorded = situation_of(_recorded(points))
     wanted = range(len(points)) if asked is None else sorted(asked)
     advised = {
-        situation: _situation_advice(points, targets, error, situation, frontier)
+        situation: _situation_advice(points, targets, error, situation)
         for situation in [situation_of(points[index]) for index in wanted] or [recorded]
     }
     first = advised.get(recorded) or next(iter(advised.values()))
     return results.Advice(
         frontier=tuple(frontier),
-        knee=first.knee,
-        knee_patch=first.knee_patch,
         choice=first.choice,
         situations=tuple(advised.values()),
     )
@@ -153,22 +150,9 @@ def _situation_advice(
     targets: Sequence[Target],
     error: results.ModelError,
     situation: Situation,
-    frontier: Sequence[int],
 ) -> results.SituationAdvice:
     recorded = _recorded(points)
     own = [point for point in points if situation_of(point) == situation]
-    on_frontier = [index for index in frontier if situation_of(points[index]) == situation]
-    settable = [index for index in on_frontier if _can_be_set(points[index], recorded)]
-    is_alike = are_alike(own, error)
-    knee = None if is_alike else knee_of(points, settable, error)
-    why_no_knee = None
-    if is_alike:
-        why_no_knee = "all settings are equal within the model's error"
-    elif knee is None and len(own) > 1:
-        number = ("no setting{} is", "only one setting{} is", "only two settings{} are")
-        which = "" if len(settable) == len(on_frontier) else " that Flink can be given"
-        few = number[len(settable)].format(which)
-        why_no_knee = f"{few} on the frontier, and a knee lies between others"
     flow_control, beyond_keys = dict(situation)["flow_control"], tuple[str, ...]()
     if flow_control != recorded.flow_control:
         since = "before 1.5" if flow_control == "tcp" else "since 1.5"
@@ -176,10 +160,7 @@ def _situation_advice(
         beyond_keys = (f"{what}: no key of a current Flink sets it",)
     return results.SituationAdvice(
         **dict(situation),
-        knee=knee,
-        knee_patch="" if knee is None else patch_of(points[knee], recorded),
-        why_no_knee=why_no_knee,
-        is_alike=is_alike,
+        is_alike=are_alike(own, error),
         choice=choose(points, targets, error, situation) if targets else None,
         beyond_keys=beyond_keys,
     )
@@ -306,29 +287,6 @@ def frontier_of(points: Sequence[results.TradeOffPoint]) -> list[int]:
                 stays.append((own, index))
         kept += [index for _, index in stays]
     return sorted(kept)
-
-
-def knee_of(
-    points: Sequence[results.TradeOffPoint], among: Sequence[int], error: results.ModelError
-) -> int | None:
-    """Index of the knee among the points of a frontier: the nearest to the best value of each cost,
-    on logarithmic scales; None with fewer than three. Costs that differ by no more than the model's
-    error do not count."""
-    costs = [(index, own) for index in among if (own := costs_of(points[index])) is not None]
-    if len(costs) < 3:
-        return None
-    columns = list(zip(*(own for _, own in costs), strict=True))
-    best = [min(column) for column in columns]
-    spans = [max(column) - low for column, low in zip(columns, best, strict=True)]
-    known = _tolerances(error)
-
-    def distance(own: Costs) -> float:
-        parts = zip(own, best, spans, known, strict=True)
-        return math.hypot(
-            *((each - low) / span for each, low, span, tolerance in parts if span > tolerance)
-        )
-
-    return min(costs, key=lambda pair: distance(pair[1]))[0]
 
 
 def are_alike(points: Sequence[results.TradeOffPoint], error: results.ModelError) -> bool:

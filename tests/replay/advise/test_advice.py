@@ -198,15 +198,14 @@ def test_flink_reads_whole_milliseconds_and_gets_no_others() -> None:
     assert choose(own, [Target.parse("p99<=1ms")], EXACT).point == 0
 
 
-def test_where_all_are_alike_what_was_recorded_stays_and_there_is_no_knee() -> None:
+def test_where_all_are_alike_what_was_recorded_stays() -> None:
     points = [
         point(each * MS, 10.0 + each / 10, 100.0 - each / 10, is_recorded=each == 5)
         for each in (1, 5, 10)
     ]
     off = ModelError(0.05, 0.05, 0.2)
     told = advice(points, [Target.parse("p99<=50ms")], off)
-    assert (told.situations[0].is_alike, told.knee) == (True, None)
-    assert told.situations[0].why_no_knee == "all settings are equal within the model's error"
+    assert told.situations[0].is_alike
     assert (told.choice.point, told.choice.patch) == (1, "")
     differ = advice(points, [Target.parse("p99<=50ms")], EXACT)
     assert (differ.situations[0].is_alike, chosen_in(differ)) == (False, 2)
@@ -214,31 +213,12 @@ def test_where_all_are_alike_what_was_recorded_stays_and_there_is_no_knee() -> N
     assert not advice(cheaper, [], off).situations[0].is_alike
 
 
-def test_each_situation_of_several_settings_has_a_knee_or_the_reason_why_it_has_none() -> None:
-    both = [point(10 * MS, 10.0, 100.0, is_recorded=True), point(1 * MS, 1.0, 1000.0)]
-    twice = [replace(each, rate_factor=2.0, is_recorded=False) for each in both]
-    beaten = [replace(both[0], rate_factor=4.0, is_recorded=False)]
-    beaten += [replace(beaten[0], buffers_per_s=1000.0)]
-    alone = [replace(both[0], rate_factor=8.0, is_recorded=False)]
-    told = advice([*both, *twice, *beaten, *alone], [], EXACT).situations
-    two, one = "only two settings are on the frontier", "only one setting is on the frontier"
-    assert [each.knee for each in told] == [None] * 4
-    lies = ", and a knee lies between others"
-    assert [each.why_no_knee for each in told] == [two + lies, two + lies, one + lies, None]
-    half = [*both, point(500_000, 0.5, 2000.0)]
-    (situation,) = advice(half, [], EXACT).situations
-    assert situation.why_no_knee == two.replace(" are", " that Flink can be given are") + lies
-    three = [*both, point(5 * MS, 4.0, 300.0)]
-    (situation,) = advice(three, [], EXACT).situations
-    assert (situation.knee is not None, situation.why_no_knee) == (True, None)
-
-
 def test_a_model_that_is_far_off_advises_nothing() -> None:
     assert withheld(ModelError(0.1, None, -0.5), POINTS) is None
     why_not = withheld(ModelError(0.1, None, -0.51), POINTS)
     assert why_not == "the model misses the recorded p99 by more than 50%"
     told = advice(POINTS, [Target.parse("p99<=20ms")], EXACT, why_not=why_not)
-    assert (told.frontier, told.knee, told.choice) == ((), None, None)
+    assert (told.frontier, told.choice) == ((), None)
     assert (told.situations, told.withheld) == ((), why_not)
 
 
@@ -338,7 +318,7 @@ def test_a_patch_is_what_differs_in_flinks_keys() -> None:
 
 def test_the_whole_advice_is_that_of_the_recorded_situation() -> None:
     found = advice(POINTS, [Target.parse("p99<=20ms")], EXACT)
-    assert (found.frontier, found.knee) == ((0, 1, 3, 5, 6), 3)
+    assert found.frontier == (0, 1, 3, 5, 6)
     assert chosen_in(found) == 3
     assert advice(POINTS, [], EXACT).choice is None
 

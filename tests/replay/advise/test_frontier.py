@@ -1,4 +1,4 @@
-"""Frontier and knee: on points whose answer is plain to see, and on any."""
+"""Frontier: on points whose answer is plain to see, and on any."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.replay.advise.advice import costs_of, frontier_of, knee_of
-from flinknet.results import BacklogSummary, LatencySummary, ModelError, TradeOffPoint
-
-EXACT = ModelError(0.0, 0.0, 0.0)
+from flinknet.replay.advise.advice import costs_of, frontier_of
+from flinknet.results import BacklogSummary, LatencySummary, TradeOffPoint
 
 
 def point(
@@ -62,18 +60,6 @@ def test_a_ring_of_small_differences_leaves_a_frontier() -> None:
         point(10.0 * small, 100.0 * large, 100_000),
     ]
     assert frontier_of(ring)
-
-
-def test_the_knee_has_the_smallest_combined_loss() -> None:
-    assert knee_of(POINTS, frontier_of(POINTS), EXACT) == 3
-    assert knee_of(POINTS, [1, 2], EXACT) is None
-
-
-def test_a_cost_within_the_error_of_the_model_does_not_move_the_knee() -> None:
-    points = [point(10.0, 300.0), point(11.0, 200.0), point(12.0, 100.0)]
-    assert knee_of(points, [0, 1, 2], EXACT) == 1
-    assert knee_of(points, [0, 1, 2], ModelError(0.0, 0.0, 0.25)) == 2
-    assert knee_of(points, [0, 1, 2], ModelError(0.0, -0.25, 0.01)) == 2
 
 
 COSTS = st.floats(1.0, 1.05) | st.floats(1.0, 1000.0)
