@@ -15,7 +15,7 @@ from . import bench_words as words
 from . import charts, page_parts
 from .bench_words import BUFFERS, MARKS, P50, P99, RECORDS
 from .live import channel_name
-from .observed_tables import TASK_PARTS, buffer_facts, checkpoint_table, share_bars
+from .observed_tables import FLUSHES, TASK_PARTS, buffer_facts, checkpoint_table, share_bars
 from .places import places_section
 from .warning_lines import lowered, trust_words
 
@@ -180,7 +180,6 @@ def _sweep_charts(settings: Sequence[Configuration]) -> list[page_parts.Part]:
 
 
 def _latency_section(measured: results.Measured) -> page_parts.Section:
-    flushes = measured.flushes
     points, uncorrected = map(
         latency_points, (measured.latency_ns, measured.latency_uncorrected_ns)
     )
@@ -189,22 +188,10 @@ def _latency_section(measured: results.Measured) -> page_parts.Section:
         charts.PercentileSeries("uncorrected", uncorrected, "grey"),
     ]
     drawn: list[page_parts.Part] = [charts.Percentiles("Latency by percentile", series, NINES)]
-    counts = {each: getattr(flushes, each) for each in ("full", "timeout", "event")}
+    counts = {each.key: getattr(measured.flushes, each.key) for each in FLUSHES}
     if total := sum(counts.values()):
-        drawn.append(
-            charts.Bars(
-                "Why buffers left",
-                (
-                    charts.BarPart("full", "full", "blue", "The segment was full."),
-                    charts.BarPart("timeout", "buffer timeout", "orange", "The flusher sent it."),
-                    charts.BarPart(
-                        "event", "event", "purple", "An event or the end pushed it out."
-                    ),
-                ),
-                [charts.Bar("buffers", {name: count / total for name, count in counts.items()})],
-                x="the buffers",
-            )
-        )
+        shares = charts.Bar("buffers", {name: count / total for name, count in counts.items()})
+        drawn.append(charts.Bars("Why buffers left", FLUSHES, [shares], x="the buffers"))
     lead = (
         "From the instant at which a record was due until it was consumed; uncorrected leaves"
         " out how long it waited to be sent."

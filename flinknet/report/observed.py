@@ -217,12 +217,9 @@ def _fill(answer: EdgeAnswer) -> list[Section]:
         lead += f": {fill.mean:.1%} on average. Emptier buffers mean more messages for the same"
         lead += " records"
     series = [
-        charts.Series("full", fill.full, "blue", "The segment was full."),
-        charts.Series("by the buffer timeout", fill.timeout, "orange",
-                      "The flusher took what was there."),
-        charts.Series("pushed by an event", fill.event, "purple",
-               "An event, or the end of the data, pushed it out."),
-    ]  # fmt: skip
+        charts.Series(each.name, getattr(fill, each.key), each.color, each.meaning)
+        for each in observed_tables.FLUSHES
+    ]
     ranges = [(place / fill.bins, (place + 1) / fill.bins) for place in range(fill.bins)]
     chart = charts.Histogram(
         "Fill ratio", ranges, series, "share", x="share of the segment that is filled", y="buffers"

@@ -73,6 +73,14 @@ _TASK_COLORS: Mapping[Figure[Any], Color] = {BUSY: "orange", BACK_PRESSURED: "pu
 TASK_PARTS = [BarPart(x.field, x.name, color, x.meaning) for x, color in _TASK_COLORS.items()]
 """Parts of a task's time."""
 
+_WHYS = named(["buffers_full", "buffers_by_timeout", "buffers_with_event"])
+_FLUSH_COLORS: Mapping[str, Color] = {"full": "blue", "timeout": "orange", "event": "purple"}
+FLUSHES = [
+    BarPart(key, why.name, color, why.meaning)
+    for (key, color), why in zip(_FLUSH_COLORS.items(), _WHYS, strict=True)
+]
+"""Why buffers left, by the field of their number."""
+
 
 def share_bars(
     parts: Sequence[BarPart],
@@ -94,9 +102,7 @@ def share_bars(
 def buffer_facts(measured: results.Measured, *, is_of_run: bool = True) -> list[Fact]:
     """The number of data buffers, and why they left. Between processes a buffer that the timeout
     ended looks like one that an event pushed out."""
-    whys = named(
-        ["buffers_full", "buffers_by_timeout", "buffers_with_event"][: 3 if is_of_run else 1]
-    )
+    whys = _WHYS if is_of_run else _WHYS[:1]
     early = measured.flushes.timeout + measured.flushes.event
     why = "Data buffers that the flusher sent, or an event or the end pushed out."
     return [
@@ -133,9 +139,9 @@ def channel_name(channel: results.ReplayedChannel) -> str:
     return f"{channel.channel}: {channel.name or ' → '.join(ends)}"
 
 
-def channel_table(channels: Sequence[results.ReplayedChannel], title: str = "") -> Table:
+def channel_table(channels: Sequence[results.ReplayedChannel]) -> Table:
     rows = [(channel_name(each), [each]) for each in channels]
-    return figure_table("channel", _CHANNEL, rows, title=title)
+    return figure_table("channel", _CHANNEL, rows)
 
 
 def diagnosis_table(job: results.JobAnswer) -> Table:

@@ -2,8 +2,8 @@
 charts of `charts`.
 
 A command describes its result with these values. `console` prints them, `page` puts them into one
-HTML file, whose script draws them, `markdown` writes them into a comment, and `plot` draws the main
-chart into an SVG or PNG file. Texts and cells stand everywhere as they are here.
+HTML file, whose script draws them, `comparison_files` writes them into a comment, and `plot` draws
+the main chart into an SVG or PNG file. Texts and cells stand everywhere as they are here.
 """
 
 from __future__ import annotations
