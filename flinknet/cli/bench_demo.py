@@ -207,7 +207,6 @@ def _messages(directory: Path, warmup_ns: int) -> tuple[MessageStep, ...]:
     them; in the words of the dissector."""
     from flinknet.core.buffers.data_type import DataType
     from flinknet.core.probe import MessageKind, TracePoint
-    from flinknet.config import Scenario
     from flinknet.report.charts import MessageStep
     from flinknet.report.demos import words_of
     from flinknet.trace import TraceReader, open_run

@@ -241,7 +241,7 @@ def out_directory(out: str | None, *, trace: bool) -> Path | None:
 
 
 def _timestamped_directory() -> Path:
-    """A new directory named after this instant: 20261129-160000, then 20261129-160000-2 and so on."""
+    """A new directory named after this instant: 20261129-160000, then 20261129-160000-2."""
     from flinknet.runtime.clock import wall_clock_iso
 
     stamp = re.sub(r"\D", "", wall_clock_iso())[:14]

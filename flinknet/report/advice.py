@@ -16,7 +16,6 @@ from flinknet.results import (
     EdgeAnswer,
     JobAnswer,
     ModelError,
-    SituationAdvice,
     TaskTimeouts,
     TradeOffPoint,
     why_unchecked,

@@ -121,9 +121,7 @@ def _pictures(comparison: Comparison, candidate: Candidate) -> list[Part]:
             values = each.values(metric)
             series.append(Series(each.name, [*values, *[None] * (count - len(values))], color))
         unit = figure.unit if figure.unit in ("ns", "bytes") else "count"
-        charts.append(
-            Curves(name, labels, series, unit, meaning=figure.meaning, by="run", y=name)
-        )
+        charts.append(Curves(name, labels, series, unit, meaning=figure.meaning, by="run", y=name))
     return charts
 
 

@@ -39,9 +39,7 @@ _RUN_FIELDS = (
 )
 
 
-def bench_document(
-    environment: Mapping[str, Any], results: Sequence[RunResult]
-) -> dict[str, Any]:
+def bench_document(environment: Mapping[str, Any], results: Sequence[RunResult]) -> dict[str, Any]:
     """The document that `flinknet bench --json` writes. A result.json holds all fields of one
     run."""
     runs = [result.to_dict() for result in results]

@@ -29,5 +29,5 @@ def test_the_page_is_made_from_the_answer(tmp_path: Path) -> None:
     first, *_ = view["parts"]
     assert first["kind"] == "headline"
     titles = [each.get("title") for each in view["parts"]]
-    assert titles[6:9] == ["Latency", "Over time", "Where the time went"]
+    assert titles[5:8] == ["Latency", "Over time", "Where the time went"]
     assert '"800' in json.dumps(view)

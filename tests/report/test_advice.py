@@ -110,17 +110,13 @@ def test_without_a_target_nothing_is_advised_and_the_frontier_is_of_p99_or_of_p5
 
 
 def test_a_situation_of_one_setting_has_no_mark() -> None:
-    single = answer(
-        situation(), situation(2.0), rates=(1.0, 2.0), frontier=[0, 2]
-    )
+    single = answer(situation(), situation(2.0), rates=(1.0, 2.0), frontier=[0, 2])
     del single["trade_offs"][3], single["trade_offs"][1]
     single["advice"]["frontier"] = [0, 1]
     assert not is_on_frontier(typed(single).alone, 0)
     assert not is_on_frontier(typed(single).alone, 1)
     assert recommendations(typed(single).alone) == []
-    mixed = answer(
-        situation(), situation(2.0), rates=(1.0, 2.0), frontier=[0, 2]
-    )
+    mixed = answer(situation(), situation(2.0), rates=(1.0, 2.0), frontier=[0, 2])
     del mixed["trade_offs"][3]
     assert [is_on_frontier(typed(mixed).alone, index) for index in range(3)] == [True, False, False]
 
