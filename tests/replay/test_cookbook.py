@@ -25,7 +25,7 @@ EXPECTED = {
     ],
     "SELECT run, max(backlog_buffers)": [("sawtooth", 3)],
     "SELECT * FROM taken": [("sawtooth", 0, 1000, 105_000), ("sawtooth", 1, 1000, 105_000)],
-    "SELECT run, count(*) AS events FROM stored": [("sawtooth", 1002)],
+    "SELECT run, count(*) AS events FROM stored": [("sawtooth", 501)],
 }
 """The first rows of some cells, by how they begin."""
 
