@@ -241,6 +241,9 @@ class ChannelTable:
         last = [each.last_ns for each in self.channels if each.last_ns is not None]
         return (min(first), max(last) + 1) if first else None
 
+    def fan_out(self) -> dict[str, int]:
+        return Counter(str(each.partition_id) for each in self.channels if each.partition_id)
+
     def _info(self, channel: ObservedChannel) -> ChannelInfo:
         partition = channel.partition_id
         subpartition = channel.subpartitions[0] if channel.subpartitions else -1

@@ -172,6 +172,7 @@ class Session:
             "buffers": sum(each.data_buffers for each in channels),
             **{name: sum(getattr(each, name) for each in channels) for name in _SUMMED},
             "largest_buffer_bytes": largest,
+            "fan_out": self.table.fan_out(),
             **{name: self._totals[name] for name in TOTALS},
             "channels_refused": self.table.refused_channels,
             "placed_channels": len(self._places.placed),

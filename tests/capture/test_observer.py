@@ -594,6 +594,7 @@ def test_the_manifest_names_who_sends_what() -> None:
     assert first.partition == request().partition_id.encode().hex()
     assert (first.producer, first.consumer, first.connection) == (0, 0, "producer->consumer")
     assert (unknown.producer, unknown.partition) == (-1, "")
+    assert observed.table.fan_out() == {str(request().partition_id): 2}
 
 
 def test_a_buffer_that_ends_inside_a_record_was_full() -> None:
