@@ -35,6 +35,8 @@ _NOT_TLS: Final = (
 _TLS_ALERT: Final = "\x15\x03"
 """First bytes of a TLS server's answer to plain HTTP."""
 
+_TEXT_MAX: Final = 200  # characters of a header or an error that are printed
+
 _SAFE: Final = "/?&=,:.-_~"
 """Characters that are not quoted in a path."""
 
@@ -133,14 +135,14 @@ class RestClient:
     def _declined(self, response: HTTPResponse, body: bytes) -> str:
         status = response.status
         if status in (401, 403):
-            challenge = _one_line(response.getheader("WWW-Authenticate") or "")
+            challenge = printable(response.getheader("WWW-Authenticate") or "")[:_TEXT_MAX]
             asked = f"; WWW-Authenticate: {challenge}" if challenge else ""
             advice = "give --rest-token-file FILE, a file with a bearer token or user:password"
             if self._has_credentials:
                 advice = "what --rest-token-file holds was refused"
             return f"access denied ({status}){asked}; {advice}"
         if 300 <= status < 400:
-            target = _one_line(response.getheader("Location") or "another address")
+            target = printable(response.getheader("Location") or "another address")[:_TEXT_MAX]
             return f"redirected to {target}; give that"
         if status == 400 and b"https" in body.lower() and self._context is None:
             return f"HTTP status 400: it answers with TLS; give {_swapped(self.url)}"
@@ -231,9 +233,8 @@ def _swapped(url: str) -> str:
     return f"{'http' if scheme == 'https' else 'https'}://{rest}"
 
 
-def _one_line(text: str) -> str:
-    """Text from a header, safe to print."""
-    return "".join(each if each.isprintable() else " " for each in text)[:200].strip()
+def printable(text: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in text).strip()
 
 
 def _reason(error: Exception) -> str:
@@ -242,4 +243,4 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return (error.reason or "connection closed").replace("_", " ").lower()
     found = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return _one_line(str(found))
+    return printable(str(found))[:_TEXT_MAX]

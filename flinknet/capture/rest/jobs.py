@@ -18,6 +18,7 @@ from flinknet.graph import running_job
 from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
 
 from .answers import NOT_AS_FLINK, OVERVIEW, RestAnswers
+from .http_client import printable
 
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED", "SUSPENDED"})
 """States of a job that has ended."""
@@ -142,10 +143,6 @@ def path_segment(value: Any) -> str:
     if not text.isprintable() or text in ("", ".", "..") or set(text) & set("/\\?#%"):
         raise ValueError(f"{text!r} is not an id")
     return text
-
-
-def printable(text: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in text).strip()
 
 
 def _vertex(answer: Answer, nodes: Mapping[str, Answer]) -> RunningVertex:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import inf
-from typing import Any, Final
+from typing import Any
 
 from flinknet.errors import TraceError
 from flinknet.runtime.clock import monotonic_ns, timestamp_epoch_ns
@@ -23,8 +23,6 @@ from ..session import LOOK_NS, TICK_NS, Session, SessionConfig
 from .ends import REDIRECTED, Address, TlsContexts
 from .proxy import Proxy
 from .relay import Relay
-
-PROCESS_NAME: Final = "tap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,7 @@ class Tap:
         host = environment()
         about = About(
             origin=TAP,
-            name=PROCESS_NAME,
+            name=TAP,
             pid=os.getpid(),
             started_at=host["started_at"],
             host=host,
