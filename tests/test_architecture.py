@@ -71,7 +71,7 @@ BUDGETS = {
     "runtime": (12_736, 51),
     "report": (8_655, 33),
     "job": (8_217, 35),
-    "cli": (7_534, 33),
+    "cli": (7_524, 33),
     "graph": (6_455, 25),
     "capture": (6_752, 33),
     "trace": (5_722, 24),
@@ -79,7 +79,7 @@ BUDGETS = {
     "results": (4_441, 20),
     "(leaves)": (2_425, 14),
     "options": (2_554, 10),
-    "export": (691, 5),
+    "export": (506, 4),
     "certificates": (257, 2),
 }
 """Room -> lines and files that it may have. The numbers only fall: a change that needs more room
