@@ -32,7 +32,7 @@ _LAZY_COMMANDS = {
     "sniff": ("trace_import", "Record a real Flink's traffic while its jobs run, from packets."),
     "watch": (
         "trace_watch",
-        "Show what happens in traces that are still being written, with Spark.",
+        "Show what happens in traces that are still being written.",
     ),
 }
 """Commands that are loaded when called, each with its module here and its line in the overview."""
