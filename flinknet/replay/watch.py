@@ -23,6 +23,7 @@ from flinknet.predict.measured_part import LOOK_BACK_NS, longest_life_ns
 from flinknet.results import LatencyBounds, TraceLoss, WatchedEdge, WatchLook
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import BlockType
+from flinknet.trace.metrics import METRICS_NAME, is_within
 from flinknet.trace.run import TRACE_SUFFIX, WholeBlock, process_of, trace_files, whole_blocks
 
 from .advise.judged import JudgedEdge, judged
@@ -97,15 +98,30 @@ class GrowingRun:
             if wanted:
                 _copy(file, wanted, directory, processes[file])
                 copied.append(processes[file])
+        self._copy_metrics(directory, before_ns)
         part = replace(manifest, measured_from_ns=from_ns, measured_to_ns=to_ns, files={})
         replace(part, processes=tuple(copied)).save(directory)
         return Excerpt(directory, from_ns, to_ns)
+
+    def _copy_metrics(self, directory: Path, from_ns: int) -> None:
+        """Copy what Flink's metrics have been since an instant, if the run has any."""
+        with suppress(FileNotFoundError), open(self.path / METRICS_NAME, "rb") as source:
+            source.seek(self._old_bytes.get(METRICS_NAME, 0))
+            while (line := source.readline()).endswith(b"\n") and not _is_since(line, from_ns):
+                self._old_bytes[METRICS_NAME] = source.tell()
+            with open(directory / METRICS_NAME, "wb") as target:
+                target.write(line)
+                shutil.copyfileobj(source, target)
 
     def has_ended(self) -> bool:
         """Whether the run has ended: its manifest then has the checksums of its files."""
         with suppress(TraceFormatError):  # not there yet
             self._has_ended |= bool(RunManifest.load_with_fault(self.path)[0].files)
         return self._has_ended
+
+
+def _is_since(line: bytes, from_ns: int) -> bool:
+    return is_within(line.decode(errors="replace"), from_ns, None)
 
 
 def _from_ns(known: dict[Path, list[WholeBlock]], from_ns: int, to_ns: int) -> int:
