@@ -74,8 +74,8 @@ class Cluster:
         self.error: FlinknetError | None = None
         self._start_ns = job.start_ns
         self.task_managers = tuple(hosts.task_managers)
-        for task_manager in self.task_managers:
-            task_manager.wake_ns = int(job.costs.wake_ns)
+        if job.costs.wake_ns:  # not while channels are opened, which the compiled model leaves out
+            self.scheduler.at(job.start_ns, self._let_loops_sleep)
         for index, each in preemptions.items():
             self.task_managers[index].set_preemptions(each, start_ns=job.start_ns)
         self._probes = tuple(probes) or tuple(NullProbe() for _ in self.task_managers)
@@ -161,6 +161,10 @@ class Cluster:
     @property
     def now_ns(self) -> int:
         return self.scheduler.now_ns
+
+    def _let_loops_sleep(self) -> None:
+        for task_manager in self.task_managers:
+            task_manager.wake_ns = int(self.job.costs.wake_ns)
 
     def step(self) -> bool:
         """Run the next action; errors cancel the job, as in Flink. Returns: False without any."""
