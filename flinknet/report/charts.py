@@ -41,7 +41,7 @@ class Curves:
     unit: Unit = "count"
     is_log: bool = False
     meaning: str = ""
-    marks: Mapping[int, str] = field(default_factory=dict)
+    marks: Sequence[tuple[int, str]] = ()
     is_bars: bool = False
     by: str = ""
     y: str = ""

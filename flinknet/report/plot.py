@@ -96,7 +96,7 @@ def curves_of(grid: Grid) -> Curves:
         series,
         unit=first.unit,
         is_log=first.is_log,
-        marks={place: each.mark for place, each in enumerate(line) if each.mark},
+        marks=[(place, each.mark) for place, each in enumerate(line) if each.mark],
         by=slider.name,
         y=first.chart.lower() if len(series) > 1 else first.name,
     )
@@ -168,7 +168,7 @@ def _draw_curves(axes: Any, chart: Curves) -> None:
         if each.low:
             low, high = _drawn(each.low), _drawn(each.high)
             axes.fill_between(places, low, high, color=_COLORS[each.color], alpha=0.15)
-    for index, name in chart.marks.items():
+    for index, name in chart.marks:
         axes.axvline(index, color=_COLORS["grey"], linestyle=":", zorder=0)
         axes.annotate(name, (index, 1), xycoords=("data", "axes fraction"), ha="center", fontsize=8)
     is_long = sum(map(len, chart.labels)) > _NAMES_LENGTH_MAX

@@ -40,7 +40,7 @@ CURVES = charts.Curves(
     [charts.Series("p50", [1e5, 3e6, None], low=[9e4, 2e6, None], high=[2e5, 4e6, None])],
     unit="ns",
     is_log=True,
-    marks={1: "baseline"},
+    marks=[(1, "baseline")],
     by="buffer timeout",
     y="latency",
 )
@@ -331,7 +331,7 @@ def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> 
     assert isinstance(chart, charts.Curves)
     assert (chart.title, chart.by) == ("Latency", "buffer timeout")
     assert list(chart.labels) == ["0", "10ms", "100ms", "-1"]
-    assert chart.marks == {1: "recorded"}
+    assert chart.marks == [(1, "recorded")]
     assert [each.name for each in chart.series] == ["p50", "p99"]
     assert chart.series[0].low
     assert main_chart(replay_page([typed(answer(model_error={"throughput": 0.6})).alone])) is None

@@ -47,7 +47,6 @@ const PARTS = {
     notes.map((note) => h("p", {class: "note small"}, note))),
   curves: (part) => figureOf({...part, title: part.by ? `${part.title} by ${part.by}` : part.title}, legendOf(part.series), (width) => curves({
     ...part, recorded: part.recorded ?? -1, isLog: part.is_log, isBars: part.is_bars, format: FORMATS[part.unit], label: part.title,
-    marks: Array.isArray(part.marks) ? part.marks : Object.entries(part.marks).map(([index, name]) => [Number(index), name]),
     series: part.series.map((one) => ({name: one.name, color: colorOf(one.color), values: one.values,
       band: one.low.length ? one.low.map((low, index) => low === null || one.high[index] === null ? null : [low, one.high[index]]) : null})),
     tip: (index) => ({title: part.labels[index], rows: part.series.map((one) => [one.name, FORMATS[part.unit](one.values[index])
