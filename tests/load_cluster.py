@@ -15,8 +15,9 @@ from flinknet.core.producer import ResultPartition
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import Start, TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
-from flinknet.job.load.load_tasks import LoadTask
+from flinknet.job.load.load_tasks import LoadTask, delay_of
 from flinknet.job.load.plan import LoadPlan
+from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.scheduling import SchedulingType, has_output, scheduling_of
 from flinknet.job.stream_task import StreamTask
@@ -168,6 +169,11 @@ class WholeLoad(SimulatedLoad):
         number = subtask.vertex * subtask.parallelism + subtask.subtask
         relay = task.relay(gate, sinks, partitions[0], self._create_flusher(number))
         return SteppedTask(relay, partial(_step_relay, relay, self.costs))
+
+    def _delay_ns(self, consumer: int) -> int:
+        """Time of a consumer per record: of the scenario, and of the costs."""
+        delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
+        return delay_ns if delay_ns == PAUSED_NS else delay_ns + super()._delay_ns(consumer)
 
 
 def _step_relay(task: StreamTask, costs: CostModel, now_ns: int) -> tuple[int, int]:

@@ -15,10 +15,9 @@ from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import Start, TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
 from flinknet.job.load.arrivals import RecordedArrivals, RecordedSelector
-from flinknet.job.load.load_tasks import LoadTask, delay_of
+from flinknet.job.load.load_tasks import LoadTask
 from flinknet.job.load.outputs import LoadGenerator, RecordBatcher
 from flinknet.job.load.plan import LoadPlan
-from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
 
 from .cost_model import CostModel
@@ -171,11 +170,9 @@ class SimulatedLoad(SimulatedJob):
         )
 
     def _delay_ns(self, consumer: int) -> int:
-        """Delay of a consumer per record: of the scenario, and of the costs."""
-        delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
+        """Time of a consumer per record, by the costs."""
         consume_ns = self.costs.consume_ns_per_record
-        own_ns = consume_ns[consumer] if consumer < len(consume_ns) else 0.0
-        return delay_ns if delay_ns == PAUSED_NS else delay_ns + round(own_ns)
+        return round(consume_ns[consumer]) if consumer < len(consume_ns) else 0
 
     def _create_flusher(self, number: int) -> OutputFlusher:
         timeout_ns, overhead_ns = self.network.buffer_timeout_ns, self._flush_overhead_ns
