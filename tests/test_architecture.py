@@ -75,7 +75,7 @@ BUDGETS = {
     "graph": (6_455, 25),
     "capture": (6_752, 33),
     "trace": (5_722, 24),
-    "simulator": (1_738, 10),
+    "simulator": (1_735, 10),
     "results": (4_441, 20),
     "(leaves)": (2_425, 14),
     "options": (2_554, 10),
