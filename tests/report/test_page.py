@@ -632,7 +632,7 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
     given["details"]["fill"] |= {name: [0] * 20 for name in ("full", "timeout", "event")}
     given["details"]["fill"]["mean"] = None
     browser = show(given, width=390)
-    missing = ("", "settings", "over-time")
+    missing = ("", "answer", "settings", "over-time")
     assert sections_of(browser) == tuple(name for name in SECTIONS if name not in missing)
     # two of the latency, the fill ratio
     assert texts_of(browser, "svg text").count("no values") == 3
