@@ -87,8 +87,8 @@ def list_jobs(directory: Path) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
     "--graph",
-    type=click.Choice(("tree", "json")),
-    help="Show the running tasks instead, with their partitions, gates and channels.",
+    type=click.Choice(("json",)),
+    help="Print the running tasks instead, with their partitions, gates and channels.",
 )
 def status(directory: Path, graph: str | None) -> None:
     """Show the job in DIRECTORY: while it runs, its vertices, TaskManagers and TCP connections, and
@@ -99,7 +99,7 @@ def status(directory: Path, graph: str | None) -> None:
         prints the directory DIR
     flinknet job status DIR
     """
-    from flinknet.report.job import cluster_view, dump_lines, job_view, status_view
+    from flinknet.report.job import cluster_view, job_view, status_view
     from flinknet.runtime.cluster.client import JobClient
     from flinknet.runtime.cluster.job_files import Contact
     from flinknet.trace.manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
@@ -114,10 +114,8 @@ def status(directory: Path, graph: str | None) -> None:
                 show(cluster_view(client.cluster()))
             elif graph is None:
                 show(status_view(client.status()))
-            elif graph == "json":
-                put_json(STDOUT, asdict(client.dump()))
             else:
-                click.echo("\n".join(dump_lines(client.dump())))
+                put_json(STDOUT, asdict(client.dump()))
         return
     if graph is not None:
         raise ConfigError(f"{directory}: --graph: no job is running there")

@@ -229,9 +229,6 @@ def _compared(marker_ms: float, record_ms: float) -> str:
     return f"{part} that of the records"
 
 
-DUMPED_CHANNELS_MAX = 16
-"""Channels of a gate that are listed."""
-
 _STATUS = (RECORDS_IN, Figure("", "/s", some("records_in_per_s")), *(RECORDS_OUT, BUSY, PRESSED))
 
 
@@ -316,37 +313,6 @@ def _sharing_lines(status: results.JobStatus) -> Iterator[str]:
     for other in status.other_jobs:
         slots = counted(other.slots, "slot")
         yield f"  shares with: {other.name}, {other.state.lower()}, {slots}, {other.run_dir}"
-
-
-def dump_lines(job: results.JobDump) -> list[str]:
-    """Tasks of a running job by TaskManager and slot, with their records written and read."""
-    tasks = [task for each in job.task_managers for task in each.tasks]
-    channels = [channel for task in tasks for gate in task.gates for channel in gate.channels]
-    local = sum(is_local for _, _, is_local in channels)
-    counts = f"{counted(len(tasks), 'task')}, {counted(len(channels), 'channel')}"
-    where = f"({local} local, {len(channels) - local} remote)"
-    lines = [f'"{job.name}" as it runs: {counts} {where}']
-    for manager in job.task_managers:
-        for task in sorted(manager.tasks, key=lambda each: each.slot):
-            lines.append(f"  tm-{manager.index} slot {task.slot}: {task.name}")
-            lines += [f"    writes {_partition_line(each)}" for each in task.partitions]
-            for gate in task.gates:
-                shown = [
-                    f"p{partition}/{subpartition}{' local' if is_local else ''}"
-                    for partition, subpartition, is_local in gate.channels[:DUMPED_CHANNELS_MAX]
-                ]
-                more = page_parts.left_out(gate.channels, DUMPED_CHANNELS_MAX, " … and {} more")
-                buffers = counted(gate.exclusive_buffers, "exclusive buffer")
-                read = f"{', '.join(shown)}{''.join(more)}; {buffers}"
-                lines.append(f"    reads edge {gate.edge_number}: {read}")
-        keeps = f"  tm-{manager.index} keeps"
-        lines += [f"{keeps} {_partition_line(each)}" for each in manager.kept_partitions]
-    return lines
-
-
-def _partition_line(partition: results.PartitionDump) -> str:
-    count = counted(partition.subpartitions, "subpartition")
-    return f"{partition.id.partition('@')[0]}: {partition.type}, {count}"
 
 
 def _manager_table(task_managers: Sequence[results.TaskManagerStatus]) -> page_parts.Table:

@@ -104,10 +104,8 @@ def test_the_command_shows_the_tasks_of_a_running_job(start: Start) -> None:
     job = start(PIPELINE, 2)
     job.until_running()
     call = [sys.executable, "-c", "from flinknet.cli import main; main()"]
-    call += ["job", "status", str(job.run_dir), "--graph"]
-    tree = subprocess.run([*call, "tree"], capture_output=True, text=True, check=True).stdout
-    assert tree.splitlines()[0] == '"Pipeline" as it runs: 4 tasks, 4 channels (2 local, 2 remote)'
-    assert "    reads edge 1: p0/1, p1/1 local; 2 exclusive buffers" in tree
-    document = subprocess.run([*call, "json"], capture_output=True, text=True, check=True).stdout
-    (_, second) = json.loads(document)["task_managers"]
+    call += ["job", "status", str(job.run_dir), "--graph", "json"]
+    document = json.loads(subprocess.run(call, capture_output=True, check=True).stdout)
+    assert document["name"] == "Pipeline"
+    (_, second) = document["task_managers"]
     assert sorted(len(each["gates"]) for each in second["tasks"]) == [0, 1]
