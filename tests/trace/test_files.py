@@ -315,13 +315,16 @@ def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
         TraceWriter(tmp_path / "absent" / "tm-0.fnt", PROCESS)
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def file_size_limit() -> Iterator[None]:
-    """No file may grow beyond 4096 bytes: refused by the system as on a full disk."""
+    """No file may grow beyond 4096 bytes, also the output of the tests: refused by the system as on
+    a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def write_for_ever(writer: TraceWriter, events: np.ndarray) -> NoReturn:
@@ -329,13 +332,13 @@ def write_for_ever(writer: TraceWriter, events: np.ndarray) -> NoReturn:
         writer.write_events(events)
 
 
-@pytest.mark.usefixtures("file_size_limit")
 def test_a_full_disk_costs_nothing_that_was_written(tmp_path: Path, events: np.ndarray) -> None:
     path = tmp_path / "tm-0.fnt"
-    writer = TraceWriter(path, PROCESS)
-    with pytest.raises(TraceError, match=r"tm-0\.fnt: cannot write the trace: no space left"):
-        write_for_ever(writer, events)
-    writer.close()
+    with file_size_limit():
+        writer = TraceWriter(path, PROCESS)
+        with pytest.raises(TraceError, match=r"tm-0\.fnt: cannot write the trace: no space left"):
+            write_for_ever(writer, events)
+        writer.close()
     written = writer.events // len(events)
     assert written > 0
     with TraceReader(path) as reader:

@@ -201,28 +201,25 @@ def test_a_result_that_cannot_be_written_leaves_the_trace_complete(tmp_path: Pat
     assert finding.file == "capture.json"
 
 
-@pytest.fixture
-def file_size_limit() -> Iterator[Callable[[int], None]]:
-    """Sets a size beyond which no file may grow: refused by the system as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.usefixtures("at_once")
-def test_a_recording_that_can_no_longer_be_written_ends(
-    tmp_path: Path, file_size_limit: Callable[[int], None]
-) -> None:
+def test_a_recording_that_can_no_longer_be_written_ends(tmp_path: Path) -> None:
+    """The system refuses what goes beyond a size, as on a full disk; of the test's own output, too,
+    so the limit ends with the recording."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    capture = write_capture(tmp_path / "flink.pcap")
     full: list[int] = []
 
     def on_look() -> None:
         for trace in (tmp_path / "out").glob("*.fnt"):
             if trace.stat().st_size > 1_200:
                 full.append(trace.stat().st_size)
-                file_size_limit(full[0] + 100)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (full[0] + 100, hard))
 
-    with pytest.raises(TraceError, match="no space left"):
-        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_look)
+    try:
+        with pytest.raises(TraceError, match="no space left"):
+            live(capture, tmp_path / "out", on_look)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert len(full) == 1
 
 
