@@ -115,13 +115,13 @@ def check_new_directory(path: AnyPath) -> None:
 
 
 @contextmanager
-def usable(directory: AnyPath, option: str = "--out") -> Iterator[None]:
+def usable(directory: AnyPath) -> Iterator[None]:
     """Name a directory that the kernel refuses, as for a long name. Raises: ConfigError."""
     try:
         yield
     except OSError as error:
         why = error.strerror or error
-        raise ConfigError(f"{option}: {directory} cannot be used ({why}); give another") from error
+        raise ConfigError(f"--out: {directory} cannot be used ({why}); give another") from error
 
 
 def say_warnings(warnings: Iterable[RunWarning]) -> None:

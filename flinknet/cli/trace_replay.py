@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from json import dumps
-from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ from .files import (
     path_of_runs,
     put_text,
     target_of,
-    usable,
 )
 from .option_tables import REST_FILES, SPARK, options
 
@@ -95,9 +93,6 @@ _OPTIONS = f"""
 ~ --split N|auto = auto
     Number of slices of time that each run is cut into, so that several cores share one busy
     exchange; auto: depends on its size. Observed figures do not depend on it.
-~ --checkpoint DIR
-    Save the result of each unit of work in DIR. If this command ends early, the same command
-    continues from there. On a cluster, DIR must be shared by the driver and the executors.
 """
 
 
@@ -181,12 +176,6 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
     if out_dir is not None:
         check_new_directory(out_dir)
         out_dir.mkdir(parents=True, exist_ok=True)
-    checkpoint_dir = path_of(values["checkpoint"]) if values["checkpoint"] is not None else None
-    if checkpoint_dir is not None:
-        if not isinstance(checkpoint_dir, Path):
-            raise ConfigError(f"--checkpoint: {checkpoint_dir} is not a directory of a file system")
-        with usable(checkpoint_dir, "--checkpoint"):
-            checkpoint_dir.mkdir(parents=True, exist_ok=True)
     known = replay_options.setting_warnings(values)
     if any(warnings for _, warnings in known):
         from .sweep import say_first  # half a second of imports
@@ -201,12 +190,7 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
         from flinknet.replay.pipeline import replay_runs
         from flinknet.replay.read import AskedPart, open_runs
         from flinknet.replay.spark.frames import write_tables
-        from flinknet.replay.spark.units import (
-            Checkpoint,
-            find_damaged,
-            read_indexes,
-            reporting_progress,
-        )
+        from flinknet.replay.spark.units import find_damaged, read_indexes, reporting_progress
         from flinknet.report.console import console_for, print_page
         from flinknet.report.export import csv_text, replay_document, replay_rows
         from flinknet.report.replay import replay_page
@@ -225,9 +209,6 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
             reads=FileReads(partial(read_indexes, spark), find_damage),
         )
         _check_channels(channels, runs)
-        kept = None
-        if checkpoint_dir is not None:
-            kept = Checkpoint.of(checkpoint_dir, [file for run in runs for file in run.files])
         with reporting_progress(spark(), partial(_say, off_terminal_too=True)) as begin:
 
             def say_step(step: str) -> None:
@@ -244,7 +225,6 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
                 targets=targets,
                 refine=is_fine,
                 edge_timeouts=edge_timeouts,
-                checkpoint=kept,
                 channels=channels or (),
                 on_progress=say_step,
                 on_verdict=_say_verdict,

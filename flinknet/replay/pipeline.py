@@ -27,7 +27,6 @@ from .read import RecordedRun
 from .simulations import predictions_of
 from .slices import PARTITIONS_MAX, SlicePart, prediction_of_slices, simulated_slices
 from .spark import frames
-from .spark.units import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +55,6 @@ def replay_runs(
     targets: Sequence[Target] = (),
     refine: bool = False,
     edge_timeouts: Sequence[EdgeTimeouts] = (),
-    checkpoint: Checkpoint | None = None,
     channels: Collection[int] = (),
     on_progress: Callable[[str], None] = lambda _: None,
     on_verdict: Callable[[str], None] = lambda _: None,
@@ -77,11 +75,9 @@ def replay_runs(
     Raises: ConfigError for settings that no run can have.
     """
     check_edge_timeouts(runs, edge_timeouts)
-    tables = observe(spark, runs, split, checkpoint)
+    tables = observe(spark, runs, split)
     units = counted(len(tables.units.units), "work unit")
     on_progress(f"reading {counted(len(runs), 'run')} in {units}")
-    if checkpoint is not None and checkpoint.kept:
-        on_progress(f"going on from {counted(checkpoint.kept, 'unit')} in {checkpoint.directory}")
     observed = collect(tables, runs, channels)
     verdicts = judged(observed)
     for said in dict.fromkeys(each.bottleneck for each in verdicts):
@@ -97,7 +93,7 @@ def replay_runs(
     def predicted(plans: Sequence[Plan], before: Predictions) -> Predictions:
         """The predictions of plans whose first candidates were predicted before."""
         known = [len(each.candidates) for each in before.plans] or [0] * len(plans)
-        table = predict(spark, plans, known, arrivals=arrivals, checkpoint=checkpoint)
+        table = predict(spark, plans, known, arrivals=arrivals)
         return Predictions(plans, [*before.rows, *frames.collected(Prediction, table)])
 
     predictions = predicted(plans, Predictions((), ()))
@@ -170,7 +166,6 @@ def predict(
     known: Sequence[int] = (),
     *,
     arrivals: DataFrame | None = None,
-    checkpoint: Checkpoint | None = None,
 ) -> DataFrame:
     """Predict every candidate of every plan but the first ones that are known, slices by `arrivals`
     (`ObservedTables.packed_arrivals`). Returns: rows of Prediction."""
@@ -183,7 +178,7 @@ def predict(
     if not sliced:
         return table
     assert arrivals is not None
-    of_slices = _predict_slices(sliced, arrivals, checkpoint)
+    of_slices = _predict_slices(sliced, arrivals)
     return of_slices.union(table) if units else of_slices
 
 
@@ -191,9 +186,7 @@ def _columns(unit: PredictionUnit) -> Iterable[frames.Columns]:
     return [frames.columns_of(Prediction, list(predictions_of(unit)))]
 
 
-def _predict_slices(
-    sliced: Sequence[tuple[Plan, int]], arrivals: DataFrame, checkpoint: Checkpoint | None
-) -> DataFrame:
+def _predict_slices(sliced: Sequence[tuple[Plan, int]], arrivals: DataFrame) -> DataFrame:
     units = {
         (plan.run.run, *unit.candidates): unit
         for plan, first in sliced
@@ -209,7 +202,7 @@ def _predict_slices(
             yield from frames.table_of(Prediction, [row]).to_batches()
 
     keys = ("run", "candidate")
-    parts = simulated_slices(arrivals, wholes, checkpoint)
+    parts = simulated_slices(arrivals, wholes)
     parts = parts.repartition(min(len(units), PARTITIONS_MAX), *keys)
     return frames.in_order(
         frames.mapped(parts.sortWithinPartitions(*keys), merge, Prediction), *keys

@@ -44,7 +44,6 @@ from .observe.traffic import SliceLoad, loads_of
 from .plans import Window
 from .predictions import Prediction, PredictionUnit, within_clocks
 from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of, unpacked
-from .spark.units import Checkpoint
 from .spark.worker import freeze_what_is_loaded, return_free_memory
 
 if TYPE_CHECKING:
@@ -110,9 +109,7 @@ _ADDED = (
 )
 
 
-def simulated_slices(
-    arrivals: DataFrame, units: Mapping[int, PredictionUnit], checkpoint: Checkpoint | None = None
-) -> DataFrame:
+def simulated_slices(arrivals: DataFrame, units: Mapping[int, PredictionUnit]) -> DataFrame:
     """Simulate all slices of runs, by tables of ArrivalsRow and units. Returns: rows of
     SlicePart."""
     wanted = {run: [each.number for each in own.part.windows] for run, own in units.items()}
@@ -130,22 +127,17 @@ def simulated_slices(
     loads = loads.repartition(
         max(1, min(-(-count // SLICES_PER_PARTITION), PARTITIONS_MAX)), *keys
     ).sortWithinPartitions(*keys)
-    return mapped(loads, partial(_parts, units=units, checkpoint=checkpoint), SlicePart)
+    return mapped(loads, partial(_parts, units=units), SlicePart)
 
 
 def _parts(
-    batches: Iterator[pa.RecordBatch],
-    *,
-    units: Mapping[int, PredictionUnit],
-    checkpoint: Checkpoint | None,
+    batches: Iterator[pa.RecordBatch], *, units: Mapping[int, PredictionUnit]
 ) -> Iterator[pa.RecordBatch]:
     schema = schema_of(SlicePart)
     loads = (load for batch in batches for load in rows_of(SliceLoad, batch))
     for (run, _), own in groupby(loads, key=lambda each: (each.run, each.slice)):
         unit = SliceUnit.of(units[run], sorted(own, key=lambda each: each.channels))
-        simulate = partial(simulate_slice, unit)
-        parts = checkpoint.rows(unit, "", SlicePart, simulate) if checkpoint else simulate()
-        yield from record_batches([columns_of(SlicePart, parts)], schema)
+        yield from record_batches([columns_of(SlicePart, simulate_slice(unit))], schema)
         return_free_memory()
     freeze_what_is_loaded()
 

@@ -223,7 +223,6 @@ WRONG = {
     f"trace replay empty --floating-buffers {LONG} --exclusive-buffers {LONG}": "= 900 settings is",
     "trace replay empty --target p99=20ms": "--target: 'p99=20ms' is not a target",
     "trace replay empty --to 30": "--to: '30' has no unit",
-    "trace replay empty --checkpoint notes.txt": "--checkpoint: notes.txt cannot be used (File exi",
     "trace replay empty --report -": "--report: - does not mean stdout here; give the name of a",
     "trace replay empty --report nowhere/out.html": "--report: nowhere/out.html cannot be written",
     "trace replay /dev/null": NO_FILE_AT_ALL,

@@ -17,7 +17,7 @@ from flinknet.arrays import IntArray
 
 from ..read import RecordedRun
 from ..spark import frames
-from ..spark.units import Checkpoint, digest, read_indexes
+from ..spark.units import read_indexes
 from . import tree as trees
 from .checkpoints import BARRIERS, MILESTONES
 from .credit import CREDIT_TRIPS
@@ -89,16 +89,13 @@ class ObservedTables:
 
 
 def observe(
-    spark: SparkSession,
-    runs: Sequence[RecordedRun],
-    split: int | None = None,
-    checkpoint: Checkpoint | None = None,
+    spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
 ) -> ObservedTables:
     """Put every question to the runs, in one pass over their blocks; nothing is computed before a
     table is read. Runs, and arrivals, are cut into `split` slices of time; None for a number that
-    suits their size. A checkpoint keeps the answers of units."""
+    suits their size."""
     read_indexes(lambda: spark, [file for run in runs for file in run.files])
-    tree = replace(tree_of(runs, split), checkpoint=checkpoint)
+    tree = tree_of(runs, split)
     channels = sum(len(run.manifest.channels) for run in runs)
     units = work_units(runs, split)
     whole = trees.tables_of(spark, units, tree, trees.bucket_of(channels - 1) + 1)
@@ -116,7 +113,7 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> trees.Tree:
     own = arrivals_in(edges), record_times_in(runs)
     questions = {each.name: each for each in (*QUESTIONS, *own)}
     summaries = {_PREFIX + name: each for name, (_, each) in _FIELDS.items()}
-    return trees.Tree(questions, summaries, digest(edges))
+    return trees.Tree(questions, summaries)
 
 
 def collect(

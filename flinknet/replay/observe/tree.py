@@ -22,7 +22,7 @@ from flinknet.trace import BytesRead, TraceReader
 from flinknet.trace.event_block import lazy_block
 
 from ..spark import frames
-from ..spark.units import UNITS_MIN, Checkpoint, digest
+from ..spark.units import UNITS_MIN
 from ..spark.worker import return_free_memory
 from .channel_events import SetAside
 from .question import Question, Summary
@@ -75,8 +75,6 @@ class Tree:
 
     questions: Mapping[str, Question]
     summaries: Mapping[str, Summary]  # by the name of their table
-    asked: str = ""  # names for the checkpoint on what the answers depend besides the units
-    checkpoint: Checkpoint | None = None  # where the answers of units are kept; None: nowhere
 
 
 def tables_of(spark: SparkSession, units: Units, tree: Tree, buckets: int = UNITS_MIN) -> DataFrame:
@@ -227,23 +225,12 @@ def _parts_of(units: Iterable[Unit], groups: Sequence[Group], tree: Tree) -> Ite
     yield from held.packed()
 
 
-def _found(unit: Unit, group: Group, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table]]:
+def _found(unit: Unit, group: Group, tree: Tree) -> Iterator[tuple[str, int, int, pa.Table]]:
     """Answers of a unit: parts of tables, each with name, run and bucket."""
-
-    def parts() -> Iterator[tuple[str, int, int, pa.Table]]:
-        for name, found in answers_of(unit, group, tree.questions):
-            question = tree.questions[name]
-            for bucket, part in _in_buckets(question.combined([found]), question.by):
-                yield name, unit.run, bucket, part
-
-    def packed() -> list[NamedTable]:
-        return [NamedTable(*each[:3], frames.packed(each[3])) for each in parts()]
-
-    if tree.checkpoint is None:
-        return parts()
-    asked = digest([tree.asked, group.own, *(each.tolist() for each in group.ends)])
-    rows = tree.checkpoint.rows(unit, asked, NamedTable, packed)
-    return ((each.name, each.run, each.bucket, frames.unpacked(each.rows)) for each in rows)
+    for name, found in answers_of(unit, group, tree.questions):
+        question = tree.questions[name]
+        for bucket, part in _in_buckets(question.combined([found]), question.by):
+            yield name, unit.run, bucket, part
 
 
 def _named(name: str, run: int, bucket: int, table: pa.Table) -> Iterator[NamedTable]:

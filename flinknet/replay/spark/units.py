@@ -1,34 +1,27 @@
 """Work of executors before a replay: they read the indexes of many files at once, and look for
-damaged blocks. Long stages report their progress, and a checkpoint keeps the rows of units."""
+damaged blocks. Long stages report their progress."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flinknet import __version__
 from flinknet.errors import TraceError
 from flinknet.storage import path_of
 from flinknet.trace import TraceFile, index
 from flinknet.trace.format import CHANNEL_ENTRY
-from flinknet.whole_files import remove_unfinished, whole_file
 
 from ..opening import damaged_blocks
-from .frames import Columns, collected, columns_of, map_units, packed, rows_of, table_of, unpacked
+from .frames import Columns, collected, columns_of, map_units
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
     from pyspark.sql import SparkSession
-
-Row = TypeVar("Row", bound="DataclassInstance")
 
 UNITS_MIN = 8
 """Fewest units of a trace that is not small: all executors have work, and a slow unit at the end
@@ -177,48 +170,3 @@ def reporting_progress(
     finally:
         is_over.set()
         thread.join(LOOK_S)  # no longer: a JVM that hangs does not answer
-
-
-SUFFIX = ".arrow"
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A directory of the rows of units, seen by executors and driver under the same path: a replay
-    that ended early continues from there. A unit is identified by its fields and by `stamp`, which
-    digests the files as they were when units were planned: kept rows never belong to other bytes,
-    settings or another flinknet."""
-
-    directory: str
-    stamp: str
-
-    @classmethod
-    def of(cls, directory: Path, files: Sequence[TraceFile]) -> Checkpoint:
-        """A checkpoint for some files; what a killed executor left unfinished goes after a day."""
-        remove_unfinished(directory, f"*{SUFFIX}")
-        stamps = zip(files, index.stamps_of(files), strict=True)
-        read = sorted([file.absolute().path, *stamp] for file, stamp in stamps)
-        return cls(str(directory.absolute()), digest([__version__, read]))
-
-    @property
-    def kept(self) -> int:
-        return sum(1 for _ in Path(self.directory).glob(f"*{SUFFIX}"))
-
-    def rows(
-        self, unit: DataclassInstance, more: str, kind: type[Row], make: Callable[[], list[Row]]
-    ) -> list[Row]:
-        """The rows of a unit that also depend on `more`: the kept ones, or else those that `make`
-        gives, which are kept. Raises: OSError if they cannot be kept."""
-        key = digest([self.stamp, kind.__name__, more, asdict(unit)])
-        path = Path(self.directory) / f"{key}{SUFFIX}"
-        if path.exists():
-            return rows_of(kind, unpacked(path.read_bytes()))
-        rows = make()
-        with whole_file(path) as file:  # a task may run twice at the same time, if one is lost
-            file.write(packed(table_of(kind, rows)))
-        return rows
-
-
-def digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
