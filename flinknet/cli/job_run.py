@@ -75,15 +75,11 @@ def run(**values: Any) -> int:
         four parallel tasks at each end of a shuffle, on two TaskManagers
     flinknet job run bench/jobs/slow_last_stage.py --duration 1s -- 500us
         what follows -- goes to the program: here, how long its last stage takes
-    flinknet job run bench/jobs/slow_last_stage.py -D metrics.latency.interval=1s
-        with Flink's latency markers
     flinknet job run bench/jobs/shuffle.py --cluster flinknet-runs/session
         on a cluster that is already running
 
     FILE is a Python file that defines main(env), which gets ARGUMENTS after the environment.
-    Generated sources end after --duration. With metrics.latency.interval they emit latency markers,
-    and the latency that the markers show is printed next to the true age of the records. `flinknet
-    plan FILE` shows what would run where.
+    Generated sources end after --duration. `flinknet plan FILE` shows what would run where.
 
     With --cluster, the job gets free slots of a running cluster: one that `flinknet job
     cluster start` has started, or that of a --detached job. It waits for slots for at most

@@ -84,10 +84,6 @@ class StreamExecutionEnvironment(FlinkApi):
         """Set the interval of periodic watermarks; 0: only those emitted for single records."""
         self.config.auto_watermark_interval_ns = duration_ns(interval, "auto watermark interval")
 
-    def set_latency_tracking_interval(self, interval: str | int) -> None:
-        """Set the interval at which sources emit latency markers; 0: none."""
-        self.config.latency_interval_ns = duration_ns(interval, "latency tracking interval")
-
     def register_cached_file(self, path: str, name: str) -> Path:
         """Copy a file or directory for the functions of the job, from its submission to its end.
         Returns: where functions find it; see `cached_file`.

@@ -64,9 +64,7 @@ class JobConfig:
             `heartbeat_timeout_ns` is lost.
         input_dependency_constraint: one of INPUT_DEPENDENCY_CONSTRAINTS.
         cancellation_timeout_ns: how long a task may take to cancel before its TaskManager is ended.
-        auto_watermark_interval_ns, latency_interval_ns: of periodic watermarks and of latency
-            markers; 0: none.
-        latency_granularity: single, operator or subtask: which sources operators distinguish.
+        auto_watermark_interval_ns: of periodic watermarks; 0: none.
         has_approximate_local_recovery: whether a failed task restarts alone and loses the records
             that were on their way to it.
         savepoint_path: None: the job begins without state.
@@ -104,9 +102,6 @@ class JobConfig:
     slot_request_timeout_ns: int = _flink("slot.request.timeout", 300 * NS_PER_S)
     cancellation_timeout_ns: int = _flink("task.cancellation.timeout", 180 * NS_PER_S)
     auto_watermark_interval_ns: int = _flink("pipeline.auto-watermark-interval", 200 * NS_PER_MS)
-    latency_interval_ns: int = _flink("metrics.latency.interval", 0)
-    latency_granularity: str = _flink("metrics.latency.granularity", "operator")
-    latency_history: int = _flink("metrics.latency.history-size", 128)
     has_approximate_local_recovery: bool = _flink(
         "execution.state-recovery.approximate-local-recovery", False
     )

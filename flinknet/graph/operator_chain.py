@@ -14,8 +14,6 @@ from .watermarks import Output, OutputTag, TaskEvent
 
 Emit = Callable[[Any], None]
 
-ReportLatency = Callable[[str, Any], None]
-
 
 def _created(factory: OperatorFactory, config: StreamConfig) -> StreamOperator:
     return factory.create()
@@ -34,20 +32,15 @@ class OperatorChain:
         writers: Mapping[str, Emit],
         *,
         create: Callable[[OperatorFactory, StreamConfig], StreamOperator] = _created,
-        report_latency: ReportLatency | None = None,
-        draw: Callable[[int], int] | None = None,
     ) -> None:
         """Build the chain, its end first.
 
         Args:
             config: configuration of the head.
             writers: record writer of each output, by edge id. It receives whole batches if it has
-                `collect_batch`, and watermarks and latency markers if it has `emit_watermark`,
-                `emit_watermark_status` and `emit_latency_marker`.
+                `collect_batch`, and watermarks if it has `emit_watermark` and
+                `emit_watermark_status`.
             create: creates each operator.
-            report_latency: called with the id of each operator that a latency marker reaches.
-            draw: chooses the output of a latency marker, given the number of outputs; None: the
-                first.
 
         Raises: ConfigError if the program lacks an operator of the configuration.
         """
@@ -63,8 +56,6 @@ class OperatorChain:
             each.operator_id: create(factories[each.operator_id], each) for each in in_order
         }
         self._writers = writers
-        self._report_latency = report_latency
-        self._draw = draw
         self.sent_events: list[TaskEvent] = []
         self._outputs: dict[str, _ChainingOutput] = {}
         for each in reversed(in_order):
@@ -109,24 +100,8 @@ class OperatorChain:
         operator, output = self.entry(operator_id)
         operator.process_watermark_status(is_idle, output, input_number)
 
-    def process_latency_marker(self, marker: Any, operator_id: str) -> None:
-        """Pass a latency marker to an operator, which reports and forwards it."""
-        if self._report_latency is not None:
-            self._report_latency(operator_id, marker)
-        self.emit_latency_marker(marker, operator_id)
-
     def emit_watermark(self, timestamp_ms: int, operator_id: str) -> None:
         self._outputs[operator_id].emit_watermark(timestamp_ms)
-
-    def emit_latency_marker(self, marker: Any, operator_id: str) -> None:
-        ways = self._outputs[operator_id].latency_ways
-        if not ways:
-            return
-        way = ways[self._draw(len(ways)) if self._draw is not None and len(ways) > 1 else 0]
-        if isinstance(way, str):
-            self.process_latency_marker(marker, way)
-        else:
-            way(marker)
 
     def finish(self) -> None:
         """Finish every operator, first to last: each emits what it still holds."""
@@ -141,34 +116,27 @@ class OperatorChain:
 
     def _output_of(self, config: StreamConfig) -> _ChainingOutput:
         targets: list[tuple[str | None, Output | None, Any, int]] = []
-        ways: list[str | Emit] = []
         for chained in config.chained_outputs:
             target = self.operators[chained.operator_id]
             output = self._outputs[chained.operator_id]
             targets.append((chained.output_tag, output, target, chained.input_number))
-            ways.append(chained.operator_id)
         for leaving in self.config.outputs:
             if leaving.operator_id == config.operator_id:
                 writer = self._writers[leaving.edge_id]
                 targets.append((leaving.output_tag, None, writer, 0))
-                if hasattr(writer, "emit_latency_marker"):
-                    ways.append(writer.emit_latency_marker)
-        return _ChainingOutput(targets, ways, self.sent_events)
+        return _ChainingOutput(targets, self.sent_events)
 
 
 class _ChainingOutput:
     """The outputs of an operator: chained operators and writers (Flink: ChainingOutput,
-    BroadcastingOutputCollector). A latency marker goes to one of `latency_ways`: ids of operators,
-    or writers.
+    BroadcastingOutputCollector).
     """
 
     def __init__(
         self,
         targets: list[tuple[str | None, Output | None, Any, int]],
-        latency_ways: Sequence[str | Emit],
         sent_events: list[TaskEvent],
     ) -> None:
-        self.latency_ways = latency_ways
         self._all = [tuple(target) for _, *target in targets]
         self._is_idle = False
         self._sent_events = sent_events

@@ -13,7 +13,7 @@
     barriers        checkpoints of a task's inputs and outputs, with one answer for the task;
                     checkpoint_coordinator: triggers and completes them
     serializers     values as bytes, as Flink writes them; basic_serializers: single values
-    elements        records with their timestamps, and latency markers with their histograms
+    elements        records with their timestamps, and what lies between them
     sources, task_operators, io    of a program, its sinks, and their files
     event_time      timestamps, watermarks of several channels, timers
     context         the current record, and failures of the program's functions in words

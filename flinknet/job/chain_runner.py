@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from flinknet.core.wire.records import InternalWatermark, LatencyMarker, Watermark, WatermarkStatus
+from flinknet.core.wire.records import InternalWatermark, Watermark, WatermarkStatus
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operator_chain import OperatorChain
 from flinknet.graph.operators import StreamOperator, as_list
@@ -19,7 +19,7 @@ from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS, TaskEv
 
 from .channel_input import ElementBatch, RecordBatch
 from .context import ProcessingContext, record_text, task_failed
-from .elements import NO_TIMESTAMP, LatencyStats
+from .elements import NO_TIMESTAMP
 from .event_time import Passed, Timer
 from .task_chain import NEVER_NS, PORTION_RECORDS, LatencyMeter, TaskChain
 from .task_operators import LatencyOperator, delay_of, plain
@@ -50,7 +50,6 @@ class ChainRunner(TaskChain):
         *,
         sources: Sequence[str] = (),
         timers: Sequence[Timer] = (),
-        latency_stats: LatencyStats | None = None,
     ) -> None:
         super().__init__()
         self._task = task
@@ -61,7 +60,6 @@ class ChainRunner(TaskChain):
         self._sources = tuple(sources)
         self._timers = tuple(timers)
         self._watermarks_ms: dict[tuple[str, int], int] = {}  # the last of each input
-        self.latency_stats = latency_stats
         self._set_timer()
         self.sent_events = chain.sent_events
 
@@ -173,9 +171,7 @@ class ChainRunner(TaskChain):
         element, target = batch.element, (batch.operator_id, batch.input_number)
         passed: Sequence[Passed] = ()
         self._context.instant_ns = self._context.timestamp_ms = NO_TIMESTAMP
-        if isinstance(element, LatencyMarker):
-            self._chain.process_latency_marker(element, batch.operator_id)
-        elif isinstance(element, Watermark | InternalWatermark):
+        if isinstance(element, Watermark | InternalWatermark):
             passed = batch.valve.input_watermark(element.timestamp_ms, batch.channel)
         elif isinstance(element, WatermarkStatus):
             is_idle = element.status == WatermarkStatus.IDLE

@@ -62,11 +62,6 @@ class ProcessingContext:
         return done_ns if self.clock is None else max(done_ns, self.clock())
 
     @property
-    def time_of_day_ms(self) -> int:
-        """The current time of day, work included (Flink: currentTimeMillis)."""
-        return (self.done_ns - self.epoch_ns) // NS_PER_MS
-
-    @property
     def due_ms(self) -> int:
         """The time of day at which the current record was due; NO_TIMESTAMP if unknown."""
         instant_ns = self.instant_ns

@@ -9,9 +9,7 @@ are what latency counts from.
 from __future__ import annotations
 
 import struct
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from flinknet.core.wire.records import (
     LENGTH_PREFIX_BYTES,
     TAG_REC_WITH_TIMESTAMP,
     TAG_REC_WITHOUT_TIMESTAMP,
-    LatencyMarker,
     StreamElement,
     decode_element,
 )
@@ -228,50 +225,3 @@ class StreamElementSerializer:
                 None if value is None else np.dtype([*fields, ("value", value)])
             )
         return self._element_types[key]
-
-
-SINGLE, OPERATOR, SUBTASK = "single", "operator", "subtask"
-"""Values of metrics.latency.granularity."""
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedLatency:
-    """Latest latencies of a source's markers at an operator of a task, oldest first. The source is
-    empty with granularity single, its subtask -1 unless the granularity is subtask.
-    """
-
-    source_id: str
-    source_subtask: int
-    operator_id: str
-    markers: int
-    latencies_ms: tuple[int, ...]
-
-
-@dataclass(eq=False)
-class LatencyStats:
-    """The latest latencies of all operators of a task, a fixed number of each (Flink: one
-    LatencyStats per operator, a DescriptiveStatisticsHistogram).
-
-    May be read while a worker has the operators: each access is one step of the interpreter.
-    """
-
-    granularity: str
-    history: int
-    time_ms: Callable[[], int]
-    _kept: dict[tuple[str, int, str], deque[int]] = field(default_factory=dict)
-    _markers: Counter[tuple[str, int, str]] = field(default_factory=Counter)
-
-    def report(self, operator_id: str, marker: LatencyMarker) -> None:
-        """Add the latency of a marker at an operator."""
-        key = (
-            "" if self.granularity == SINGLE else marker.operator_id.hex(),
-            marker.subtask_index if self.granularity == SUBTASK else -1,
-            operator_id,
-        )
-        self._markers[key] += 1
-        kept = self._kept.setdefault(key, deque(maxlen=self.history))
-        kept.append(self.time_ms() - marker.marked_time_ms)
-
-    def __iter__(self) -> Iterator[MarkedLatency]:
-        for key, kept in list(self._kept.items()):  # a worker may add keys meanwhile
-            yield MarkedLatency(*key, self._markers[key], tuple(kept))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -22,7 +22,6 @@ from flinknet.core.producer import (
     ResultPartition,
 )
 from flinknet.core.wire.ids import JobVertexID
-from flinknet.core.wire.records import LatencyMarker
 from flinknet.errors import ConfigError, TaskFailedError
 from flinknet.graph.job_graph import JobGraph, NonChainedOutput
 from flinknet.graph.operator_chain import OperatorChain
@@ -35,13 +34,13 @@ from .chain_runner import ChainRunner
 from .channel_input import ChannelInput
 from .context import defined_at
 from .descriptor import ResultPartitionDeploymentDescriptor, Start, TaskDeploymentDescriptor
-from .elements import LatencyStats, StreamElementSerializer
+from .elements import StreamElementSerializer
 from .event_time import StatusWatermarkValve, Timer, TimestampsAndWatermarksOperator
 from .gates import input_of
 from .io import TaskIO
 from .network_input import ElementInput
 from .record_output import RecordOutput
-from .selectors import create_selector, drawing
+from .selectors import create_selector
 from .serializers import serializer_of
 from .sources import RequestNextInputSplit, record_source
 from .stream_task import StreamTask
@@ -132,21 +131,9 @@ class _ProgramTask(TaskFrame):
         outputs = list(map(self._output, descriptor.outputs, partitions))
         self.set_outputs(outputs, list(map(self._barriers, descriptor.outputs)))
         operators = TaskOperators(self._job, self._config, context, io, *subtask)
-        config, latency_stats = self._job.config, None
-        if config.latency_interval_ns > 0:
-            latency_stats = LatencyStats(
-                config.latency_granularity,
-                config.latency_history,
-                lambda: context.time_of_day_ms,
-            )
         try:
             chain = OperatorChain(
-                self._config,
-                self._job.factories,
-                self._writers(outputs),
-                create=operators.create,
-                report_latency=None if latency_stats is None else latency_stats.report,
-                draw=self._drawn("outputs of latency markers"),
+                self._config, self._job.factories, self._writers(outputs), create=operators.create
             )
         except (ConfigError, TaskFailedError):
             raise
@@ -179,8 +166,7 @@ class _ProgramTask(TaskFrame):
             operators.batched(chain.operators),
             context,
             sources=list(sources),
-            timers=self._timers(chain, sources, start.start_ns),
-            latency_stats=latency_stats,
+            timers=self._timers(chain, start.start_ns),
         )
         for meter in runner.latency_meters:
             meter.measured_from_ns = start.measured_from_ns
@@ -215,41 +201,24 @@ class _ProgramTask(TaskFrame):
             hashes_keys=described.partitioner == "hash",
             has_event_time=edge.source.has_event_time,
             place=defined_at(getattr(made.create(), "function", None)),
-            draw=self._drawn(f"latency markers of edge {described.edge}"),
         )
 
     def _leaving(self, described: ResultPartitionDeploymentDescriptor) -> NonChainedOutput:
         data_set_id = str(described.data_set_id)
         return next(each for each in self._config.outputs if each.data_set_id == data_set_id)
 
-    def _timers(
-        self, chain: OperatorChain, sources: Mapping[str, Any], start_ns: int
-    ) -> list[Timer]:
-        """Periodic actions of operators: sources emit latency markers, others watermarks."""
-        config, timers = self._job.config, []
-        if config.latency_interval_ns > 0:
-            for operator_id in sources:
-                emit = partial(self._emit_marker, chain, operator_id)
-                timers.append(Timer(emit, config.latency_interval_ns, first_ns=start_ns))
-        interval_ns = config.auto_watermark_interval_ns
-        if interval_ns > 0 and not self._job.is_batch:
-            for operator_id in chain.operators:
-                operator, output = chain.entry(operator_id)
-                (operator,) = plain([operator])
-                if isinstance(operator, TimestampsAndWatermarksOperator):
-                    timers.append(
-                        Timer(
-                            partial(operator.emit_periodic, output),
-                            interval_ns,
-                            first_ns=start_ns + interval_ns,
-                        )
-                    )
+    def _timers(self, chain: OperatorChain, start_ns: int) -> list[Timer]:
+        """The periodic watermarks of operators that assign event time."""
+        interval_ns, timers = self._job.config.auto_watermark_interval_ns, list[Timer]()
+        if interval_ns <= 0 or self._job.is_batch:
+            return timers
+        for operator_id in chain.operators:
+            operator, output = chain.entry(operator_id)
+            (operator,) = plain([operator])
+            if isinstance(operator, TimestampsAndWatermarksOperator):
+                emit = partial(operator.emit_periodic, output)
+                timers.append(Timer(emit, interval_ns, first_ns=start_ns + interval_ns))
         return timers
-
-    def _emit_marker(self, chain: OperatorChain, operator_id: str) -> None:
-        now_ms, subtask = self.context.time_of_day_ms, self.descriptor.subtask
-        marker = LatencyMarker(now_ms, bytes.fromhex(operator_id), subtask)
-        chain.emit_latency_marker(marker, operator_id)
 
     def _writers(self, outputs: Sequence[RecordOutput]) -> dict[str, Callable[[Any], None]]:
         """The writer of each edge; edges that share a data set write it once."""
@@ -329,9 +298,6 @@ class _ProgramTask(TaskFrame):
             )
         for known, own in zip(then, ends, strict=True):
             yield known.edge_id, self._job.stream_edges[own.edge_id]
-
-    def _drawn(self, what: str) -> Callable[[int], int]:
-        return drawing(self._drawn_seed(what))
 
     def _drawn_seed(self, what: str) -> int:
         digest = hashlib.sha256(f"{self._seed} {what}".encode()).digest()

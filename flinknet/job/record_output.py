@@ -20,13 +20,7 @@ from flinknet.core.producer import (
     SerializedRecords,
 )
 from flinknet.core.producer.channel_selector import Indices, Split
-from flinknet.core.wire.records import (
-    LatencyMarker,
-    StreamElement,
-    Watermark,
-    WatermarkStatus,
-    encode_record,
-)
+from flinknet.core.wire.records import StreamElement, Watermark, WatermarkStatus, encode_record
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operators import as_list
 from flinknet.units import ordinal
@@ -47,9 +41,6 @@ _Batch = tuple[Values, Instants, Instants | None]
 KEPT_KEYS = 1 << 16
 """Keys whose channel is cached."""
 
-ALL = -1
-"""Channel number that means every channel (Flink: broadcastEmit)."""
-
 
 class RecordOutput(TaskOutput):
     """Collects the output of a task's operators and writes it on request.
@@ -61,7 +52,6 @@ class RecordOutput(TaskOutput):
         channels: indices of the channels in the job.
         has_event_time: whether records are written with event times instead of due instants.
         place: where the program defines the operator's function, for error messages.
-        draw: chooses the channel of a latency marker, given the number of channels.
     """
 
     def __init__(
@@ -78,7 +68,6 @@ class RecordOutput(TaskOutput):
         hashes_keys: bool = False,
         has_event_time: bool = False,
         place: str = "",
-        draw: Callable[[int], int] | None = None,
     ) -> None:
         super().__init__(edge, writer, flusher, channels)
         self.emit: Callable[[int, SerializedRecords], None] = writer.emit
@@ -91,14 +80,13 @@ class RecordOutput(TaskOutput):
         self._channel_of_key: dict[int, int] = {}
         self._sent = [0] * len(self.channels)
         self._has_event_time = has_event_time
-        self._draw = draw
         self._distributed = 0
         self._ready: list[_Share] = []
         self._batches: list[_Batch] = []
         self._values: list[Any] = []
         self._instants: list[int] = []
         self._timestamps: list[int] = []
-        self._other_elements: list[tuple[int, int, SerializedElement]] = []
+        self._other_elements: list[tuple[int, SerializedElement]] = []
 
     @property
     def sent_records(self) -> dict[int, int]:
@@ -134,17 +122,12 @@ class RecordOutput(TaskOutput):
         context.pending_records += count
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        self._take_element(ALL, Watermark(timestamp_ms))
+        self._take_element(Watermark(timestamp_ms))
 
     def emit_watermark_status(self, is_idle: bool) -> None:
         """Collect a status change for every channel."""
         status = WatermarkStatus.IDLE if is_idle else WatermarkStatus.ACTIVE
-        self._take_element(ALL, WatermarkStatus(status))
-
-    def emit_latency_marker(self, marker: LatencyMarker) -> None:
-        """Collect a latency marker for one random channel."""
-        draw = self._draw
-        self._take_element(0 if draw is None else draw(len(self.channels)), marker)
+        self._take_element(WatermarkStatus(status))
 
     def prepare(self) -> None:
         self._ready.extend(self._distribute())
@@ -173,10 +156,11 @@ class RecordOutput(TaskOutput):
             self._batches.append((self._values, np.array(self._instants, np.int64), timestamps))
             self._values, self._instants = [], []
 
-    def _take_element(self, channel: int, element: StreamElement) -> None:
+    def _take_element(self, element: StreamElement) -> None:
+        """Collect an element for every channel (Flink: broadcastEmit)."""
         self._close_list()
         serialized = SerializedElement(encode_record(element))
-        self._other_elements.append((len(self._batches), channel, serialized))
+        self._other_elements.append((len(self._batches), serialized))
         self._context.pending_records += 1
 
     def _distribute(self) -> Iterator[_Share]:
@@ -184,12 +168,10 @@ class RecordOutput(TaskOutput):
         batches, self._batches = self._batches, []
         elements, self._other_elements = self._other_elements, []
         done = 0
-        for place, channel, element in elements:
+        for place, element in elements:
             yield from self._shares(batches[done:place])
             done = place
-            if channel != ALL:
-                yield channel, element, 0
-            elif isinstance(self.writer.selector, BroadcastSelector):
+            if isinstance(self.writer.selector, BroadcastSelector):
                 yield BROADCAST, element, 0
             else:  # append to the open buffer of each channel
                 for index in range(len(self.channels)):

@@ -88,12 +88,6 @@ def find_custom(partitioner: str) -> Partition:
     return partition
 
 
-def drawing(seed: int) -> Callable[[int], int]:
-    """A function that draws a number below its argument, uniformly."""
-    random = np.random.default_rng(seed)
-    return lambda count: int(random.integers(count))
-
-
 _MASK = 0xFFFFFFFF
 
 _string_hash = lru_cache(maxsize=1 << 16)(java_string_hash)

@@ -16,7 +16,7 @@ from flinknet.graph.watermarks import MIN_WATERMARK_MS, TaskEvent
 from flinknet.histogram import LogLinearHistogram
 
 from .context import ProcessingContext
-from .elements import NO_TIMESTAMP, Instants, LatencyStats
+from .elements import NO_TIMESTAMP, Instants
 from .times import TaskTimes
 
 KEPT_LATENCIES = 16_384
@@ -173,7 +173,6 @@ class TaskChain:
         self.processed_records = 0
         self.record_ns = 0
         self.timer_ns = NEVER_NS
-        self.latency_stats: LatencyStats | None = None
         self.is_recalled = False
         self.sent_events: list[TaskEvent] = []
 

@@ -1,4 +1,4 @@
-"""Views of jobs: a result, with its latency markers; a job and a cluster while they run."""
+"""Views of jobs: a result; a job and a cluster while they run."""
 
 from __future__ import annotations
 
@@ -12,22 +12,13 @@ from rich.console import Console
 from flinknet import results
 from flinknet.plain_values import to_plain
 from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, Figure, named
-from flinknet.units import NS_PER_MS, counted, human_count, human_duration
+from flinknet.units import counted, human_count, human_duration
 
 from . import page_parts
 from .console import LivePanel
 from .live import LINE_EVERY_NS
 from .observed_tables import TASK_PARTS, share_bars
 from .warning_lines import doubts_of_runs, trust_words
-
-AGREES_WITHIN = 0.1
-AGREES_WITHIN_MS = 2.0
-"""Two roundings to whole ms."""
-
-WHY = (
-    "A marker is stamped in whole ms when its source gets to send it, and passes functions and"
-    " delays by; a record counts from when it was due until its operator is done with it."
-)
 
 FAILED_LINES_MAX = 16
 """Failed attempts that are listed."""
@@ -50,7 +41,6 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> page_parts.View:
     following = [*([next_step] if next_step else []), "--details shows edges and attempts"]
     trust = trust_words(doubts, good="the run has no warning")
     is_measured = result["state"] != "failed" or bool(doubts)
-    markers = result["latency_markers"]
     shares = {x["name"]: {part.key: x[part.key] for part in TASK_PARTS} for x in vertices}
     keys = {key: str(to_plain(value)) for key, value in result["config"].items()}
     return page_parts.View(
@@ -60,10 +50,7 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> page_parts.View:
             page_parts.Sentence("trust", trust if vertices and is_measured else []),
             page_parts.Sentence("next", following if vertices else []),
         ],
-        [
-            *([vertex_table(vertices)] if vertices else []),
-            *(marker_parts(markers) if markers is not None else []),
-        ],
+        [vertex_table(vertices)] if vertices else [],
         [
             *_job_details(result),
             page_parts.Lines(doubts_of_runs(warnings, is_explained=True), is_doubt=True),
@@ -177,56 +164,6 @@ def checkpoints_line(summary: Mapping[str, Any]) -> str:
     name = "mean" if took_ns["p50"] is None else "p50"
     text += "" if took_ns[name] is None else f", {name} {human_duration(took_ns[name])}"
     return text + (f", {summary['aborted']} aborted" if summary["aborted"] else "")
-
-
-def marker_parts(measured: Mapping[str, Any]) -> list[page_parts.Part]:
-    """A line for each operator and source, without columns that nothing is known for; and how far
-    to trust it."""
-    interval, history = human_duration(measured["interval_ns"]), measured["history"]
-    title = f"Latency markers every {interval}; each subtask keeps the last {history}"
-    operators = measured["operators"]
-    if not operators:
-        return [page_parts.Lines([f"{title}. None came to an operator."])]
-
-    def marker(name: str) -> page_parts.Column:
-        return lambda each: human_duration(each["latency_ms"][name] * NS_PER_MS)
-
-    def record(name: str) -> page_parts.Column:
-        return lambda each: human_duration(each["records_ns"][name]) if each["records_ns"] else ""
-
-    columns: dict[str, page_parts.Column] = {"operator": "operator"}
-    if any(each["source"] for each in operators):
-        columns["markers from"] = "source"
-    columns["markers"] = lambda each: human_count(each["markers"])
-    columns |= {name: marker(name) for name in ("p50", "p99", "max")}
-    if any(each["records_ns"] for each in operators):
-        columns |= {f"records {name}": record(name) for name in ("p50", "p99")}
-    table = page_parts.table_of(operators, columns, title, texts=["markers from"])
-    return [table, page_parts.Lines([trust_of(measured)])]
-
-
-def trust_of(measured: Mapping[str, Any]) -> str:
-    """Lines on how well the markers show the age of records, where that was measured."""
-    sources = {each["source"] for each in measured["operators"]}
-    found = []
-    for each in measured["operators"]:
-        records = each["records_ns"]
-        name = next((n for n in ("p99", "p50") if records and records[n] is not None), None)
-        if name is None:
-            continue
-        compared = _compared(each["latency_ms"][name], records[name] / NS_PER_MS)
-        source = f", from {each['source']}" if len(sources) > 1 and each["source"] else ""
-        found.append(f"at {each['operator']}{source} their {name} is {compared}")
-    unknown = "To see how far to trust them, measure the true latency with measure_latency()."
-    return f"How far to trust them: {'; '.join(found)}. {WHY}" if found else f"{unknown} {WHY}"
-
-
-def _compared(marker_ms: float, record_ms: float) -> str:
-    if abs(marker_ms - record_ms) <= max(AGREES_WITHIN_MS, AGREES_WITHIN * record_ms):
-        return "near that of the records"
-    ratio = marker_ms / record_ms
-    part = f"{ratio:.1%} of" if ratio < 1 else f"{ratio:.1f} times"
-    return f"{part} that of the records"
 
 
 _STATUS = (RECORDS_IN, Figure("", "/s", some("records_in_per_s")), *(RECORDS_OUT, BUSY, PRESSED))

@@ -1,11 +1,8 @@
-"""One run of a job: its status, its measurements, its latency markers, and its tasks in detail."""
+"""One run of a job: its status, its measurements, and its tasks in detail."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import floor
-from statistics import fmean, stdev
 from typing import Any
 
 from .bottleneck import Bottleneck
@@ -117,80 +114,6 @@ class JobStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkerSummary:
-    """A histogram of Flink's (DescriptiveStatisticsHistogramStatistics), in ms."""
-
-    count: int
-    min: int
-    max: int
-    mean: float
-    stddev: float
-    p50: float
-    p75: float
-    p95: float
-    p98: float
-    p99: float
-    p999: float
-
-    @classmethod
-    def of(cls, latencies_ms: Sequence[int]) -> MarkerSummary:
-        """Summarise one or more latencies."""
-        ordered = sorted(latencies_ms)
-        deviation = stdev(ordered) if len(ordered) > 1 else 0.0
-        quantiles = (percentile(ordered, x) for x in (0.5, 0.75, 0.95, 0.98, 0.99, 0.999))
-        return cls(len(ordered), ordered[0], ordered[-1], fmean(ordered), deviation, *quantiles)
-
-
-@dataclass(frozen=True, slots=True)
-class MarkerHistogram:
-    """The histogram "latency" of one operator of one task."""
-
-    metric: str  # name in Flink, after the scope of the job
-    source: str  # name of the operator that emitted the markers; empty with granularity single
-    source_subtask: int | None  # None with another granularity than subtask
-    operator: str
-    subtask: int
-    markers: int  # number of all markers; the summary covers the last ones
-    latency_ms: MarkerSummary
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedOperator:
-    """Latency markers of a source at an operator, over its tasks: the latencies that their
-    histograms hold, and the ages of the records, where the operator measures them."""
-
-    source: str
-    operator: str
-    markers: int
-    latency_ms: MarkerSummary
-    records_ns: LatencySummary | None
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyMarkersMeasured:
-    """Latency markers of a job; a histogram holds the last `history` latencies."""
-
-    interval_ns: int
-    granularity: str
-    history: int
-    operators: tuple[MarkedOperator, ...]
-    histograms: tuple[MarkerHistogram, ...]
-
-
-def percentile(ordered: Sequence[int], quantile: float) -> float:
-    """Percentile by the method of Flink's histograms (Percentile of Commons Math): between the two
-    neighbours of (n + 1) * quantile."""
-    position = quantile * (len(ordered) + 1)
-    if position < 1:
-        return float(ordered[0])
-    if position >= len(ordered):
-        return float(ordered[-1])
-    below = floor(position)
-    lower, upper = ordered[below - 1], ordered[below]
-    return lower + (position - below) * (upper - lower)
-
-
-@dataclass(frozen=True, slots=True)
 class TaskMeasured:
     """One subtask of a job: its last attempt, its TaskManager, Flink's metrics of it, and earlier
     attempts (at most jobmanager.execution.attempts-history-size). Shares are of the running time;
@@ -272,7 +195,6 @@ class JobResult:
     connections: dict[str, int]  # number of channels that shared each TCP connection
     task_managers: tuple[TaskManagerMeasured, ...]
     checkpoints: CheckpointSummary | None
-    latency_markers: LatencyMarkersMeasured | None  # None if sources emit none
     limited_by: str
     warnings: tuple[RunWarning, ...]
     trace: str | None

@@ -31,14 +31,13 @@ from flinknet.graph.watermarks import (
 from flinknet.job.basic_serializers import LONG
 from flinknet.job.channel_input import ChannelInput, ElementBatch, RecordBatch
 from flinknet.job.context import ProcessingContext
-from flinknet.job.elements import NO_TIMESTAMP, LatencyStats, MarkedLatency, StreamElementSerializer
+from flinknet.job.elements import NO_TIMESTAMP, StreamElementSerializer
 from flinknet.job.event_time import (
     Passed,
     StatusWatermarkValve,
     Timer,
     TimestampsAndWatermarksOperator,
 )
-from flinknet.results import MarkerSummary
 
 MS = 1_000_000
 ID = bytes(range(16))
@@ -278,30 +277,7 @@ def test_strategies_refuse_what_makes_no_sense(make: Any, said: str) -> None:
         make()
 
 
-# Markers and timers
-
-
-def test_latencies_are_kept_apart_by_the_granularity() -> None:
-    markers = [LatencyMarker(100, ID, 0), LatencyMarker(90, ID, 1), LatencyMarker(95, bytes(16), 0)]
-    kept = {}
-    for granularity in ("single", "operator", "subtask"):
-        stats = LatencyStats(granularity, 2, lambda: 110)
-        for marker in markers:
-            stats.report("op", marker)
-        kept[granularity] = list(stats)
-    assert kept["single"] == [MarkedLatency("", -1, "op", 3, (20, 15))]
-    assert kept["operator"] == [
-        MarkedLatency(ID.hex(), -1, "op", 2, (10, 20)),
-        MarkedLatency("00" * 16, -1, "op", 1, (15,)),
-    ]
-    assert [each.source_subtask for each in kept["subtask"]] == [0, 1, 0]
-
-
-def test_percentiles_are_those_of_flinks_histograms() -> None:
-    found = MarkerSummary.of([2, 3, 4, 5])  # as FlinkElements.java tells them
-    assert (found.p50, found.p75, found.p95, found.mean) == (3.5, 4.75, 5.0, 3.5)
-    assert found.stddev == pytest.approx(1.2909944487358056)
-    assert MarkerSummary.of([7]).p999 == 7.0
+# Timers
 
 
 def test_a_timer_counts_from_when_it_was_called() -> None:

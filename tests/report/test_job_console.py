@@ -66,7 +66,6 @@ RESULT = JobResult(
     {"tm-0->tm-1": 1},
     (),
     None,
-    None,
     "B: it is busy.",
     (RunWarning("some-doubt", "of the result."),),
     None,

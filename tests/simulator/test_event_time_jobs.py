@@ -1,5 +1,5 @@
-"""Jobs with event time and latency markers in virtual time: what functions see of it, what lies on
-the channels, what sinks measure.
+"""Jobs with event time in virtual time: what functions see of it, what lies on the channels, what
+sinks measure.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import pytest
 
 from flinknet.core.wire.records import (
-    LatencyMarker,
     Record,
     StreamElement,
     Watermark,
@@ -184,48 +183,3 @@ def measured(cluster: Any, name: str) -> Any:
     (meter,) = task_named(cluster, f"Sink: {name} (1/1)").chain.latency_meters
     meter.settle()
     return meter.latency.summary()
-
-
-@pytest.mark.row("S022")
-def test_markers_take_one_channel_each_and_come_to_every_operator() -> None:
-    keys = {"metrics.latency.interval": "5 ms", "execution.buffer-timeout.interval": "40 ms"}
-    env = environment(2, **keys)
-    made = env.generate(rate="2k/s").rebalance().map(key_of, output_type=int)
-    made.rebalance().measure_latency()
-    job = WatchedJob(env.execute(), end_ns=500 * MS)
-    cluster = job.run()
-    for edge in (0, 1):
-        markers = [
-            each
-            for elements in on_channels(job, edge)
-            for each in elements
-            if isinstance(each, LatencyMarker)
-        ]
-        assert len(markers) == len(set(markers)) == 2 * 100
-        assert {each.subtask_index for each in markers} == {0, 1}
-        assert min(each.marked_time_ms for each in markers) == START_NS // MS
-    counts, latencies_ms = [], []
-    for name in ("Map", "Sink: Latency"):
-        for subtask in (1, 2):
-            (stats,) = task_named(cluster, f"{name} ({subtask}/2)").chain.latency_stats
-            counts.append(stats.markers)
-            latencies_ms.append(stats.latencies_ms)
-    assert counts[0] + counts[1] == counts[2] + counts[3] == 200
-    assert min(counts) > 50
-    (meter,) = task_named(cluster, "Sink: Latency (1/2)").chain.latency_meters
-    meter.settle()
-    records_ms = meter.latency.summary().p50 / MS
-    markers_ms = sorted(latencies_ms[2])[len(latencies_ms[2]) // 2]
-    assert markers_ms == pytest.approx(records_ms, rel=0.3)  # they wait in the same buffers
-
-
-def test_markers_are_emitted_while_the_output_waits_and_pass_by_delays() -> None:
-    env = environment(1, **{"metrics.latency.interval": "10 ms"})
-    made = env.generate(rate="10k/s", record_size="1kb").rebalance()
-    made.measure_latency().name("Slow").delay("500us")
-    job = WatchedJob(env.execute(), end_ns=500 * MS)
-    cluster = job.run()
-    (stats,) = task_named(cluster, "Sink: Slow (1/1)").chain.latency_stats
-    assert stats.markers > 100  # and the source is pressed for most of 2.5 s
-    records = measured(cluster, "Slow")
-    assert max(stats.latencies_ms) < records.max / MS  # which were due before they were sent

@@ -90,7 +90,7 @@ class Collected:
     Attributes:
         channels: channels of all deployed attempts, by index.
         memory: metrics of the network memory of each TaskManager.
-        tasks: the latest counts of each attempt, with its latest metrics and marked latency.
+        tasks: the latest counts of each attempt, with its latest metrics.
     """
 
     metrics_log: MetricsLog | None = None
@@ -116,7 +116,7 @@ class Collected:
         for each in statistics.tasks:
             known = self.tasks.get(each.attempt_id)
             if known is not None and not each.metrics:
-                each = replace(each, metrics=known.metrics, marked=known.marked)
+                each = replace(each, metrics=known.metrics)
             self.tasks[each.attempt_id] = each
         self.read.update((each.channel, each) for each in statistics.read)
         self.written.update((each.channel, each) for each in statistics.written)

@@ -210,7 +210,6 @@ def _counts(running: Attempt, has_metrics: bool, now_ns: int) -> reports.TaskCou
         latency.to_bytes() if latency.count else b"",
         sum(each.measured_records for each in meters),
         sum(each.measured_bytes for each in meters),
-        tuple(running.task.chain.latency_stats or ()) if has_metrics else (),
     )
 
 

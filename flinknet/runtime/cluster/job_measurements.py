@@ -1,5 +1,5 @@
-"""Measurements: the reports of a job's TaskManagers, aggregated by vertex and by edge, with the
-latency of markers by operator, and when vertices were deployed, became readable, and finished."""
+"""Measurements: the reports of a job's TaskManagers, aggregated by vertex and by edge, and when
+vertices were deployed, became readable, and finished."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from flinknet.graph.execution_graph import (
 from flinknet.graph.physical_plan import PhysicalPlan, PlannedEdge, PlannedVertex
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
-from flinknet.job.elements import MarkedLatency
 from flinknet.trace.job_names import Edge, numbered
 
 from .collected import Collected, backlog_of, latency_of
@@ -147,46 +146,6 @@ class Measurements(Collected):
             counts.latency
             for attempt_id, counts in self.tasks.items()
             if vertex is None or attempt_id.execution_vertex_id.job_vertex_id == vertex
-        )
-
-    def latency_markers(self) -> results.LatencyMarkersMeasured | None:
-        """The latency that markers measured; None if no source emits any."""
-        plan = self.plan
-        if plan is None or plan.graph.job.config.latency_interval_ns <= 0:
-            return None
-        job, config = plan.graph.job, plan.graph.job.config
-        names: dict[str, str] = {}
-        for vertex in plan.vertices:
-            chain = vertex.vertex.job_vertex.config
-            assert chain is not None
-            names |= {x.operator_id: x.operator_name for x in (chain, *chain.chained.values())}
-        histograms: list[results.MarkerHistogram] = []
-        operators: list[results.MarkedOperator] = []
-        for vertex in plan.vertices:
-            found: dict[tuple[str, str], list[MarkedLatency]] = {}
-            for subtask, execution in enumerate(vertex.vertex.task_vertices):
-                counts = self.tasks.get(execution.current.attempt_id)
-                for each in () if counts is None else counts.marked:
-                    histograms.append(_histogram(each, names, subtask))
-                    found.setdefault((each.operator_id, each.source_id), []).append(each)
-            for (operator_id, source_id), of_tasks in found.items():
-                latencies_ms = [ms for each in of_tasks for ms in each.latencies_ms]
-                records = self._summary(vertex)
-                operators.append(
-                    results.MarkedOperator(
-                        names.get(source_id, ""),
-                        names[operator_id],
-                        sum(each.markers for each in of_tasks),
-                        results.MarkerSummary.of(latencies_ms),
-                        records if job.factories[operator_id].measures_latency else None,
-                    )
-                )
-        return results.LatencyMarkersMeasured(
-            config.latency_interval_ns,
-            config.latency_granularity,
-            config.latency_history,
-            tuple(operators),
-            tuple(histograms),
         )
 
     def vertices(self) -> tuple[results.VertexMeasured, ...]:
@@ -350,21 +309,3 @@ def _times(metrics: Mapping[str, float]) -> dict[str, float]:
 def _mean(shares: Sequence[float | None]) -> float | None:
     known = [each for each in shares if each is not None]
     return sum(known) / len(known) if known else None
-
-
-def _histogram(
-    each: MarkedLatency, names: Mapping[str, str], subtask: int
-) -> results.MarkerHistogram:
-    """The histogram under the name of Flink's scope (LatencyStats.Granularity)."""
-    scope = f"source_id.{each.source_id}." if each.source_id else ""
-    if each.source_subtask >= 0:
-        scope += f"source_subtask_index.{each.source_subtask}."
-    return results.MarkerHistogram(
-        f"{scope}operator_id.{each.operator_id}.operator_subtask_index.{subtask}.latency",
-        names.get(each.source_id, ""),
-        each.source_subtask if each.source_subtask >= 0 else None,
-        names[each.operator_id],
-        subtask,
-        each.markers,
-        results.MarkerSummary.of(each.latencies_ms),
-    )

@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
-from flinknet.job.elements import MarkedLatency
 from flinknet.results import DebloatingSample, FillLevels, FillSample, Strangers
 
 Metrics = dict[str, bool | int | float]
@@ -44,7 +43,7 @@ class WrittenChannel:
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
     """Counts of one attempt so far: its metrics (empty if they were not sampled); latency, number
-    and bytes of the records that its sinks have measured; the latency of markers, with the metrics.
+    and bytes of the records that its sinks have measured.
     """
 
     attempt_id: ExecutionAttemptID
@@ -53,7 +52,6 @@ class TaskCounts:
     latency: bytes = b""
     measured_records: int = 0
     measured_bytes: int = 0
-    marked: tuple[MarkedLatency, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

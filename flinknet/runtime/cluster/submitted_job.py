@@ -285,7 +285,6 @@ class SubmittedJob(JobLead):
                 for each in self.own
             ),
             checkpoints=self.checkpoint_summary(),
-            latency_markers=measurements.latency_markers(),
             limited_by="" if found is None else f"{found.text}.",
             verdict=found,
             warnings=tuple(warnings),

@@ -6,8 +6,6 @@ import org.apache.flink.api.common.eventtime.IndexedCombinedWatermarkStatus;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
-import org.apache.flink.metrics.HistogramStatistics;
-import org.apache.flink.runtime.metrics.DescriptiveStatisticsHistogram;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.io.PushingAsyncDataInput.DataOutput;
 import org.apache.flink.streaming.runtime.streamrecord.LatencyMarker;
@@ -26,7 +24,6 @@ import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
  * element HEX            an element, read and written again: "what it is|hex"
  * valve N, combined N    a new one for N channels
  * watermark CH TS, status CH idle|active      to it: what it lets through
- * histogram SIZE VALUE ...                    its statistics
  * </pre>
  */
 public class FlinkElements implements DataOutput<Long> {
@@ -73,9 +70,6 @@ public class FlinkElements implements DataOutput<Long> {
                         output.tell(combined.updateStatus(from, isIdle), combined);
                     }
                     break;
-                case "histogram":
-                    output.told.append(statistics(words));
-                    break;
                 default:
                     throw new IllegalArgumentException(line);
             }
@@ -106,22 +100,6 @@ public class FlinkElements implements DataOutput<Long> {
             return "marker " + marker.getMarkedTime() + " " + marker.getOperatorId() + " " + marker.getSubtaskIndex();
         }
         return element.asWatermarkStatus().isIdle() ? "idle" : "active";
-    }
-
-    private static String statistics(String[] words) {
-        DescriptiveStatisticsHistogram histogram =
-                new DescriptiveStatisticsHistogram(Integer.parseInt(words[1]));
-        for (int at = 2; at < words.length; at++) {
-            histogram.update(Long.parseLong(words[at]));
-        }
-        HistogramStatistics found = histogram.getStatistics();
-        StringBuilder told = new StringBuilder();
-        told.append(found.size()).append(' ').append(found.getMin()).append(' ').append(found.getMax());
-        told.append(' ').append(found.getMean()).append(' ').append(found.getStdDev());
-        for (double quantile : new double[] {0.5, 0.75, 0.95, 0.98, 0.99, 0.999}) {
-            told.append(' ').append(found.getQuantile(quantile));
-        }
-        return told.toString();
     }
 
     private void tell(boolean isNew, IndexedCombinedWatermarkStatus combined) {
