@@ -152,9 +152,6 @@ class NetworkConfig:
     request_backoff_max_ms: int = _flink("taskmanager.network.request-backoff.max", 10_000)
     compression_codec: str = _flink("taskmanager.network.compression.codec", "LZ4")
     sort_shuffle_min_buffers: int = _flink("taskmanager.network.sort-shuffle.min-buffers", 512)
-    sort_shuffle_min_parallelism: int = _flink(
-        "taskmanager.network.sort-shuffle.min-parallelism", 1
-    )
     batch_shuffle_read_bytes: int = _flink(
         "taskmanager.memory.framework.off-heap.batch-shuffle.size", 64 * 1024 * 1024
     )

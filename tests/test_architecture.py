@@ -236,7 +236,7 @@ PROTOCOLS = {
     "core.connection.ScatteringConnection": "drivers may save a copy with some connections",
     "core.channel_types.ResultSubpartitionView": "consumers read what producers make",
     "core.buffers.buffer_pools.BufferListener": "channels of both kinds wait for a pool",
-    "core.producer.bounded_subpartition.BoundedData": "core knows no files",
+    "core.producer.bounded_data.BoundedData": "core knows no files",
     "core.consumer.record_reader.SpillFile": "core knows no files",
     "core.consumer.input_channel.PartitionRequestClient": "a channel imports no connection",
     "core.consumer.checkpoint_barriers.CheckpointableTask": "its barriers are decided in core",

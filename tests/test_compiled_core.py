@@ -145,7 +145,7 @@ from tests.campaign.trial import failure_of
 some = {"records": 8, "parallelism": 3}
 for choices in (
     {}, {"partition type": 9}, {"partition type": 10}, {"partition type": 11},
-    {"partition type": 11, "sort shuffle": 1}, {"flow control": 7}, {"relays": 7},
+    {"flow control": 7}, {"relays": 7},
     {"placement": 3}, {"checkpoints": 6, "debloating": 7}, {"end": 8}, {"end": 11},
 ):
     assert failure_of(1, Counter(), some | choices) is None

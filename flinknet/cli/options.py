@@ -39,7 +39,6 @@ DEFAULT_BLOCKING_RECORDS = 1_000_000
 _BLOCKING_KEYS = {
     COMPRESSION_CODEC: "compression_codec",
     "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
-    "taskmanager.network.sort-shuffle.min-parallelism": "sort_shuffle_min_parallelism",
 }
 """Keys that act only in blocking exchanges, with their settings. Other exchanges get the defaults,
 so that configurations that differ only in these keys are equal."""

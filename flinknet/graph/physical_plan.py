@@ -283,17 +283,13 @@ class PhysicalPlan:
         return pool_sizes.shortage(self.buffers(), self.network.segment_size_bytes)
 
     def partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> pool_sizes.PoolSize:
-        """Pool size of a partition. Blocking partitions are sorted in memory, as in Flink, unless
-        they have few subpartitions.
-        """
+        """Pool size of a partition."""
         network = self.network
         return pool_sizes.partition_pool_size(
             subpartitions,
             network.exclusive_buffers,
             network.floating_buffers,
-            pool_sizes.SortShuffle(
-                network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism
-            ),
+            network.sort_shuffle_min_buffers,
             is_bounded=kind.is_bounded,
             is_blocking=kind.is_blocking_or_blocking_persistent,
         )

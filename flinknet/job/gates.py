@@ -11,7 +11,6 @@ from functools import partial
 
 from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers import ExclusiveReservation, LocalBufferPool, NetworkBufferPool
-from flinknet.core.buffers.pool_sizes import SortShuffle
 from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.connection import WriteWaterMarks
 from flinknet.core.consumer import (
@@ -99,7 +98,7 @@ def create_partitions(
         network.max_overdraft_buffers,
         storage or blocking_storage(network),
         CompressionCodec(network.compression_codec),
-        SortShuffle(network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism),
+        network.sort_shuffle_min_buffers,
         network.starting_segment_size_bytes if network.debloating_enabled else UNLIMITED_BYTES,
     )
     made: list[ResultPartition] = []

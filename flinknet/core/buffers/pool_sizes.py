@@ -89,31 +89,23 @@ def output_pool_size(
     return PoolSize(required, max(required, most))
 
 
-@dataclass(frozen=True, slots=True)
-class SortShuffle:
-    """Settings of sort shuffle, in which a blocking partition sorts its records by subpartition:
-    `taskmanager.network.sort-shuffle.min-buffers` and `.min-parallelism`, below which it keeps its
-    subpartitions separate. Flink 2.x has no such partitions.
+def sort_shuffle_pool_size(subpartitions: int, min_buffers: int) -> PoolSize:
+    """Pool size of a blocking partition, which sorts its records by subpartition; `min_buffers` is
+    `taskmanager.network.sort-shuffle.min-buffers`. Raises: ConfigError for fewer than 2.
     """
-
-    min_buffers: int = 512
-    min_parallelism: int = 1
-
-    def pool_size(self, subpartitions: int) -> PoolSize:
-        """Pool size of a sorting partition. Raises: ConfigError for fewer than 2 buffers."""
-        if self.min_buffers < 2:
-            raise ConfigError(
-                f"taskmanager.network.sort-shuffle.min-buffers: {self.min_buffers} is too little"
-                " for a blocking exchange; give 2 or more"
-            )
-        return PoolSize(self.min_buffers, max(self.min_buffers, 4 * subpartitions))
+    if min_buffers < 2:
+        raise ConfigError(
+            f"taskmanager.network.sort-shuffle.min-buffers: {min_buffers} is too little for a"
+            " blocking exchange; give 2 or more"
+        )
+    return PoolSize(min_buffers, max(min_buffers, 4 * subpartitions))
 
 
 def partition_pool_size(
     subpartitions: int,
     exclusive_buffers: int,
     floating_buffers: int,
-    sort_shuffle: SortShuffle,
+    sort_shuffle_min_buffers: int,
     *,
     is_bounded: bool,
     is_blocking: bool,
@@ -121,8 +113,8 @@ def partition_pool_size(
     """Pool size of a partition of any type (Flink:
     NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition). Raises: ConfigError.
     """
-    if is_blocking and subpartitions >= sort_shuffle.min_parallelism:
-        return sort_shuffle.pool_size(subpartitions)
+    if is_blocking:
+        return sort_shuffle_pool_size(subpartitions, sort_shuffle_min_buffers)
     return output_pool_size(
         subpartitions, exclusive_buffers, floating_buffers, is_bounded=is_bounded
     )

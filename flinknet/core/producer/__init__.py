@@ -14,8 +14,8 @@ Records into partitions:
 
 Blocking partitions, which are complete before they are read:
 
-    sort_merge              one file, sorted (read_scheduler), or one file per subpartition
-    bounded_subpartition    its file, and buffers in files; data_buffer: records, in memory
+    sort_merge              in one file, sorted; read_scheduler: reads it for all readers
+    bounded_data            the file, and buffers in it; data_buffer: records, in memory
 
 Connections:
 
@@ -28,7 +28,7 @@ No clock, no socket. The only callback is one of Flink's: a subpartition notifie
 there is something to read.
 """
 
-from .bounded_subpartition import BoundedData
+from .bounded_data import BoundedData
 from .buffer_writing_partition import PipelinedResultPartition
 from .channel_selector import (
     BroadcastSelector,
@@ -47,5 +47,5 @@ from .partition_type import ResultPartitionType, partition_type_of
 from .record_writer import OutputFlusher, RecordWriter
 from .result_partition import BROADCAST, ResultPartition, ResultPartitionManager
 from .result_partition_factory import BlockingStorage, MemoryBoundedData, ResultPartitionFactory
-from .sort_merge import BoundedBlockingResultPartition, SortMergeResultPartition
+from .sort_merge import SortMergeResultPartition
 from .subpartition import PipelinedSubpartition

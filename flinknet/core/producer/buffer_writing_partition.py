@@ -1,5 +1,5 @@
 # mypyc
-"""BufferWritingResultPartition: writes the output of one subtask along one edge into buffers, per
+"""PipelinedResultPartition: writes the output of one subtask along one edge into buffers, per
 subpartition.
 
 Records come in batches, but the buffers are the same as if they were written one by one:
@@ -24,7 +24,6 @@ from flinknet.core.wire.events import EndOfData, Event, data_type_of, encode_pip
 from flinknet.core.wire.ids import ResultPartitionID
 
 from .approximate_subpartition import PipelinedApproximateSubpartition
-from .bounded_subpartition import BoundedBlockingSubpartition
 from .data_buffer import SerializedRecords
 from .partition_type import ResultPartitionType
 from .result_partition import BROADCAST, ResultPartition
@@ -32,28 +31,36 @@ from .subpartition import PipelinedSubpartition
 
 _FULL = int(FlushReason.FULL)
 
-BufferSubpartition = PipelinedSubpartition | BoundedBlockingSubpartition
-"""A subpartition that consists of buffers."""
 
+class PipelinedResultPartition(ResultPartition):
+    """A partition of queued buffers that is read once, while it is produced (Flink:
+    PipelinedResultPartition and BufferWritingResultPartition).
 
-class BufferWritingResultPartition(ResultPartition):
-    """Writes records into queued buffers (Flink: BufferWritingResultPartition)."""
+    It counts its users, the producer and each subpartition's reader, and is released after the
+    last: data survives until the producer has closed it and every consumer has released its view.
+    """
 
     def __init__(
         self,
         partition_id: ResultPartitionID,
-        partition_type: ResultPartitionType,
-        subpartitions: Sequence[BufferSubpartition],
+        subpartitions: int,
         pool_supplier: Callable[[], LocalBufferPool],
+        *,
+        exclusive_buffers: int,
+        partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
     ) -> None:
-        super().__init__(partition_id, partition_type, subpartitions, pool_supplier)
-        self._own = subpartitions
-        self._pipelined = [
-            each for each in subpartitions if isinstance(each, PipelinedSubpartition)
-        ]
-        self._builders: list[BufferBuilder | None] = [None] * (len(subpartitions) + 1)
+        is_approximate = partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
+        kind = PipelinedApproximateSubpartition if is_approximate else PipelinedSubpartition
+        own = tuple([kind(index, exclusive_buffers) for index in range(subpartitions)])
+        super().__init__(partition_id, partition_type, own, pool_supplier)
+        self.users = subpartitions + 1
+        self._consumed: set[int] = set()
+        self._own: Sequence[PipelinedSubpartition] = own
+        self._builders: list[BufferBuilder | None] = [None] * (subpartitions + 1)
         self._prefilled: dict[int, PrefilledSegment] = {}
         self._segment_bytes = 0  # until `setup`
+        for subpartition in own:
+            subpartition.on_consumed = self.handle_consumed_subpartition
 
     def setup(self) -> None:
         super().setup()
@@ -186,9 +193,7 @@ class BufferWritingResultPartition(ResultPartition):
             return position, prefilled.builder
         if prefilled.batch is batch and prefilled.position == position:
             return position + prefilled.publish(), None
-        subpartition = self._own[channel]
-        assert isinstance(subpartition, PipelinedSubpartition)
-        return position, subpartition.reopen(prefilled)
+        return position, self._own[channel].reopen(prefilled)
 
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
@@ -199,18 +204,16 @@ class BufferWritingResultPartition(ResultPartition):
         data, data_type = encode_pipelined(event), data_type_of(event, is_priority)
         overtaken_bytes = 0
         if is_priority:
-            overtaken_bytes = sum(each.queued_data_bytes for each in self._pipelined)
+            overtaken_bytes = sum(each.queued_data_bytes for each in self._own)
         for subpartition in self._own:
             subpartition.add(BufferConsumer.of_event(data, data_type), is_last=is_last)
         return overtaken_bytes
 
     def holds_barrier(self, checkpoint_id: int) -> bool:
-        return any(
-            each.find_timeoutable_barrier(checkpoint_id) is not None for each in self._pipelined
-        )
+        return any(each.find_timeoutable_barrier(checkpoint_id) is not None for each in self._own)
 
     def alignment_timeout(self, checkpoint_id: int) -> int:
-        return sum(each.alignment_timeout(checkpoint_id) for each in self._pipelined)
+        return sum(each.alignment_timeout(checkpoint_id) for each in self._own)
 
     def flush(self, channel: int) -> None:
         self._own[channel].flush()
@@ -228,6 +231,24 @@ class BufferWritingResultPartition(ResultPartition):
                 builder.close()
         self._builders = [None] * len(self._builders)
         super().close()
+        self._end_use()
+
+    def handle_consumed_subpartition(self, index: int) -> None:
+        """Count a released view; only the first one per subpartition counts."""
+        if not self.is_released and index not in self._consumed:
+            self._consumed.add(index)
+            self._end_use()
+
+    def _end_use(self) -> None:
+        self.users -= 1
+        if self.users < 0:
+            raise RuntimeError(f"partition {self.partition_id} has fewer than no users")
+        if self.users:
+            return
+        if self.manager is not None:
+            self.manager.handle_consumed(self)
+        else:
+            self.release()
 
     def fail(self, cause: str) -> None:
         """Drop all data and notify every reader (ProducerFailedException). Differs from Flink,
@@ -235,7 +256,7 @@ class BufferWritingResultPartition(ResultPartition):
         """
         if not self.is_released:
             super().fail(cause)
-            for subpartition in self._pipelined:
+            for subpartition in self._own:
                 subpartition.notify_released()
 
     def _desired_bytes(self, channel: int) -> int:
@@ -272,51 +293,3 @@ class BufferWritingResultPartition(ResultPartition):
             builder.finish(reason)
             builder.close()
             self._builders[channel] = None
-
-
-class PipelinedResultPartition(BufferWritingResultPartition):
-    """A partition that is read once, while it is produced (Flink: PipelinedResultPartition).
-
-    It counts its users, the producer and each subpartition's reader, and is released after the
-    last: data survives until the producer has closed it and every consumer has released its view.
-    """
-
-    def __init__(
-        self,
-        partition_id: ResultPartitionID,
-        subpartitions: int,
-        pool_supplier: Callable[[], LocalBufferPool],
-        *,
-        exclusive_buffers: int,
-        partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
-    ) -> None:
-        is_approximate = partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
-        kind = PipelinedApproximateSubpartition if is_approximate else PipelinedSubpartition
-        own = [kind(index, exclusive_buffers) for index in range(subpartitions)]
-        super().__init__(partition_id, partition_type, tuple(own), pool_supplier)
-        self.users = subpartitions + 1
-        self._consumed: set[int] = set()
-        for subpartition in own:
-            subpartition.on_consumed = self.handle_consumed_subpartition
-
-    def handle_consumed_subpartition(self, index: int) -> None:
-        """Count a released view; only the first one per subpartition counts."""
-        if not self.is_released and index not in self._consumed:
-            self._consumed.add(index)
-            self._end_use()
-
-    def close(self) -> None:
-        if not self.is_closed:
-            super().close()
-            self._end_use()
-
-    def _end_use(self) -> None:
-        self.users -= 1
-        if self.users < 0:
-            raise RuntimeError(f"partition {self.partition_id} has fewer than no users")
-        if self.users:
-            return
-        if self.manager is not None:
-            self.manager.handle_consumed(self)
-        else:
-            self.release()

@@ -12,7 +12,7 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import SEND_BATCH_BYTES, ProducerChannelSnapshot, WriteWaterMarks
 from flinknet.core.probe import ControlMessages, Probe, note_sent
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.java_errors import ILLEGAL_STATE_EXCEPTION, IO_EXCEPTION
+from flinknet.core.wire.java_errors import ILLEGAL_STATE_EXCEPTION
 from flinknet.core.wire.layout import (
     BUFFER_RESPONSE_HEADER_BYTES,
     Direction,
@@ -65,7 +65,6 @@ class ProducerConnection:
             self.queue,
             self.trust,
             self._control,
-            self._fail,
             partition_request_timeout_ns=partition_request_timeout_ns,
             is_credit_based=is_credit_based,
             adopt=adopt,
@@ -248,8 +247,7 @@ class ProducerConnection:
         """Fail the connection: release its readers, send a fatal error to the consumer, and close
         once it is sent (Flink: PartitionRequestQueue.exceptionCaught).
         """
-        is_local = isinstance(error, errors.LocalTransportError)
-        self.trust.send_error(IO_EXCEPTION if is_local else ILLEGAL_STATE_EXCEPTION, str(error))
+        self.trust.send_error(ILLEGAL_STATE_EXCEPTION, str(error))
         self._lose(errors.TransportError(f"was closed {why}: {error}"))
         self._handler.release_all()
         self._handler.is_closing = True

@@ -8,7 +8,8 @@ A slow reader keeps its buffers; the others continue as long as the partition ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from flinknet.core.buffers import BufferSlice, DataType, MemorySegment
 from flinknet.core.buffers.buffer import Recycler
@@ -17,13 +18,8 @@ from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.wire.buffer_response import INDEX_ENTRY, STORED_HEADER
 from flinknet.errors import LocalTransportError
 
-from .bounded_subpartition import (
-    BlockingSubpartition,
-    BlockingSubpartitionReader,
-    BoundedData,
-    StoredBuffer,
-    read_stored,
-)
+from .bounded_data import BoundedData, StoredBuffer, read_stored
+from .subpartition import UNLIMITED_BYTES
 
 _BROADCAST = 0
 """The subpartition that broadcast data is written for."""
@@ -113,27 +109,160 @@ REQUESTS_MAX = 4
 _DATA = int(DataType.DATA_BUFFER)
 
 
-class SortMergeSubpartitionReader(BlockingSubpartitionReader):
-    """One pass over a subpartition, from its beginning (Flink: SortMergeSubpartitionReader with
-    PartitionedFileReader). As in Flink, its backlog does not count what is still in the file.
+class SortMergeSubpartition:
+    """The data of one consumer channel, a part of each region, and its readers; Flink has no such
+    class.
+
+    Args:
+        holds_data: whether the partition has data in memory, of any subpartition.
+
+    Attributes:
+        data_buffers: data buffers written so far.
+        data_bytes: payload of all data buffers before compression.
+        stored_data_bytes: the same payload as stored and sent.
     """
+
+    is_acknowledged = True
+    """A blocking producer does not wait for its consumers."""
+    is_data_available = False
+    """Nothing can be read except through a view."""
+
+    def __init__(
+        self,
+        index: int,
+        scheduler: SortMergeResultPartitionReadScheduler,
+        holds_data: Callable[[], bool],
+    ) -> None:
+        self.index = index
+        self.buffer_size_bytes = UNLIMITED_BYTES
+        self.is_finished = False
+        self.is_released = False
+        self.data_buffers = self.data_bytes = self.stored_data_bytes = 0
+        self._scheduler = scheduler
+        self._holds_data = holds_data
+        self._readers: list[SortMergeSubpartitionReader] = []
+        self._was_read = False
+
+    @property
+    def queued_elements(self) -> int:
+        return 0
+
+    @property
+    def buffers_in_backlog(self) -> int:
+        """Number of written data buffers, plus one if there is data in memory."""
+        return self.data_buffers + self._holds_data()
+
+    @property
+    def queued_bytes(self) -> int:
+        return 0
+
+    @property
+    def has_view(self) -> bool:
+        return bool(self._readers)
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether a reader reached the end, and none is attached."""
+        return self.is_released or (self._was_read and not self._readers)
+
+    @property
+    def buffers_out(self) -> int:
+        return self.data_buffers
+
+    def create_read_view(self, listener: BufferAvailabilityListener) -> SortMergeSubpartitionReader:
+        """Create a reader from the beginning. Raises: RuntimeError before the end, and after the
+        release.
+        """
+        if self.is_released:
+            raise RuntimeError(f"subpartition {self.index} is released")
+        if not self.is_finished:
+            raise RuntimeError(
+                f"subpartition {self.index} is not finished; a blocking one can be read only when"
+                " it is complete"
+            )
+        reader = self._scheduler.create_reader(self, listener)
+        if not reader.is_released:
+            self._readers.append(reader)
+        return reader
+
+    def release(self) -> None:
+        self.is_released = True
+
+    def release_reader(self, reader: SortMergeSubpartitionReader, *, is_at_end: bool) -> None:
+        if reader in self._readers:
+            self._readers.remove(reader)
+        self._was_read = self._was_read or is_at_end
+
+
+class SortMergeSubpartitionReader:
+    """One pass over a subpartition, from its beginning (Flink: SortMergeSubpartitionReader with
+    PartitionedFileReader); what was read from the file waits in a queue. As in Flink, its backlog
+    does not count what is still in the file.
+    """
+
+    has_priority_events = False
+    queued_bytes = 0
 
     def __init__(
         self,
         scheduler: SortMergeResultPartitionReadScheduler,
         file: PartitionedFile,
-        subpartition: BlockingSubpartition,
+        subpartition: SortMergeSubpartition,
         listener: BufferAvailabilityListener,
     ) -> None:
-        super().__init__(subpartition)
+        self.index = subpartition.index
+        self.buffers_in_backlog = 0
+        self.is_released = False
+        self.failure_cause: str | None = None
         self.next_offset = 0
         self._scheduler = scheduler
         self._file = file
+        self._subpartition = subpartition
         self._listener = listener
+        self._queue: deque[BufferSlice] = deque()
+        self._sequence_number = 0
         self._next_region = 0
         self._remaining_bytes = 0
         self._region: Sequence[StoredBuffer] = ()
         self._position = 0
+
+    @property
+    def queued_elements(self) -> int:
+        return len(self._queue)
+
+    @property
+    def is_data_available(self) -> bool:
+        return bool(self._queue)
+
+    @property
+    def is_event_available(self) -> bool:
+        return bool(self._queue) and self._queue[0].data_type != _DATA
+
+    def poll(self) -> BufferSlice | None:
+        queue = self._queue
+        if not queue:
+            return None
+        piece = queue.popleft()
+        if piece.data_type == _DATA:
+            self.buffers_in_backlog -= 1
+        piece.sequence_number = self._sequence_number
+        self._sequence_number += 1
+        piece.backlog_buffers = self.buffers_in_backlog
+        piece.next_data_type = queue[0].data_type if queue else 0
+        return piece
+
+    def backlog(self) -> int:
+        return self.buffers_in_backlog
+
+    def acknowledge_all_data_processed(self) -> None:
+        """Do nothing: the producer has ended."""
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        """Do nothing: all buffers are written."""
+
+    def resume_consumption(self) -> None:
+        """Raises: RuntimeError, since nothing ever blocks."""
+        raise RuntimeError("Should be blocked by checkpoint.")
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
         run: list[BufferSlice] = []
@@ -220,7 +349,7 @@ class SortMergeResultPartitionReadScheduler:
         self._is_reading = False
 
     def create_reader(
-        self, subpartition: BlockingSubpartition, listener: BufferAvailabilityListener
+        self, subpartition: SortMergeSubpartition, listener: BufferAvailabilityListener
     ) -> SortMergeSubpartitionReader:
         """Create a reader; it has failed already if the index cannot be read."""
         reader = SortMergeSubpartitionReader(self, self._file, subpartition, listener)

@@ -18,16 +18,16 @@ from flinknet.core.channel_types import (
 from flinknet.core.wire.events import EndOfPartitionEvent, Event, OtherEvent
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .bounded_subpartition import BlockingSubpartition
 from .data_buffer import SerializedRecords
 from .partition_type import ResultPartitionType
+from .read_scheduler import SortMergeSubpartition
 from .subpartition import PipelinedSubpartition
 
 BROADCAST = -1
 """Channel number for all subpartitions, which then share one buffer: the last of the builders."""
 
 
-ResultSubpartition = PipelinedSubpartition | BlockingSubpartition
+ResultSubpartition = PipelinedSubpartition | SortMergeSubpartition
 """The part of a partition for one consumer channel (Flink: ResultSubpartition)."""
 
 TaskEventListener = Callable[[OtherEvent], None]
@@ -154,8 +154,8 @@ class ResultPartition:
         return sum([each.stored_data_bytes for each in self._blocking])
 
     @property
-    def _blocking(self) -> list[BlockingSubpartition]:
-        return [each for each in self.subpartitions if isinstance(each, BlockingSubpartition)]
+    def _blocking(self) -> list[SortMergeSubpartition]:
+        return [each for each in self.subpartitions if isinstance(each, SortMergeSubpartition)]
 
     @property
     def is_all_acknowledged(self) -> bool:

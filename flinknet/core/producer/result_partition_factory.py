@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flinknet.core.buffers import LocalBufferPool, NetworkBufferPool
-from flinknet.core.buffers.pool_sizes import SortShuffle, partition_pool_size
+from flinknet.core.buffers.pool_sizes import partition_pool_size
 from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .bounded_subpartition import BoundedData
+from .bounded_data import BoundedData
 from .buffer_writing_partition import PipelinedResultPartition
 from .channel_selector import DEFAULT_MAX_PARALLELISM
 from .partition_type import MADE, ResultPartitionType, refusal_of
 from .read_scheduler import PartitionedFile
 from .result_partition import ResultPartition, ResultPartitionManager
-from .sort_merge import BoundedBlockingResultPartition, SortMergeResultPartition
+from .sort_merge import SortMergeResultPartition
 from .subpartition import UNLIMITED_BYTES
 
 
@@ -81,7 +81,7 @@ class ResultPartitionFactory:
     max_overdraft_buffers: int
     storage: BlockingStorage
     codec: CompressionCodec = CompressionCodec.NONE
-    sort_shuffle: SortShuffle = SortShuffle()  # noqa: RUF009 - frozen
+    sort_shuffle_min_buffers: int = 512
     starting_buffer_bytes: int = UNLIMITED_BYTES
 
     def create(
@@ -103,7 +103,7 @@ class ResultPartitionFactory:
                 subpartitions,
                 self.exclusive_buffers,
                 self.floating_buffers,
-                self.sort_shuffle,
+                self.sort_shuffle_min_buffers,
                 is_bounded=partition_type.is_bounded,
                 is_blocking=is_blocking,
             )
@@ -118,7 +118,7 @@ class ResultPartitionFactory:
 
         create_data = self.storage.create_data
         partition: ResultPartition
-        if is_blocking and subpartitions >= self.sort_shuffle.min_parallelism:
+        if is_blocking:
             data, index = (create_data(partition_id, name) for name in ("data", "index"))
             partition = SortMergeResultPartition(
                 partition_id,
@@ -128,13 +128,6 @@ class ResultPartitionFactory:
                 self.storage.read_pool,
                 codec=self.codec,
                 first_subpartition=partition_id.partition_id.partition_number % subpartitions,
-            )
-        elif is_blocking:
-            partition = BoundedBlockingResultPartition(
-                partition_id,
-                [create_data(partition_id, f"{index}.data") for index in range(subpartitions)],
-                supply_pool,
-                codec=self.codec,
             )
         else:
             partition = PipelinedResultPartition(

@@ -16,7 +16,6 @@ from flinknet.core.wire.java_errors import (
     PARTITION_NOT_FOUND_EXCEPTION,
     PRODUCER_FAILED_EXCEPTION,
 )
-from flinknet.errors import FlinknetError
 
 from .peer_trust import PeerTrust
 from .result_partition import PartitionRequestListener, ResultPartition, ResultPartitionManager
@@ -44,7 +43,6 @@ class PartitionRequestServerHandler:
     NettyPartitionRequestListener), up to a timeout, which Flink checks once per timeout.
 
     Args:
-        fail: closes the connection after an error of this side.
         is_credit_based: False for a connection as before Flink 1.5, which rejects credit.
         adopt: called with every request before it is handled, if consumers choose the ids of their
             channels; adds the channel to the peer's `channel_of`.
@@ -61,7 +59,6 @@ class PartitionRequestServerHandler:
         queue: PartitionRequestQueue,
         trust: PeerTrust,
         control: ControlMessages,
-        fail: Callable[[FlinknetError], None],
         *,
         partition_request_timeout_ns: int,
         is_credit_based: bool = True,
@@ -71,7 +68,6 @@ class PartitionRequestServerHandler:
         self._queue = queue
         self._trust = trust
         self._control = control
-        self._fail = fail
         self._timeout_ns = partition_request_timeout_ns
         self._is_credit_based = is_credit_based
         self._adopt = adopt
@@ -272,11 +268,7 @@ class PartitionRequestServerHandler:
         """Attach the reader of a waiting request: its partition is registered."""
         if self.waiting.pop(reader.receiver_id, None) is None:
             return  # the connection failed while an earlier request was served
-        try:
-            refusal = self._attach(reader, indices, partition)
-        except FlinknetError as error:
-            self._fail(error)
-            return
+        refusal = self._attach(reader, indices, partition)
         if refusal is not None:
             self._trust.send_error(*refusal)
 

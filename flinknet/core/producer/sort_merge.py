@@ -5,30 +5,22 @@ pool, and write them sorted by subpartition to one file whenever the pool is ful
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from flinknet.core.buffers import LocalBufferPool, NetworkBuffer
 from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
-from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.events import Event, encode_pipelined
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .bounded_subpartition import (
-    BlockingSubpartition,
-    BoundedBlockingSubpartition,
-    BoundedData,
-    StoredBuffer,
-    stored,
-)
-from .buffer_writing_partition import BufferWritingResultPartition
+from .bounded_data import StoredBuffer, stored
 from .data_buffer import HashBasedDataBuffer, Piece, SerializedRecords, SortBasedDataBuffer
 from .partition_type import ResultPartitionType
 from .read_scheduler import (
     PartitionedFile,
     SortMergeResultPartitionReadScheduler,
-    SortMergeSubpartitionReader,
+    SortMergeSubpartition,
 )
 from .result_partition import BROADCAST, ResultPartition
 
@@ -39,26 +31,6 @@ WRITE_BATCH_BUFFERS = 512
 """Buffers written at once."""
 
 _FULL = int(FlushReason.FULL)
-
-
-class SortMergeSubpartition(BlockingSubpartition):
-    """A part of each region, read through the partition's scheduler; Flink has no such class."""
-
-    def __init__(self, partition: SortMergeResultPartition, index: int) -> None:
-        super().__init__(index)
-        self._partition = partition
-
-    @property
-    def buffers_in_backlog(self) -> int:
-        """Number of written data buffers, plus one if the pool holds data of any subpartition."""
-        return self.data_buffers + self._partition.holds_data
-
-    def create_read_view(self, listener: BufferAvailabilityListener) -> SortMergeSubpartitionReader:
-        self.check_readable()
-        reader = self._partition.scheduler.create_reader(self, listener)
-        if not reader.is_released:
-            self._readers.append(reader)
-        return reader
 
 
 class SortMergeResultPartition(ResultPartition):
@@ -87,9 +59,12 @@ class SortMergeResultPartition(ResultPartition):
         codec: CompressionCodec,
         first_subpartition: int = 0,
     ) -> None:
-        own = tuple([SortMergeSubpartition(self, index) for index in range(subpartitions)])
+        scheduler = SortMergeResultPartitionReadScheduler(subpartitions, file, read_pool)
+        own = tuple(
+            [SortMergeSubpartition(at, scheduler, self._holds_data) for at in range(subpartitions)]
+        )
         super().__init__(partition_id, ResultPartitionType.BLOCKING, own, pool_supplier)
-        self.scheduler = SortMergeResultPartitionReadScheduler(subpartitions, file, read_pool)
+        self.scheduler = scheduler
         self._file = file
         self._codec = codec
         self._own = own
@@ -109,10 +84,6 @@ class SortMergeResultPartition(ResultPartition):
         if self.is_closed or self._data_buffer is not None:
             return not self.is_closed
         return self._request(self.pool.required_buffers)
-
-    @property
-    def holds_data(self) -> bool:
-        return self._data_buffer is not None
 
     def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
         """Collect records, and write them whenever memory is full. Raises: LocalTransportError."""
@@ -170,6 +141,9 @@ class SortMergeResultPartition(ResultPartition):
         if not self.is_released:
             super().release()
             self.scheduler.release()
+
+    def _holds_data(self) -> bool:
+        return self._data_buffer is not None
 
     def _request(self, count: int) -> bool:
         """Take buffers up to this number. Returns: whether all are there."""
@@ -246,31 +220,3 @@ class SortMergeResultPartition(ResultPartition):
         for buffer in self._buffers:
             buffer.recycle()
         self._buffers.clear()
-
-
-class BoundedBlockingResultPartition(BufferWritingResultPartition):
-    """A partition that is read any number of times, once it is complete (Flink:
-    BoundedBlockingResultPartition), with a data store of each subpartition. The scheduler releases
-    it.
-    """
-
-    def __init__(
-        self,
-        partition_id: ResultPartitionID,
-        data: Sequence[BoundedData],
-        pool_supplier: Callable[[], LocalBufferPool],
-        *,
-        codec: CompressionCodec,
-    ) -> None:
-        bounded = [BoundedBlockingSubpartition(i, each, codec) for i, each in enumerate(data)]
-        super().__init__(partition_id, ResultPartitionType.BLOCKING, bounded, pool_supplier)
-
-    def flush(self, channel: int) -> None:
-        self._finish(BROADCAST, _FULL)
-        self._finish(channel, _FULL)
-        super().flush(channel)
-
-    def flush_all(self) -> None:
-        self._finish(BROADCAST, _FULL)
-        self._finish_unicast(_FULL)
-        super().flush_all()

@@ -150,7 +150,7 @@ class CreditBasedSequenceNumberingViewReader:
 
     def attach(self, partition: ResultPartition, first: int, last: int) -> None:
         """Start reading the subpartitions from `first` to `last`, or none. Raises: IndexError;
-        RuntimeError if one is requested already; LocalTransportError.
+        RuntimeError if one is requested already.
         """
         count = len(partition.subpartitions)
         if not 0 <= first <= last < count:

@@ -294,7 +294,6 @@ _RUNTIME_EXCEPTION = (("java.lang.RuntimeException", 0x9E5F06470A3483E5), *_EXCE
 _IO_EXCEPTION = (("java.io.IOException", 0x6C8073646525F0AB), *_EXCEPTION)
 _NETWORK = "org.apache.flink.runtime.io.network."
 
-IO_EXCEPTION: Final = "java.io.IOException"
 ILLEGAL_STATE_EXCEPTION: Final = "java.lang.IllegalStateException"
 ILLEGAL_ARGUMENT_EXCEPTION: Final = "java.lang.IllegalArgumentException"
 PARTITION_NOT_FOUND_EXCEPTION: Final = _NETWORK + "partition.PartitionNotFoundException"

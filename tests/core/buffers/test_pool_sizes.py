@@ -8,11 +8,11 @@ from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
 from flinknet.core.buffers.pool_sizes import (
     GateBuffers,
     PoolSize,
-    SortShuffle,
     creditless_gate_buffers,
     gate_buffers,
     output_pool_size,
     partition_pool_size,
+    sort_shuffle_pool_size,
 )
 from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.errors import ConfigError
@@ -84,32 +84,29 @@ def test_a_gate_that_reads_a_blocking_partition_requires_a_thousand_at_most(
 def test_a_sorting_partition_has_its_minimum_or_four_for_each_subpartition(
     subpartitions: int, sizes: tuple[int, int]
 ) -> None:
-    assert SortShuffle().pool_size(subpartitions) == PoolSize(*sizes)
+    assert sort_shuffle_pool_size(subpartitions, 512) == PoolSize(*sizes)
 
 
 @pytest.mark.row("S016")
 @pytest.mark.parametrize(
     ("subpartitions", "is_blocking", "sizes"),
     [
-        (7, True, (8, UNLIMITED_BUFFERS)),
         (8, True, (32, 32)),
         (9, True, (32, 36)),
         (8, False, (9, UNLIMITED_BUFFERS)),
     ],
 )
-def test_a_blocking_partition_sorts_from_so_many_subpartitions_on(
+def test_a_blocking_partition_has_the_pool_of_one_that_sorts(
     subpartitions: int, is_blocking: bool, sizes: tuple[int, int]
 ) -> None:
-    size = partition_pool_size(
-        subpartitions, E, F, SortShuffle(32, 8), is_bounded=False, is_blocking=is_blocking
-    )
+    size = partition_pool_size(subpartitions, E, F, 32, is_bounded=False, is_blocking=is_blocking)
     assert size == PoolSize(*sizes)
 
 
 def test_a_partition_that_sorts_requires_two_buffers() -> None:
-    assert SortShuffle(2).pool_size(1) == PoolSize(2, 4)
+    assert sort_shuffle_pool_size(1, 2) == PoolSize(2, 4)
     with pytest.raises(ConfigError, match=r"sort-shuffle\.min-buffers: 1 is too little"):
-        SortShuffle(1).pool_size(1)
+        sort_shuffle_pool_size(1, 1)
 
 
 @pytest.mark.row("S012")

@@ -6,7 +6,6 @@ import pytest
 
 from flinknet.config import PARTITION_TYPES
 from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
-from flinknet.core.buffers.pool_sizes import SortShuffle
 from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.producer import (
     BlockingStorage,
@@ -18,9 +17,8 @@ from flinknet.core.producer import (
     partition_type_of,
 )
 from flinknet.core.producer.approximate_subpartition import PipelinedApproximateSubpartition
-from flinknet.core.producer.bounded_subpartition import BoundedBlockingSubpartition
 from flinknet.core.producer.partition_type import MADE, ConsumingConstraint, ReleaseBy
-from flinknet.core.producer.sort_merge import SortMergeSubpartition
+from flinknet.core.producer.read_scheduler import SortMergeSubpartition
 from flinknet.errors import ConfigError, InsufficientBuffersError
 from tests.pair import partition_id, records_of
 from tests.probes import polled_by_hand
@@ -84,7 +82,6 @@ def factory_of(
     buffers: int = 64,
     manager: ResultPartitionManager | None = None,
     quota: int = 10,
-    sort_shuffle: SortShuffle = SortShuffle(min_buffers=16),  # noqa: B008 - frozen
 ) -> ResultPartitionFactory:
     return ResultPartitionFactory(
         NetworkBufferPool(buffers, 100),
@@ -94,7 +91,7 @@ def factory_of(
         max_buffers_per_channel=quota,
         max_overdraft_buffers=20,
         storage=BlockingStorage(BatchShuffleReadBufferPool(10_000, 100)),
-        sort_shuffle=sort_shuffle,
+        sort_shuffle_min_buffers=16,
     )
 
 
@@ -122,20 +119,6 @@ def test_each_type_has_its_subpartitions_and_its_pool(
         10,
         overdraft,
     )
-
-
-@pytest.mark.row("S016")
-@pytest.mark.parametrize(("subpartitions", "sorts"), [(3, False), (4, True)])
-def test_a_blocking_partition_of_few_subpartitions_keeps_them_apart(
-    subpartitions: int, sorts: bool
-) -> None:
-    factory = factory_of(sort_shuffle=SortShuffle(min_buffers=16, min_parallelism=4))
-    partition = factory.create(partition_id(), ResultPartitionType.BLOCKING, subpartitions)
-    kind = SortMergeSubpartition if sorts else BoundedBlockingSubpartition
-    assert {type(each) for each in partition.subpartitions} == {kind}
-    partition.setup()
-    sizes = (16, 16) if sorts else (4, UNLIMITED_BUFFERS)
-    assert (partition.pool.required_buffers, partition.pool.max_buffers) == sizes
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ResultPartitionType if kind not in MADE])

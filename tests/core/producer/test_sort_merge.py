@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.buffers.pool_sizes import SortShuffle
 from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.producer import (
     BROADCAST,
@@ -99,7 +99,6 @@ class SortMerge:
         buffers: of its pool, no more and no fewer.
         read_buffers: of the read pool.
         request_buffers: that a request gets.
-        min_parallelism: to have a partition that keeps its subpartitions apart.
     """
 
     def __init__(
@@ -110,7 +109,6 @@ class SortMerge:
         read_buffers: int = 200,
         request_buffers: int = 10,
         codec: CompressionCodec = CompressionCodec.NONE,
-        min_parallelism: int = 1,
         producer: int = 0,
         memory: NetworkBufferPool | None = None,
     ) -> None:
@@ -132,7 +130,7 @@ class SortMerge:
                 self.read_pool, lambda _, name: self.files.setdefault(name, Data())
             ),
             codec=codec,
-            sort_shuffle=SortShuffle(buffers, min_parallelism),
+            sort_shuffle_min_buffers=buffers,
         ).create(partition_id(producer), ResultPartitionType.BLOCKING, subpartitions)
         partition.setup()
         self.partition = partition
@@ -277,39 +275,39 @@ def exchanges() -> st.SearchStrategy[list[tuple[int, list[int]]]]:
     st.integers(1, 9),
     st.sampled_from([CompressionCodec.NONE, CompressionCodec.LZ4]),
 )
-def test_readers_get_what_a_partition_with_its_subpartitions_apart_gives_them(
+def test_readers_get_what_was_written_for_their_subpartition(
     batches: list[tuple[int, list[int]]], buffers: int, read_buffers: int, codec: CompressionCodec
 ) -> None:
-    sorting = SortMerge(3, buffers, read_buffers=read_buffers, codec=codec)
-    apart = SortMerge(
-        3, codec=codec, min_parallelism=4, memory=NetworkBufferPool(1000, SEGMENT_BYTES)
-    )
-    for made in (sorting, apart):
-        for number, (channel, lengths) in enumerate(batches):
-            batch = records_of(lengths, number)
-            assert made.partition.emit(channel, batch) == len(batch.data)
-        made.finish()
-        assert made.memory.available_buffers == made.memory.total_buffers
-    for index in range(3):
-        # one after the other, since all of the read pool may wait for one reader
-        views = [view_of(made.partition, index) for made in (sorting, apart)]
-        assert read(views[0], codec) == read(views[1], codec)
-        for view in views:
-            assert view.backlog() == 0
-            view.release()
-    assert all(made.partition.is_consumed for made in (sorting, apart))
-    assert sorting.read_pool.available_buffers == read_buffers
+    made = SortMerge(3, buffers, read_buffers=read_buffers, codec=codec)
+    for number, (channel, lengths) in enumerate(batches):
+        batch = records_of(lengths, number)
+        assert made.partition.emit(channel, batch) == len(batch.data)
+    made.finish()
+    assert made.memory.available_buffers == made.memory.total_buffers
+    for index in range(3):  # one after the other: all of the read pool may wait for one reader
+        own = [
+            (lengths, number)
+            for number, (channel, lengths) in enumerate(batches)
+            if channel in (BROADCAST, index)
+        ]
+        data = b"".join(record_bytes(*each) for each in own)
+        view = view_of(made.partition, index)
+        ends = [(len(data), END_OF_DATA), (len(data), END_OF_PARTITION)]
+        assert read(view, codec) == (data, ends, sum(len(lengths) for lengths, _ in own))
+        assert view.backlog() == 0
+        view.release()
+    assert made.partition.is_consumed
+    assert made.read_pool.available_buffers == read_buffers
     if codec is not CompressionCodec.NONE:
-        assert sorting.sorting.stored_data_bytes <= sorting.sorting.data_bytes
+        assert made.sorting.stored_data_bytes <= made.sorting.data_bytes
 
 
-@pytest.mark.parametrize("min_parallelism", [1, 100], ids=["sort-merge", "hash"])
 @pytest.mark.parametrize("codec", [CompressionCodec.LZ4, CompressionCodec.ZSTD])
 def test_a_buffer_is_stored_compressed_only_if_that_makes_it_smaller(
-    codec: CompressionCodec, min_parallelism: int
+    codec: CompressionCodec,
 ) -> None:
     noise = bytes((i * 167 + i * i * 59 + (i >> 3) * 31) % 251 for i in range(100))
-    made = SortMerge(1, codec=codec, min_parallelism=min_parallelism)
+    made = SortMerge(1, codec=codec)
     made.partition.emit(0, records_of([100]))
     made.partition.emit(0, records_of([100], data=noise))
     made.finish()
@@ -403,6 +401,7 @@ def test_a_connection_is_ready_when_another_one_gave_back_what_its_reader_waited
     assert not first.is_ready
 
 
+@pytest.mark.row("S017")
 def test_readers_are_independent_and_may_come_again() -> None:
     made = SortMerge()
     with pytest.raises(RuntimeError, match="not finished"):
@@ -497,9 +496,8 @@ def test_a_disk_that_cannot_be_read_fails_the_channel_it_was_read_for_and_no_oth
 
 
 @pytest.mark.row("S075")
-@pytest.mark.parametrize("min_parallelism", [1, 100], ids=["sort-merge", "hash"])
-def test_a_range_of_a_blocking_partition_is_read_to_the_end_of_each(min_parallelism: int) -> None:
-    made = SortMerge(3, min_parallelism=min_parallelism)
+def test_a_range_of_a_blocking_partition_is_read_to_the_end_of_each() -> None:
+    made = SortMerge(3)
     made.partition.emit(0, records_of([100]))
     made.partition.emit(1, records_of([100] * 2))
     made.partition.emit(2, records_of([100]))
@@ -513,8 +511,7 @@ def test_a_range_of_a_blocking_partition_is_read_to_the_end_of_each(min_parallel
     payloads = [piece for each in buffers for piece in each.pieces()]
     assert payloads.count(encode_pipelined(EndOfPartitionEvent())) == 2
     assert sum(each.data_type.is_buffer for each in buffers) == 3
-    told = {each.subpartition_id for each in buffers}
-    assert told == ({-1} if min_parallelism == 1 else {0, 1})
+    assert {each.subpartition_id for each in buffers} == {-1}
 
 
 def test_a_disk_that_is_full_ends_the_task_that_writes() -> None:
@@ -562,3 +559,19 @@ def test_a_writer_waits_for_the_buffers_that_its_partition_requires() -> None:
     assert writer.resume()
     assert writer.is_available
     made.partition.broadcast_event(EndOfData())
+
+
+@pytest.mark.row("S017")
+def test_a_request_before_the_end_is_answered_with_an_error() -> None:
+    connection, _ = producer_of(SortMerge().partition)
+    request = PartitionRequest(partition_id(), ResultSubpartitionIndexSet(0, 0), RECEIVER, 2)
+    connection.receive_data(memoryview(request.encode()), now_ns=0)
+    (error,) = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(connection))
+    assert isinstance(error, ErrorResponse)
+    assert "not finished" in (error.cause.message or "")
+
+
+def test_stored_headers_are_two_shorts_and_a_length_in_native_order() -> None:
+    order = sys.byteorder
+    header = (1).to_bytes(2, order) + bytes(2) + (70_000).to_bytes(4, order)
+    assert STORED_HEADER.pack(True, False, 70_000) == header
