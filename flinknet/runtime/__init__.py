@@ -10,7 +10,7 @@ with one event loop, and a thread for each task that calls functions of a progra
     visitors                accepted connections that have not shown yet that they belong here
     transport               between a socket and a Connection; sockets: with Flink's options, and
                             how the loop waits for them
-    tls                     contexts and handler; pinned_certificates: trusted by fingerprint
+    tls                     contexts and handler
     fill_meter              how full the six buffering places are
     clock                   the one place that reads a clock
     host                    the machine and the Python of a run, and whether they are ready;

@@ -2,9 +2,10 @@
 pipeline.
 
 Flink: SSLUtils and SSLHandlerFactory (Netty: SslHandler). Both ends show a certificate and check
-the other's: by an authority of the trust store or, in its place, by a pinned fingerprint. Where we
-differ: Java's cipher names are mapped to OpenSSL's, whatever the value of `security.ssl.provider`;
-each connection makes a full handshake, so the session cache has no setting.
+the other's, by an authority of the trust store. Where we differ: Java's cipher names are mapped to
+OpenSSL's, whatever the value of `security.ssl.provider`; each connection makes a full handshake, so
+the session cache has no setting; settings with `security.ssl.internal.cert.fingerprint` are not
+taken.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ from flinknet.config import NetworkConfig
 from flinknet.core.connection import SEND_BATCH_BYTES, Connection
 from flinknet.errors import ConfigError, RemoteProtocolError, TlsError, TransportError
 from flinknet.whole_files import temporary_base
-
-from .pinned_certificates import PinnedCertificates
 
 HANDSHAKE_TIMEOUT_NS = 10_000_000_000
 """Netty's default, for `security.ssl.internal.handshake-timeout: -1`."""
@@ -71,7 +70,6 @@ class Tls:
 
     server: ssl.SSLContext
     client: ssl.SSLContext
-    pinned: PinnedCertificates | None
     handshake_timeout_ns: int
 
     def around(self, connection: Connection, *, is_server: bool) -> TlsConnection:
@@ -80,7 +78,6 @@ class Tls:
             connection,
             self.server if is_server else self.client,
             is_server=is_server,
-            pinned=self.pinned,
             handshake_timeout_ns=self.handshake_timeout_ns,
         )
 
@@ -88,18 +85,20 @@ class Tls:
 def create_tls(network: NetworkConfig) -> Tls:
     """Create TLS from the settings. Raises: ConfigError naming a missing or unusable key."""
     _check_required(network)
+    if network.ssl_cert_fingerprint:
+        raise ConfigError(
+            "security.ssl.internal.cert.fingerprint: flinknet checks no fingerprints; remove it and"
+            " give a truststore with the pinned certificate alone"
+        )
     if network.ssl_provider.upper() not in _PROVIDERS:
         raise ConfigError(
             f"security.ssl.provider: {network.ssl_provider!r} is not one of {', '.join(_PROVIDERS)}"
         )
     timeout_ms = network.ssl_handshake_timeout_ms
     key, trusted = _read_stores(network)
-    fingerprints = fingerprints_of(network.ssl_cert_fingerprint or "")
-    pinned = PinnedCertificates(fingerprints) if fingerprints else None
     return Tls(
-        _context(network, ssl.PROTOCOL_TLS_SERVER, key, trusted, pinned),
-        _context(network, ssl.PROTOCOL_TLS_CLIENT, key, trusted, pinned),
-        pinned,
+        _context(network, ssl.PROTOCOL_TLS_SERVER, key, trusted),
+        _context(network, ssl.PROTOCOL_TLS_CLIENT, key, trusted),
         HANDSHAKE_TIMEOUT_NS if timeout_ms < 0 else timeout_ms * 1_000_000,
     )
 
@@ -120,23 +119,6 @@ def openssl_ciphers(names: str) -> str:
     return ":".join(found)
 
 
-def fingerprints_of(text: str) -> frozenset[str]:
-    """SHA-1 fingerprints of a comma-separated list, with or without colons (Netty:
-    FingerprintTrustManagerFactory); empty for an empty text. Raises: ConfigError for text that is
-    not a fingerprint.
-    """
-    found = set()
-    for part in filter(None, (each.strip() for each in text.split(","))):
-        digits = part.replace(":", "").lower()
-        if len(digits) != 40 or set(digits) - set("0123456789abcdef"):
-            raise ConfigError(
-                f"security.ssl.internal.cert.fingerprint: {part!r} is not a SHA-1 fingerprint of 40"
-                " hexadecimal digits; see: openssl x509 -noout -fingerprint -sha1 -in FILE"
-            )
-        found.add(digits)
-    return frozenset(found)
-
-
 class TlsConnection:
     """A Connection around a Connection: encrypted bytes outside, plain bytes inside.
 
@@ -151,7 +133,6 @@ class TlsConnection:
         context: ssl.SSLContext,
         *,
         is_server: bool,
-        pinned: PinnedCertificates | None = None,
         handshake_timeout_ns: int = HANDSHAKE_TIMEOUT_NS,
     ) -> None:
         self.inner = inner
@@ -161,7 +142,6 @@ class TlsConnection:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
         # Given a buffer it returns a count, which typeshed does not know.
         self._read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
-        self._pinned = pinned
         self._handshake_timeout_ns = handshake_timeout_ns
         self._handshake_until_ns: int | None = None
         self._has_sent_close_notify = False
@@ -234,14 +214,7 @@ class TlsConnection:
         except ssl.SSLWantReadError:
             return
         except ssl.SSLError as error:
-            why, pinned = reason_of(error), self._pinned
-            if pinned is not None and isinstance(error, ssl.SSLCertVerificationError):
-                why = f"the peer's certificate is listed, but of no use ({error.verify_message})"
-                why = why if pinned.is_shown_listed else pinned.fault
-            raise self._fail(f"TLS handshake failed: {why}") from None
-        pinned = self._pinned
-        if pinned is not None and not pinned.check(self._tls.getpeercert(binary_form=True)):
-            raise self._fail(f"TLS handshake failed: {pinned.fault}")
+            raise self._fail(f"TLS handshake failed: {reason_of(error)}") from None
         self.is_established = True
 
     def _decrypt(self, now_ns: int) -> None:
@@ -301,29 +274,20 @@ def _check_required(network: NetworkConfig) -> None:
             )
 
 
-def _context(
-    network: NetworkConfig,
-    purpose: int,
-    key: bytes,
-    trusted: str,
-    pinned: PinnedCertificates | None,
-) -> ssl.SSLContext:
+def _context(network: NetworkConfig, purpose: int, key: bytes, trusted: str) -> ssl.SSLContext:
     context = ssl.SSLContext(purpose)
     context.check_hostname = False  # as in Flink on internal connections
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts its whole store
     context.options |= ssl.OP_NO_TICKET
     _set_protocols(context, network)
-    if pinned is None:
-        try:  # Python accepts ASCII only; other characters occur in comments between certificates
-            context.load_verify_locations(cadata=trusted.encode("ascii", "replace").decode("ascii"))
-        except ssl.SSLError as error:
-            raise ConfigError(
-                f"security.ssl.internal.truststore: {network.ssl_truststore}: OpenSSL does not take"
-                f" it ({reason_of(error)})"
-            ) from None
-    else:
-        pinned.use(context, is_server=purpose == ssl.PROTOCOL_TLS_SERVER)
+    try:  # Python accepts ASCII only; other characters occur in comments between certificates
+        context.load_verify_locations(cadata=trusted.encode("ascii", "replace").decode("ascii"))
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"security.ssl.internal.truststore: {network.ssl_truststore}: OpenSSL does not take"
+            f" it ({reason_of(error)})"
+        ) from None
     _load_key(context, network, key)
     return context
 

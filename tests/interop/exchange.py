@@ -251,23 +251,6 @@ def tls_keys(directory: Path) -> dict[str, object]:
     return dict(generate(directory, "interop secret", hosts=hosts, days=2))
 
 
-def pinned_keys(directory: Path) -> dict[str, object]:
-    """The same with a trust store that trusts somebody else, and the fingerprint of the certificate
-    in its place.
-    """
-    import hashlib
-    import ssl
-
-    keys, others = tls_keys(directory / "ours"), tls_keys(directory / "theirs")
-    pem = (directory / "ours" / "node.pem").read_text()
-    first = pem[pem.index("-----BEGIN CERT") : pem.index("-----END CERT")]
-    der = ssl.PEM_cert_to_DER_cert(first + "-----END CERTIFICATE-----\n")
-    prefix = "security.ssl.internal."
-    keys[prefix + "truststore"] = others[prefix + "truststore"]
-    keys[prefix + "cert.fingerprint"] = hashlib.sha1(der).hexdigest()
-    return keys
-
-
 def as_options(keys: Mapping[str, object]) -> list[str]:
     """Flink's keys as flinknet takes them."""
     return [part for key, value in keys.items() for part in ("-D", f"{key}={value}")]

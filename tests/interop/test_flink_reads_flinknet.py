@@ -15,8 +15,8 @@ from tests.interop.exchange import (
     Release,
     as_options,
     assert_sound,
-    pinned_keys,
     produce,
+    tls_keys,
     trace_columns,
 )
 
@@ -228,7 +228,7 @@ def test_flink_cancels_and_flinknet_ends(flink: Release, tmp_path: Path) -> None
     assert_sound(run)
 
 
-def test_tls_is_flinks_own_with_pinned_certificates(flink: Release, tmp_path: Path) -> None:
-    keys = pinned_keys(tmp_path / "certificates")
+def test_tls_is_flinks_own(flink: Release, tmp_path: Path) -> None:
+    keys = tls_keys(tmp_path / "certificates")
     told, _, _ = consumed(flink, tmp_path, "--records", "20000", *as_options(keys), **keys)
     assert told["records"] == 20_000

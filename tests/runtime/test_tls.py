@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import ssl
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from flinknet.runtime.tls import (
     HANDSHAKE_TIMEOUT_NS,
     TlsConnection,
     create_tls,
-    fingerprints_of,
     openssl_ciphers,
 )
 from tests.node import HOST, Node, drive, settle
@@ -33,11 +31,10 @@ NewNode = Callable[..., Node]
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sets of certificates, of authorities that do not know each other; an old one has expired."""
+    """Sets of certificates, of authorities that do not know each other."""
     path = tmp_path_factory.mktemp("certificates")
     generate(path / "ours", PASSWORD)
     generate(path / "theirs", PASSWORD)
-    generate(path / "old", PASSWORD, days=0)
     return path
 
 
@@ -187,116 +184,16 @@ def test_a_client_whose_certificate_is_a_strangers_is_refused_by_the_server(sets
     assert wire.server.inner.heard == b""  # type: ignore[attr-defined]
 
 
-PINS = "security.ssl.internal.cert.fingerprint"
-OF_TLS = pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
-
-
-def node_certificate(sets: Path, name: str) -> str:
-    pem = (sets / name / "node.pem").read_text()
-    return pem[pem.index("-----BEGIN CERT") : pem.index("-----END CERT")] + (
-        "-----END CERTIFICATE-----\n"
-    )
-
-
-def fingerprint(sets: Path, name: str) -> str:
-    return hashlib.sha1(ssl.PEM_cert_to_DER_cert(node_certificate(sets, name))).hexdigest()
-
-
-def pinning(sets: Path, name: str, *pins: str, protocol: str = "TLSv1.2") -> NetworkConfig:
-    """Settings with a set, and fingerprints in place of its authority."""
-    keys = {PINS: ", ".join(pins), "security.ssl.protocol": protocol}
-    return network_of(sets, name, **keys)
-
-
 @pytest.mark.row("S072")
-@OF_TLS
-def test_a_pinned_certificate_is_let_in_though_no_authority_here_knows_it(
-    sets: Path, protocol: str
-) -> None:
-    ours, theirs = fingerprint(sets, "ours"), fingerprint(sets, "theirs")
-    colons = ":".join(ours[i : i + 2] for i in range(0, 40, 2)).upper()
-    wire = Wire(
-        *(Line(b"x"), Line(b"y")),
-        pinning(sets, "ours", "0" * 40, theirs, protocol=protocol),
-        pinning(sets, "theirs", colons, protocol=protocol),
-    )
-    wire.run()
-    for end, other in ((wire.client, b"y"), (wire.server, b"x")):
-        assert end.is_established
-        assert end._tls.version() == protocol
-        assert bytes(end.inner.heard) == other  # type: ignore[attr-defined]
-
-
-@pytest.mark.row("S072")
-@OF_TLS
-@pytest.mark.parametrize("at_server", [True, False], ids=["client's", "server's"])
-def test_a_certificate_of_the_own_authority_that_is_not_pinned_is_refused(
-    sets: Path, protocol: str, at_server: bool
-) -> None:
-    shown = fingerprint(sets, "ours")
-    trusting = network_of(sets, **{"security.ssl.protocol": protocol})
-    pins = pinning(sets, "ours", fingerprint(sets, "theirs"), protocol=protocol)
-    wire = Wire(Line(b"x"), Line(b"y"), *((trusting, pins) if at_server else (pins, trusting)))
-    with pytest.raises(RemoteProtocolError, match=f"has the fingerprint {shown}, which"):
-        wire.run()
-    (strict,) = [wire.server if at_server else wire.client]
-    assert isinstance(strict.error, TlsError)
-    assert strict.inner.heard == b""  # type: ignore[attr-defined]
-
-
-@pytest.mark.row("S072")
-@OF_TLS
-def test_a_pinned_certificate_is_good_beyond_its_days_and_once_more(
-    sets: Path, protocol: str
-) -> None:
-    pins = pinning(sets, "old", fingerprint(sets, "old"), protocol=protocol)
-    tls = create_tls(pins)
-    for _ in range(2):  # with the same contexts
-        wire = Wire(Line(b"x"), Line(b"y"), pins)
-        wire.client = tls.around(wire.client.inner, is_server=False)
-        wire.server = tls.around(wire.server.inner, is_server=True)
-        wire.run()
-        assert wire.server.is_established
-
-
-@pytest.mark.row("S072")
-@OF_TLS
-@pytest.mark.parametrize("is_pinned", [False, True])
-def test_a_client_without_a_certificate_is_refused(
-    sets: Path, protocol: str, is_pinned: bool
-) -> None:
+@pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
+def test_a_client_without_a_certificate_is_refused(sets: Path, protocol: str) -> None:
     network = network_of(sets, **{"security.ssl.protocol": protocol})
-    if is_pinned:
-        network = pinning(sets, "ours", fingerprint(sets, "ours"), protocol=protocol)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     wire = Wire(Line(b"x"), Line(b"y"), network)
     wire.client = TlsConnection(Line(b"x"), client, is_server=False)
     with pytest.raises(RemoteProtocolError, match="peer did not return a certificate"):
         wire.run()
-
-
-@pytest.mark.row("S072")
-def test_who_shows_a_pinned_certificate_without_its_key_is_refused(sets: Path) -> None:
-    pins = pinning(sets, "theirs", fingerprint(sets, "ours"), fingerprint(sets, "theirs"))
-    wire = Wire(Line(b"x"), Line(b"y"), pins)
-
-    def exchange() -> bytes:
-        for end, other in ((wire.client, wire.server), (wire.server, wire.client)):
-            other.receive_data(memoryview(b"".join(end.data_to_send(now_ns=5))), now_ns=5)
-        return b"".join(wire.client.data_to_send(now_ns=5))
-
-    flight = exchange()  # certificate, key exchange, signature, finished
-    size = int.from_bytes(flight[3:5])
-    assert (flight[0], flight[5]) == (22, 11)  # the first record is the message of the certificate
-    der = ssl.PEM_cert_to_DER_cert(node_certificate(sets, "ours"))
-    shown = len(der).to_bytes(3) + der
-    chain = len(shown).to_bytes(3) + shown
-    message = b"\x0b" + len(chain).to_bytes(3) + chain
-    forged = flight[:3] + len(message).to_bytes(2) + message + flight[5 + size :]
-    with pytest.raises(RemoteProtocolError, match="TLS handshake failed: bad signature"):
-        wire.server.receive_data(memoryview(forged), now_ns=5)
-    assert wire.server.inner.heard == b""  # type: ignore[attr-defined]
 
 
 def test_a_handshake_that_takes_too_long_is_given_up(sets: Path) -> None:
@@ -466,7 +363,7 @@ def test_pem_needs_no_store_passwords(sets: Path) -> None:
     settings = settings_for(sets / "ours", PASSWORD, pem=True)
     for name in ("keystore-password", "truststore-password"):
         del settings[f"security.ssl.internal.{name}"]
-    assert create_tls(network_config(settings)[0]).pinned is None
+    create_tls(network_config(settings)[0])
 
 
 @pytest.mark.parametrize(
@@ -479,7 +376,7 @@ def test_pem_needs_no_store_passwords(sets: Path) -> None:
         ("security.ssl.protocol", "SSLv3", "'SSLv3' is not known or no longer safe"),
         ("security.ssl.algorithms", "TLS_NO", "'TLS_NO' is not known; choose from TLS_"),
         ("security.ssl.algorithms", "TLS_AES_128_GCM_SHA256", "no cipher of TLSv1.2; with it"),
-        ("security.ssl.internal.cert.fingerprint", "12:34", "is not a SHA-1 fingerprint"),
+        ("security.ssl.internal.cert.fingerprint", "12:34", "flinknet checks no fingerprints"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(sets: Path, key: str, value: str, words: str) -> None:
@@ -496,7 +393,7 @@ def test_a_comment_that_is_not_ascii_may_stand_between_certificates(
     noted = tmp_path / "noted.pem"
     noted.write_text(f"# Zürich\n{trusted}", encoding="utf-8")
     settings["security.ssl.internal.truststore"] = str(noted)
-    assert create_tls(network_config(settings)[0]).pinned is None
+    create_tls(network_config(settings)[0])
 
 
 def test_broken_certificates_are_reported(sets: Path, tmp_path: Path) -> None:
@@ -515,8 +412,3 @@ def test_every_cipher_of_the_table_is_one_of_openssl() -> None:
     for name in _CIPHERS:
         context.set_ciphers(openssl_ciphers(name))
         assert _CIPHERS[name] in {each["name"] for each in context.get_ciphers()}
-
-
-def test_fingerprints_are_read_with_and_without_colons() -> None:
-    assert fingerprints_of("") == frozenset()
-    assert fingerprints_of("AB" * 20 + ", " + ":".join(["cd"] * 20)) == {"ab" * 20, "cd" * 20}

@@ -29,7 +29,7 @@ def is_inside_record(m: Exchange, source: Source) -> bool:
 
 
 def _write(m: Exchange, source: Source, channel: Channel, end: int) -> None:
-    """BufferWritingResultPartition.emit: up to a byte, as far as there are buffers. When there
+    """PipelinedResultPartition.emit: up to a byte, as far as there are buffers. When there
     are no more, the record that was begun takes those that it needs, also from the overdraft."""
     before, emitted = channel.elements, channel.emitted
     used = source.all_segments + source.lent
