@@ -21,8 +21,7 @@ RATE_MAX = 0.0
 AT_LEAST_ONCE, EXACTLY_ONCE = "AT_LEAST_ONCE", "EXACTLY_ONCE"
 
 ALIGNED_ONLY = frozenset({"forward", "rescale", "broadcast"})
-"""Partitioners of edges whose data must not be overtaken (Flink: pointwise and broadcast edges). A
-custom partitioner is one too, unless execution.checkpointing.unaligned.forced is set."""
+"""Partitioners of edges whose data must not be overtaken (Flink: pointwise and broadcast edges)."""
 
 CREDIT, TCP = "credit", "tcp"
 FLOW_CONTROLS = (CREDIT, TCP)
@@ -65,10 +64,7 @@ SCHEDULINGS = ("all-at-once", "first-output", "complete-output")
 PLACEMENTS = ("split", "spread")
 
 PARTITIONERS = ("rebalance", "rescale", "forward", "hash", "broadcast", "shuffle", "global")
-"""Which consumer receives a record; besides these, a function of the user."""
-
-CUSTOM_PARTITIONER = "custom:"
-"""Prefix of a user's partitioner: custom:MODULE:FUNCTION."""
+"""Which consumer receives a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +176,11 @@ class NetworkConfig:
         Returns: name of the AlignmentType, and the time in ms after which an aligned barrier
             overtakes data; 0 for never.
         """
-        is_users = ":" in partitioner
         if self.checkpoint_mode == AT_LEAST_ONCE:
             return "AT_LEAST_ONCE", 0
         if not self.unaligned_checkpoints:
             return "ALIGNED", 0
-        if partitioner in ALIGNED_ONLY or (is_users and not self.forced_unaligned_checkpoints):
+        if partitioner in ALIGNED_ONLY:
             return "FORCED_ALIGNED", 0
         if self.aligned_checkpoint_timeout_ns == 0:
             return "UNALIGNED", 0
@@ -299,7 +294,7 @@ class WorkloadConfig:
     record_size: RecordSize = RecordSize()
     partition_type: str = PIPELINED_BOUNDED  # one of PARTITION_TYPES
     scheduling: str | None = None  # one of SCHEDULINGS; None: the default of the type
-    partitioner: str = "rebalance"  # one of PARTITIONERS, or custom:MODULE:FUNCTION
+    partitioner: str = "rebalance"  # one of PARTITIONERS
     arrivals: str = "constant"  # one of ARRIVAL_LAWS, or recorded:DIRECTORY
     records: int | None = None  # of each producer, in the measured part; None: by duration
     duration_ns: int | None = None

@@ -191,7 +191,7 @@ subprocess: runtime.cluster runtime.link_process
     replay.spark.installed replay.spark.jvm replay.spark.worker capture.rest.process capture.sniff
 urllib.parse: capture.rest storage graph.environment runtime.cluster.job_files replay.spark.settings
 http: capture.rest
-importlib: capture.dissector report.page runtime.host job.selectors cli compiled_core
+importlib: capture.dissector report.page runtime.host cli compiled_core
     replay.spark.installed replay.spark.worker
 logging: replay.spark.jvm
 socket: loopback runtime capture.tap capture.rest.process

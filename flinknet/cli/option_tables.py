@@ -102,8 +102,8 @@ SHARED = f"""
 --consumers N
     Consuming tasks. [default: 1]
 --partitioner NAME
-    Which consumer gets a record: {", ".join(config.PARTITIONERS)} or
-    {config.CUSTOM_PARTITIONER}MODULE:FUNCTION. [default: rebalance]
+    Which consumer gets a record: {", ".join(config.PARTITIONERS)}.
+    [default: rebalance]
 --keys N
     Number of different keys, for --partitioner hash. [default: 1048576]
 --key-skew EXPONENT

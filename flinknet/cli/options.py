@@ -138,7 +138,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         ("relay-parallelism", "relay_parallelism", value_parsers.each_of(value_parsers.count)),
         ("flow-control", "flow_control", value_parsers.choice(*config.FLOW_CONTROLS)),
         ("link", "link", parse_link),
-        ("partitioner", "partitioner", value_parsers.partitioner),
+        ("partitioner", "partitioner", value_parsers.choice(*config.PARTITIONERS)),
         ("keys", "keys", value_parsers.count),
         ("key-skew", "key_skew", value_parsers.exponent),
         ("partition-type", "partition_type", value_parsers.choice(*config.PARTITION_TYPES)),
@@ -326,7 +326,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[config.Scenario, tuple[R
 def _check(workload: config.WorkloadConfig, given: Mapping[str, str]) -> None:
     if workload.records is not None and workload.duration_ns is not None:
         raise ConfigError("--records and --duration both say where a run ends; give one of them")
-    if workload.partitioner in config.PARTITIONERS and workload.partitioner != "hash":
+    if workload.partitioner != "hash":
         for option in ("keys", "key-skew"):
             if option in given:
                 raise ConfigError(

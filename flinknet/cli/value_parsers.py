@@ -5,9 +5,7 @@ All raise ConfigError, which names the option and a correct value.
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -124,22 +122,6 @@ def count(text: str, name: str) -> int:
     if not digits.isdecimal() or not int(digits):
         raise ConfigError(f"{name}: {text!r} is not a number of 1 or more")
     return int(digits)
-
-
-def partitioner(text: str, name: str) -> str:
-    """Check a partitioner: a known one, or custom:MODULE:FUNCTION that can be imported."""
-    if text in config.PARTITIONERS:
-        return text
-    if text.startswith(config.CUSTOM_PARTITIONER):
-        from flinknet.job.selectors import find_custom
-
-        # As with `python -m`; the processes of a run get this path, too.
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        find_custom(text)
-        return text
-    known = ", ".join(config.PARTITIONERS)
-    raise ConfigError(f"{name}: {text!r} is not one of {known} and custom:MODULE:FUNCTION")
 
 
 def number(text: str, name: str) -> int:

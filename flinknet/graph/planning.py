@@ -89,7 +89,7 @@ def placed_plan_of(
                 index,
                 vertex_index[edge.result.producer.id],
                 vertex_index[edge.target.id],
-                _spelled(edge.job_edge.ship_strategy),
+                edge.job_edge.ship_strategy.lower(),
                 edge,
                 # Flink 2.x has one connection per pair; older releases draw one of several per
                 # data set, where we take turns
@@ -99,11 +99,6 @@ def placed_plan_of(
         ),
         tuple(placed),
     )
-
-
-def _spelled(ship_strategy: str) -> str:
-    """A partitioner as options spell it; custom ones of a load have names of functions."""
-    return ship_strategy.lower() if ship_strategy.isupper() else ship_strategy
 
 
 def stages_of(job: JobGraph) -> Mapping[JobVertexID, int]:

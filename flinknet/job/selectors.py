@@ -1,28 +1,19 @@
-"""Partitioners: channel selectors by name, and Java's hashes of keys.
-
-`custom:MODULE:FUNCTION` names a Python callable `partition(key, channels) -> channel`. It is a
-name, not the callable, because a scenario travels to other processes and into the manifest.
-"""
+"""Partitioners: channel selectors by name, and Java's hashes of keys."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flinknet.config import CUSTOM_PARTITIONER
 from flinknet.core.producer import ChannelSelector, channel_selector
 from flinknet.core.producer.channel_selector import default_max_parallelism, java_string_hash
 from flinknet.errors import ConfigError
 
 from .serializers import VALUE
-
-Partition = Callable[[int, int], int]
-"""A custom partitioner: takes a 32-bit key hash and the channels (Flink: Partitioner)."""
 
 
 def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelector:
@@ -48,44 +39,7 @@ def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelect
             return channel_selector.ShuffleSelector(
                 channels, lambda records: random.integers(0, channels, records)
             )
-    return channel_selector.CustomSelector(channels, find_custom(partitioner))
-
-
-def find_custom(partitioner: str) -> Partition:
-    """The callable of `custom:MODULE:FUNCTION`. Raises: ConfigError, also for its exceptions."""
-    module_name, colon, function_name = partitioner.removeprefix(CUSTOM_PARTITIONER).partition(":")
-    if not (module_name and colon and function_name):
-        raise ConfigError(
-            f"partitioner {partitioner!r} names no function; write custom:MODULE:FUNCTION, such as"
-            " custom:my_partitioners:by_parity"
-        )
-    try:
-        found = getattr(importlib.import_module(module_name), function_name, None)
-    except ImportError as error:
-        raise ConfigError(
-            f"partitioner {partitioner!r}: {error}; is it in this directory?"
-        ) from None
-    except Exception as error:  # the module is the user's, whatever it does
-        raise ConfigError(
-            f"partitioner {partitioner!r}: module {module_name} cannot be imported:"
-            f" {type(error).__name__}: {error}"
-        ) from error
-    if not callable(found):
-        raise ConfigError(
-            f"partitioner {partitioner!r}: module {module_name} has no function {function_name}"
-        )
-    function = cast(Partition, found)
-
-    def partition(key: int, channels: int) -> int:
-        try:
-            return function(key, channels)
-        except Exception as error:
-            raise ConfigError(
-                f"partitioner {partitioner!r} failed for key {key} and {channels} channels:"
-                f" {type(error).__name__}: {error}"
-            ) from error
-
-    return partition
+    raise ConfigError(f"partitioner {partitioner!r} is not known")
 
 
 _MASK = 0xFFFFFFFF

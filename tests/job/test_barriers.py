@@ -221,12 +221,9 @@ def test_a_barrier_says_how_it_is_aligned() -> None:
     assert sent_barrier(COUNTED, "rebalance") == ("AT_LEAST_ONCE", never)
     assert sent_barrier(UNALIGNED, "hash") == ("UNALIGNED", never)
     assert sent_barrier(TIMEOUTABLE, "hash") == ("ALIGNED", TIMEOUT_MS)
-    for partitioner in ("forward", "rescale", "broadcast", "custom:module:function"):
+    for partitioner in ("forward", "rescale", "broadcast"):
         assert sent_barrier(UNALIGNED, partitioner) == ("FORCED_ALIGNED", never)
         assert sent_barrier(TIMEOUTABLE, partitioner) == ("FORCED_ALIGNED", never)
-    forced = replace(UNALIGNED, forced_unaligned_checkpoints=True)
-    assert sent_barrier(forced, "custom:module:function") == ("UNALIGNED", never)
-    assert sent_barrier(forced, "forward") == ("FORCED_ALIGNED", never)
 
 
 def test_checkpoints_at_least_once_are_aligned_whatever_the_settings_say() -> None:

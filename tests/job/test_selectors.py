@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from flinknet.config import RecordSize, WorkloadConfig
 from flinknet.core.producer import (
     BROADCAST,
     BroadcastSelector,
-    CustomSelector,
     ForwardSelector,
     GlobalSelector,
     KeyGroupSelector,
@@ -23,13 +21,8 @@ from flinknet.core.producer import (
 )
 from flinknet.errors import ConfigError
 from flinknet.job.load.outputs import RecordBatcher
-from flinknet.job.selectors import create_selector, find_custom, java_hash, java_hashes
+from flinknet.job.selectors import create_selector, java_hash, java_hashes
 from tests.pair import partition_of
-
-
-def by_parity(key: int, channels: int) -> int:
-    """A user's partitioner."""
-    return key % 2
 
 
 def test_each_name_has_its_selector() -> None:
@@ -39,6 +32,11 @@ def test_each_name_has_its_selector() -> None:
     assert create_selector("hash", 3, 0) == KeyGroupSelector(3)
     assert create_selector("rebalance", 3, 5) == RebalanceSelector(3, 2)
     assert create_selector("rescale", 3, 5) == RescaleSelector(3)
+
+
+def test_another_name_names_nothing_that_is_run() -> None:
+    with pytest.raises(ConfigError, match="is not known"):
+        create_selector("custom:os:getcwd", 1, 0)
 
 
 def shares(seed: int) -> Counter[int]:
@@ -52,41 +50,6 @@ def test_shuffle_is_roughly_uniform_and_follows_from_the_seed() -> None:
     assert sorted(shares(1)) == [0, 1, 2, 3]
     assert all(abs(share - 10_000) < 500 for share in shares(1).values())
     assert shares(1) == shares(1) != shares(2)
-
-
-def test_a_users_function_is_found_by_its_name() -> None:
-    selector = create_selector(f"custom:{__name__}:by_parity", 2, 0)
-    assert isinstance(selector, CustomSelector)
-    split = selector.split(3, np.array([3, 4, 5]))
-    assert [(channel, indices.tolist()) for channel, indices in split] == [  # type: ignore[union-attr]
-        (0, [1]),
-        (1, [0, 2]),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("custom:", "names no function; write custom:MODULE:FUNCTION"),
-        ("custom:os", "names no function"),
-        ("custom:no_such_module:f", "No module named 'no_such_module'"),
-        ("custom:os:no_such_function", "module os has no function no_such_function"),
-        ("custom:os:sep", "module os has no function sep"),
-    ],
-)
-def test_a_users_function_that_is_not_there_is_told(name: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        find_custom(name)
-
-
-def test_what_a_users_function_raises_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(_key: int, _channels: int) -> int:
-        raise KeyError("colour")
-
-    monkeypatch.setattr("tests.job.test_selectors.broken", failing, raising=False)
-    partition = find_custom("custom:tests.job.test_selectors:broken")
-    with pytest.raises(ConfigError, match="broken' failed for key 7 and 2 channels: KeyError"):
-        partition(7, 2)
 
 
 @pytest.mark.row("S022")
@@ -121,18 +84,6 @@ def test_each_record_is_serialised_once_and_lies_in_order_behind_its_length(
             assert record[:5] == b"\0\0\0\x11\x01"
             assert (stamp >> 44, stamp & (1 << 44) - 1) == (number, 5)
     assert total == (4000 if partitioner == "broadcast" else 1000)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"), [("def f(:", "SyntaxError: "), ("1 / 0", "ZeroDivisionError: division by")]
-)
-def test_a_module_that_fails_when_it_is_imported_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
-) -> None:
-    (tmp_path / "broken_partitioners.py").write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=f"broken_partitioners cannot be imported: {why}"):
-        find_custom("custom:broken_partitioners:f")
 
 
 @pytest.mark.parametrize(

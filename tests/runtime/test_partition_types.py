@@ -139,23 +139,3 @@ def test_other_partitioners_bring_every_record(partitioner: str) -> None:
     if partitioner == "rescale":
         wired = [(channel.producer, channel.consumer) for channel in result.channels]
         assert sorted(wired) == [(0, 0), (0, 1), (1, 2)]
-
-
-def by_size(key: int, channels: int) -> int:
-    """A user's partitioner."""
-    return 1 if key > 1000 else 0
-
-
-def test_a_users_partitioner_is_found_in_the_processes_of_a_run() -> None:
-    result = run(
-        scenario_of(
-            "pipelined-bounded",
-            partitioner="custom:tests.runtime.test_partition_types:by_size",
-            consumers=3,
-        )
-    )
-    records = dict.fromkeys(range(3), 0)
-    for channel in result.channels:
-        records[channel.consumer] += channel.records
-    assert records[2] == 0
-    assert 0 < records[0] < 100 < records[1]

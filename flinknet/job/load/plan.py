@@ -282,9 +282,7 @@ def _stream_graph(
         )
         graph.nodes[index] = node
         if index:
-            name = partitioners[index - 1]
-            custom = StreamPartitioner(name, supports_unaligned_checkpoint=False)
-            partitioner = _PARTITIONERS.get(name, custom)
+            partitioner = _PARTITIONERS[partitioners[index - 1]]
             graph.add_actual_edge(graph.nodes[index - 1], node, partitioner=partitioner)
     graph.source_ids.append(0)
     graph.sink_ids.append(last)
@@ -314,7 +312,7 @@ def _check(scenario: Scenario) -> None:
     workload = scenario.workload
     for name, given, known in (  # which a manifest may say, too
         ("flow control", scenario.flow_control, FLOW_CONTROLS),
-        ("partitioner", str(workload.partitioner).partition(":")[0], (*PARTITIONERS, "custom")),
+        ("partitioner", workload.partitioner, PARTITIONERS),
         ("placement", scenario.placement, PLACEMENTS),
         ("scheduling", workload.scheduling, (None, *SCHEDULINGS)),
     ):

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flinknet.config import CUSTOM_PARTITIONER, RECORDED
+from flinknet.config import RECORDED
 from flinknet.core.connection import Connection
 from flinknet.core.producer import ResultPartition
 from flinknet.core.wire.ids import ExecutionGraphID
@@ -149,7 +149,6 @@ class TaskExecutor:
     def _receive(self, message: Any, now_ns: int) -> None:
         attempts = self.attempts
         if isinstance(message, messages.SubmitTask):
-            _check_partitioners(self._spec, *(each.partitioner for each in message.task.outputs))
             attempts.submit(message, now_ns=now_ns)
         elif isinstance(message, messages.UpdatePartitions):
             attempts.update_partitions(message)
@@ -265,22 +264,14 @@ def _wrapped(control: ControlConnection, spec: TaskManagerProcessSpec) -> Connec
     return create_tls(spec.network).around(control, is_server=False)
 
 
-def _check_partitioners(spec: TaskManagerProcessSpec, *names: str) -> None:
-    """Raises: ConfigError for a custom one, a function of any module, if it may run none."""
-    if not spec.takes_code and any(each.startswith(CUSTOM_PARTITIONER) for each in names):
-        raise ConfigError("its worker runs no custom partitioners (--no-code)")
-
-
 def on_worker(
     message: messages.InitializeJob, spec: TaskManagerProcessSpec
 ) -> messages.InitializeJob:
     """A message with directories on this host, if a worker hosts the TaskManager. Raises:
-    ConfigError for a program or a custom partitioner, if it runs none.
+    ConfigError for a program, if it runs none.
     """
     submission = message.submission
-    if isinstance(submission, messages.SubmitLoad):
-        _check_partitioners(spec, submission.scenario.workload.partitioner)
-    elif not spec.takes_code:
+    if isinstance(submission, messages.SubmitJob) and not spec.takes_code:
         raise ConfigError("its worker runs no programs (--no-code)")
     if spec.work_dir is None:
         return message

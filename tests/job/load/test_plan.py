@@ -222,17 +222,6 @@ def test_a_gate_has_a_channel_for_each_producer_with_exclusive_buffers_of_its_ow
     assert (pool.required_buffers, pool.size_buffers) == (1, 8)
 
 
-def test_a_custom_partitioner_keeps_the_name_of_its_function() -> None:
-    load = load_plan_of(
-        scenario_of(partitioner="custom:My_module:by_Parity", relays=1, task_managers=3)
-    )
-    assert [each.outputs[0].partitioner for each in load.tasks[:-1]] == [
-        "forward",
-        "custom:My_module:by_Parity",
-    ]
-    assert load.sinks[0].inputs[0].partitioner == "custom:My_module:by_Parity"
-
-
 def test_everything_of_a_blocking_load_is_there_from_the_beginning() -> None:
     load = load_plan_of(scenario_of(3, partition_type="blocking", relays=1))
     assert {each.stage for each in load.tasks} == {0}

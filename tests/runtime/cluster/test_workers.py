@@ -38,7 +38,7 @@ from flinknet.runtime.cluster.control_connection import ControlConnection, Contr
 from flinknet.runtime.cluster.control_messages import PART_BYTES
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.runtime.cluster.launcher import places_of, run_scenario
-from flinknet.runtime.cluster.task_executor import TaskExecutor, on_worker
+from flinknet.runtime.cluster.task_executor import on_worker
 from flinknet.runtime.cluster.worker_process import (
     SILENCE_MAX_NS,
     WorkerProcess,
@@ -280,14 +280,8 @@ def test_a_task_manager_of_a_worker_without_code_takes_loads_and_no_programs(
     load = messages.InitializeJob(job, messages.SubmitLoad(scenario(10)), "/run", None, None)
     assert on_worker(load, spec).trace_dir == str(tmp_path / str(job))
     program = messages.SubmitJob("/a/job.py", PROGRAM, (), {}, True, None, 5, 1)
-    custom = scenario(10, partitioner="custom:a_module:function")
-    for each in program, messages.SubmitLoad(custom):
-        with pytest.raises(ConfigError, match="no-code"):
-            on_worker(replace(load, submission=each), spec)
-    control = ControlConnection("")
-    control.received.append(messages.SubmitTask(load_plan_of(custom).tasks[0], {}, None))
     with pytest.raises(ConfigError, match="no-code"):
-        TaskExecutor(spec, control=control).serve()
+        on_worker(replace(load, submission=program), spec)
 
 
 @pytest.mark.quick
