@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from flinknet.config import RATE_MAX, check_arrivals, check_keys
 from flinknet.errors import ConfigError
+from flinknet.options.network import check_rules
 from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
 
@@ -56,7 +57,8 @@ class StreamExecutionEnvironment(FlinkApi):
 
     def set_buffer_timeout(self, timeout: str | int) -> None:
         """How long a record may wait in a buffer: "5ms"; 0: not at all; -1: until it is full."""
-        self.config.buffer_timeout_ns = duration_ns(timeout, "buffer timeout")
+        timeout_ns = duration_ns(timeout, "buffer timeout")
+        self.config.network = replace(self.config.network, buffer_timeout_ns=timeout_ns)
 
     def set_runtime_mode(self, mode: str) -> None:
         """Choose STREAMING, BATCH, or AUTOMATIC: batch if all sources end."""
@@ -77,8 +79,12 @@ class StreamExecutionEnvironment(FlinkApi):
 
     def enable_checkpointing(self, interval: str | int, *, unaligned: bool = False) -> None:
         """Take a checkpoint at this interval."""
-        self.config.checkpoint_interval_ns = duration_ns(interval, "checkpoint interval")
-        self.config.has_unaligned_checkpoints = unaligned
+        self.config.network = replace(
+            self.config.network,
+            checkpoint_interval_ns=duration_ns(interval, "checkpoint interval"),
+            unaligned_checkpoints=unaligned,
+        )
+        check_rules(self.config.network)
 
     def set_auto_watermark_interval(self, interval: str | int) -> None:
         """Set the interval of periodic watermarks; 0: only those emitted for single records."""

@@ -56,7 +56,6 @@ class JobConfig:
     Attributes:
         cpu_cores, task_heap_bytes: shared by the slots of a TaskManager; None: unlimited.
         max_parallelism: key groups; None: derived from each operator's parallelism.
-        forces_unaligned_checkpoints: even where records in flight cannot be redistributed.
         releases_partitions: whether results without readers are released before the job ends.
         restart_strategy: NONE, FIXED_DELAY or EXPONENTIAL_DELAY (without limit, after a delay that
             grows from a second to a minute); None: with checkpoints EXPONENTIAL_DELAY, else NONE.
@@ -87,11 +86,6 @@ class JobConfig:
     cpu_cores: float | None = _flink("taskmanager.cpu.cores", None)
     task_heap_bytes: int | None = _flink("taskmanager.memory.task.heap.size", None)
     load_balance_mode: str = _flink("taskmanager.load-balance.mode", "NONE")
-    buffer_timeout_ns: int = 100_000_000
-    checkpoint_interval_ns: int | None = None
-    checkpoint_mode: str = "EXACTLY_ONCE"
-    has_unaligned_checkpoints: bool = False
-    forces_unaligned_checkpoints: bool = False
     failover_strategy: str = _flink("jobmanager.execution.failover-strategy", "region")
     releases_partitions: bool = _flink("jobmanager.partition.release-during-job-execution", True)
     restart_strategy: str | None = _flink("restart-strategy.type", None)
@@ -134,11 +128,6 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
         "flow_control": flow_control_of(settings),
         "heartbeat_interval_ns": interval_ns,
         "heartbeat_timeout_ns": timeout_ns,
-        "buffer_timeout_ns": network.buffer_timeout_ns,
-        "checkpoint_interval_ns": network.checkpoint_interval_ns,
-        "checkpoint_mode": network.checkpoint_mode,
-        "has_unaligned_checkpoints": network.unaligned_checkpoints,
-        "forces_unaligned_checkpoints": network.forced_unaligned_checkpoints,
     }
     keyed = [each for each in fields(JobConfig) if "key" in each.metadata]
     for each in keyed:

@@ -91,9 +91,9 @@ class JobGraphGenerator:
 
     def _validate(self) -> None:
         config = self._config
-        if not self._graph.has_checkpoints or not config.has_unaligned_checkpoints:
+        if not self._graph.has_checkpoints or not config.network.unaligned_checkpoints:
             return
-        if config.forces_unaligned_checkpoints:
+        if config.network.forced_unaligned_checkpoints:
             return
         for edge in self._graph.edges:
             if edge.partitioner.function is not None:
@@ -271,9 +271,9 @@ class JobGraphGenerator:
         if not self._graph.has_checkpoints:
             return
         self._job.checkpoints = {
-            "interval_ns": self._config.checkpoint_interval_ns,
-            "mode": self._config.checkpoint_mode,
-            "is_unaligned": self._config.has_unaligned_checkpoints,
+            "interval_ns": self._config.network.checkpoint_interval_ns,
+            "mode": self._config.network.checkpoint_mode,
+            "is_unaligned": self._config.network.unaligned_checkpoints,
         }
         for config in self._configs.values():
             config.has_checkpoints = True

@@ -168,7 +168,7 @@ class StreamGraph:
 
     @property
     def has_checkpoints(self) -> bool:
-        return self.config.checkpoint_interval_ns is not None and not self.is_batch
+        return self.config.network.checkpoint_interval_ns is not None and not self.is_batch
 
     def add_edge(self, up_id: int, down_id: int, type_number: int) -> None:
         """Connect two nodes, of which the first may be virtual.

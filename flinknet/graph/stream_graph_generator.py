@@ -75,7 +75,7 @@ class StreamGraphGenerator:
                 )
             self.graph.exchange_mode = _EXCHANGE_MODES[shuffle]
         elif config.has_approximate_local_recovery:
-            if config.has_unaligned_checkpoints:
+            if config.network.unaligned_checkpoints:
                 raise ConfigError(
                     "approximate local recovery and unaligned checkpoints do not go together;"
                     " disable one of them"
@@ -127,7 +127,8 @@ class StreamGraphGenerator:
             kind = BatchGroupedReduce if is_batch else StreamGroupedReduce
             operator_factory = factory(kind, transformation.reduce, transformation.key_selector)
         if (timeout_ns := transformation.buffer_timeout_ns) is None:
-            timeout_ns = BUFFER_TIMEOUT_NEVER_NS if is_batch else self._config.buffer_timeout_ns
+            usual_ns = self._config.network.buffer_timeout_ns
+            timeout_ns = BUFFER_TIMEOUT_NEVER_NS if is_batch else usual_ns
         name = transformation.name_prefix + transformation.name
         is_sink = isinstance(transformation, SinkTransformation)
         node = StreamNode(

@@ -52,15 +52,8 @@ _KEYED = ("hash", "custom")
 
 
 def network_of(job: JobGraph) -> NetworkConfig:
-    """Network settings of a job; checkpoint settings in the program override the others."""
-    config = job.config
-    return replace(
-        config.network,
-        checkpoint_interval_ns=job.checkpoints.get("interval_ns"),
-        checkpoint_mode=config.checkpoint_mode,
-        unaligned_checkpoints=config.has_unaligned_checkpoints,
-        forced_unaligned_checkpoints=config.forces_unaligned_checkpoints,
-    )
+    """Network settings of a job, which has no checkpoints as a batch job."""
+    return replace(job.config.network, checkpoint_interval_ns=job.checkpoints.get("interval_ns"))
 
 
 def create_task(

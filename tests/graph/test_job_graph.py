@@ -109,7 +109,7 @@ def test_each_step_shows_in_the_dump() -> None:
     env.from_sequence(1, 9).partition_custom(lambda key, channels: 0, same).print()
     with pytest.raises(ConfigError, match="unaligned checkpoints do not go with a custom"):
         job_graph_of(env.execute())  # validate
-    env.config.forces_unaligned_checkpoints = True
+    env.config.network = replace(env.config.network, forced_unaligned_checkpoints=True)
     job_graph_of(env.execute())
 
 

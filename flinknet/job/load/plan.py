@@ -256,11 +256,6 @@ def _stream_graph(
     config = JobConfig(
         is_chaining_enabled=False,
         restart_strategy="none",
-        buffer_timeout_ns=network.buffer_timeout_ns,
-        checkpoint_interval_ns=network.checkpoint_interval_ns,
-        checkpoint_mode=network.checkpoint_mode,
-        has_unaligned_checkpoints=network.unaligned_checkpoints,
-        forces_unaligned_checkpoints=network.forced_unaligned_checkpoints,
         flow_control=scenario.flow_control,
         network=network,
     )

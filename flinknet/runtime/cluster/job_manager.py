@@ -84,13 +84,13 @@ class JobLead:
         """Begin the checkpoints of the job, if it wants any; a batch job has none, as in Flink.
         Those of a bench end with its sources, and count in its measured part.
         """
-        graph, config = self.master.graph, self.master.graph.job.config
-        if config.checkpoint_interval_ns is None or is_batch:
+        graph, network = self.master.graph, self.master.graph.job.config.network
+        if network.checkpoint_interval_ns is None or is_batch:
             return
         self.checkpoints = CheckpointCoordinator(
             {str(each.id) for each in graph.subtasks()},
-            interval_ns=config.checkpoint_interval_ns,
-            timeout_ns=config.network.checkpoint_timeout_ns,
+            interval_ns=network.checkpoint_interval_ns,
+            timeout_ns=network.checkpoint_timeout_ns,
             start_ns=start.start_ns,
             end_ns=start.end_ns if is_bench else None,
             measured_from_ns=start.measured_from_ns if is_bench else 0,

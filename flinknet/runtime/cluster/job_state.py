@@ -59,7 +59,7 @@ class RestartStrategy:
     def __init__(self, config: JobConfig) -> None:
         strategy = config.restart_strategy
         if strategy is None:
-            strategy = NONE if config.checkpoint_interval_ns is None else EXPONENTIAL_DELAY
+            strategy = NONE if config.network.checkpoint_interval_ns is None else EXPONENTIAL_DELAY
         self._is_growing = strategy == EXPONENTIAL_DELAY
         self._restarts_max = config.restart_attempts if strategy == FIXED_DELAY else 0
         self._delay_ns = 0 if self._is_growing else config.restart_delay_ns

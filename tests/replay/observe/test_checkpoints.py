@@ -114,6 +114,7 @@ def test_a_tap_that_asked_flink_knows_what_was_overtaken_and_how_long_barriers_t
 def test_a_tap_is_predicted_with_checkpoints_as_often_as_it_had_them(tmp_path: Path) -> None:
     recorded(tmp_path / "run", unaligned=False)
     path = tapped(tmp_path / "run", tmp_path / "tap")
+    edit_manifest(path, lambda each: each["flink_keys"].pop("execution.checkpointing.interval"))
     runs = open_runs([path], AskedPart(from_ns=0))
     observed = observe_here(runs)
     (grid,) = grids_for(runs, observed, Grid(aligned_timeouts_ns=(0, 5 * MS)))
