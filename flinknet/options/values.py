@@ -192,8 +192,8 @@ def _chosen_word(option: Option, text: str) -> str:
 def _checked_ports(key: str, text: str) -> str:
     """A port, a range or a list of both, as Flink's NetUtils.getPortRangeFromString reads them."""
     for part in text.split(","):
-        bounds = [bound.strip() for bound in part.split("-")]
-        if len(bounds) > 2 or not all(b.isdecimal() and int(b) <= 65_535 for b in bounds):
+        numbers = [int(each) if each.strip().isdecimal() else -1 for each in part.split("-")]
+        if len(numbers) > 2 or not 0 <= numbers[0] <= numbers[-1] <= 65_535:
             raise ConfigError(
                 f"{key}: {text!r} is not a port; write 0 to let the system choose, a port up to"
                 " 65535, or a range such as 50100-50200"

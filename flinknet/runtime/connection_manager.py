@@ -329,7 +329,7 @@ def advertised_port(network: NetworkConfig, bound_port: int) -> int:
     """
     external = network.data_port.strip()
     if network.bind_port and external.isdecimal() and external != "0":
-        ports = listed_ports(network.bind_port, "taskmanager.data.bind-port")
+        ports = listed_ports(network.bind_port)
         return int(external) + (ports.index(bound_port) if bound_port in ports else 0)
     return bound_port
 

@@ -63,8 +63,6 @@ class EventLoop:
     Args:
         may_spin: there is a core for each process, so polling takes nothing from the others.
         transport: nio, epoll or auto (see `sockets.create_selector`).
-
-    Raises: ConfigError for a transport that is unknown or unavailable.
     """
 
     def __init__(self, *, may_spin: bool, transport: str = "auto") -> None:

@@ -32,8 +32,6 @@ PLAIN_BYTES = 128 * 1024
 
 _PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
-_PROVIDERS = ("JDK", "OPENSSL")
-
 _CIPHERS = {
     "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
     "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
@@ -89,10 +87,6 @@ def create_tls(network: NetworkConfig) -> Tls:
         raise ConfigError(
             "security.ssl.internal.cert.fingerprint: flinknet checks no fingerprints; remove it and"
             " give a truststore with the pinned certificate alone"
-        )
-    if network.ssl_provider.upper() not in _PROVIDERS:
-        raise ConfigError(
-            f"security.ssl.provider: {network.ssl_provider!r} is not one of {', '.join(_PROVIDERS)}"
         )
     timeout_ms = network.ssl_handshake_timeout_ms
     key, trusted = _read_stores(network)

@@ -95,6 +95,7 @@ def test_a_timeout_that_flink_rounds_to_nothing_is_reported(tmp_path: Path) -> N
         ("taskmanager.network.retries", "4294967296", "does not fit 32 bits"),
         (f"{DEBLOATING}.threshold-percentages", "50,100", "'50,100' is not an integer"),
         ("taskmanager.data.port", "50100-50200", "is not a port"),
+        ("taskmanager.data.bind-port", "50200-50100", "is not a port"),
         ("security.ssl.internal.enabled", "yes", "is not a boolean"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, LocalTransportError, RemoteTransportError
+from flinknet.options import network_config
 from flinknet.runtime.connection_manager import advertised_port
 from flinknet.runtime.sockets import accept, connect, connect_error, listen, loss_of
 
@@ -77,7 +78,7 @@ def test_ports_that_are_told_count_up_along_the_range_that_is_bound() -> None:
 @pytest.mark.parametrize("ports", ["", "eighty", "1-x", "5,", "-7", "70000", "1-65536", "9-8"])
 def test_text_that_is_no_port_is_a_configuration_error(ports: str) -> None:
     with pytest.raises(ConfigError, match=r"taskmanager\.data\.port"):
-        listen(replace(NETWORK, data_port=ports))
+        network_config({"taskmanager.data.port": ports})
 
 
 @pytest.mark.row("S069")
