@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flinknet import units
+from flinknet.config import CREDIT
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.options.keys import RUNTIME_MODE
 from flinknet.whole_files import work_directory
@@ -24,7 +26,7 @@ from .options import Settings, check_single_values, collect, scenario_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flinknet.config import Scenario
+    from flinknet.config import Scenario, WorkloadConfig
     from flinknet.report.charts import MessageStep
     from flinknet.report.demos import DemoRun, DemoShown
     from flinknet.report.live import RunsView
@@ -37,8 +39,15 @@ DEMOS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
 )
 """The demos; the file says what each field means."""
 
-MESSAGE_CHANNELS, FIRST_MESSAGES, MEASURED_MESSAGES = 2, 16, 60
-"""Channels whose messages a page shows, and messages of each part of the run."""
+MESSAGE_CHANNELS, FIRST_MESSAGES, MEASURED_MESSAGES, RESUME_MESSAGES = 2, 16, 60, 10
+"""Channels whose messages a page shows, and messages of each part of the run: at its begin, in the
+measured part, and on each side of the end of a pause."""
+
+PAUSED = -1
+"""The time for a record of a consumer that takes none."""
+
+MessageRow = tuple[int, ...]
+"""A row of a trace with the values of `_COLUMNS`: its instant counts from the start of the run."""
 
 _COLUMNS = (
     *("at_ns", "order", "channel", "point", "kind", "data_type", "sequence_number"),
@@ -197,54 +206,90 @@ def _run(
         workload.warmup_ns,
         measured_to_ns,
         scenario.network.segment_size_bytes,
-        () if directory is None else _messages(directory, workload.warmup_ns),
+        () if directory is None else _messages(directory, scenario),
     )
 
 
-def _messages(directory: Path, warmup_ns: int) -> tuple[MessageStep, ...]:
-    """The first messages on the last edge of a run, and those around the barrier with the largest
-    backlog in its measured part (else the first ones there), as the producers' TaskManager saw
-    them; in the words of the dissector."""
-    from flinknet.core.buffers.data_type import DataType
-    from flinknet.core.probe import MessageKind, TracePoint
-    from flinknet.report.charts import MessageStep
-    from flinknet.report.demos import words_of
+def _messages(directory: Path, scenario: Scenario) -> tuple[MessageStep, ...]:
+    """Messages on the last edge of a run, as the producers' TaskManager saw them, and what lies
+    between them; none if nothing was recorded."""
+    from flinknet.core.probe import TracePoint
     from flinknet.trace import TraceReader, open_run
 
     try:
         run = open_run(directory)
-    except TraceFormatError:  # nothing was recorded
+    except TraceFormatError:
         return ()
     if run.manifest is None or (begin_ns := run.manifest.measured_from_ns) is None:
         return ()
     channels = run.manifest.channels
     own = [each for each in channels if each.edge == channels[-1].edge][:MESSAGE_CHANNELS]
     numbers = {each.index: place for place, each in enumerate(own)}
-    rows: list[tuple[int, ...]] = []
+    rows: list[MessageRow] = []
     for file in run.files:
         with TraceReader(file) as reader:
             if reader.process.name == own[0].producer_process:
                 for block in reader.events(_COLUMNS, tuple(numbers)):
                     rows += zip(*(block[name].tolist() for name in _COLUMNS), strict=True)
     rows = [row for row in sorted(rows) if row[3] in (TracePoint.SENT, TracePoint.RECEIVED)]
-    later = [row for row in rows if row[0] >= begin_ns]
-    first = rows[: len(rows) - len(later)]
+    start_ns = begin_ns - scenario.workload.warmup_ns
+    rows = [(row[0] - start_ns, row[1], numbers[row[2]], *row[3:]) for row in rows]
+    shown = places_shown(rows, scenario.workload)
+    return steps_of(rows, shown, has_credit=scenario.flow_control == CREDIT)
+
+
+def places_shown(rows: Sequence[MessageRow], workload: WorkloadConfig) -> list[int]:
+    """Which messages of a run are shown: the first ones; those around the barrier with the largest
+    backlog in the measured part, else the first ones there; and those around the end of a pause, on
+    any channel and on that of the paused consumer. Without credit, the last ones before the
+    connection stood still are among these."""
+    from flinknet.core.buffers.data_type import DataType
+
+    def after(ns: int, channel: int | None = None) -> int:
+        later = (at for at, x in enumerate(rows) if x[0] >= ns and channel in (None, x[2]))
+        return next(later, len(rows))
+
     kinds = (
         DataType.PRIORITIZED_EVENT_BUFFER,
         DataType.ALIGNED_CHECKPOINT_BARRIER,
         DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
     )
-    barriers = [at for at, row in enumerate(later) if row[5] in kinds]
-    if barriers:
-        most = max(barriers, key=lambda at: later[at][8])
-        later = later[max(0, most - MEASURED_MESSAGES // 2) :]
-    return tuple(
-        MessageStep(
-            row[0] - begin_ns + warmup_ns,
-            numbers[row[2]],
-            row[3] == TracePoint.SENT,
-            words_of(MessageKind(row[4]).name, DataType(row[5]).name, *row[6:10]),
-            row[10] if row[10] >= 0 else None,
-        )
-        for row in [*first[:FIRST_MESSAGES], *later[:MEASURED_MESSAGES]]
-    )
+    begin = after(workload.warmup_ns)
+    barriers = [at for at in range(begin, len(rows)) if rows[at][5] in kinds]
+    most = max(barriers, key=lambda at: rows[at][8], default=begin + MEASURED_MESSAGES // 2)
+    measured = max(begin, most - MEASURED_MESSAGES // 2)
+    shown = {*range(min(begin, FIRST_MESSAGES)), *range(measured, measured + MEASURED_MESSAGES)}
+    for each in workload.slow_consumers:
+        if each.delay_ns_per_record == PAUSED:
+            end_ns = workload.warmup_ns + each.slow_ns
+            for place in (after(end_ns), after(end_ns, each.index)):
+                shown.update(range(place - RESUME_MESSAGES, place + RESUME_MESSAGES))
+    return sorted(shown & {*range(len(rows))})
+
+
+def steps_of(
+    rows: Sequence[MessageRow], shown: Sequence[int], *, has_credit: bool
+) -> tuple[MessageStep, ...]:
+    """The shown messages, in the words of the dissector, each with the credit of all channels after
+    it; one step for those between them that are left out. A message that does not say what credit
+    is left leaves it as it is."""
+    from flinknet.core.buffers.data_type import DataType
+    from flinknet.core.probe import MessageKind, TracePoint
+    from flinknet.report.charts import MessageStep
+    from flinknet.report.demos import words_of
+
+    credits: list[int | None] = [None] * MESSAGE_CHANNELS
+    steps, known, last = [], {*shown}, -1
+    for at, row in enumerate(rows):
+        if at in known and at > last + 1:
+            passed = units.human_duration(row[0] - rows[last][0])
+            text = f"{passed} and {units.counted(at - last - 1, 'message')} left out"
+            steps.append(MessageStep(row[0], None, True, text, tuple(credits)))
+        if has_credit and row[10] >= 0:
+            credits[row[2]] = row[10]
+        if at in known:
+            text = words_of(MessageKind(row[4]).name, DataType(row[5]).name, *row[6:10])
+            is_sent = row[3] == TracePoint.SENT
+            steps.append(MessageStep(row[0], row[2], is_sent, text, tuple(credits)))
+            last = at
+    return tuple(steps)

@@ -239,14 +239,14 @@ class Places:
 @dataclass(frozen=True, slots=True)
 class MessageStep:
     """A message on a channel (by its index among those that are shown), as the producer's
-    TaskManager sees it, and the credit of the producer after it; None without flow control by
-    credit."""
+    TaskManager sees it, and the credit of the producer of each channel after it; None without flow
+    control by credit. Without a channel, the text says what is left out before the next message."""
 
     at_ns: int
-    channel: int
+    channel: int | None
     is_forward: bool
     text: str
-    credit: int | None
+    credits: Sequence[int | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flinknet.cli import main
+from flinknet.cli.bench_demo import MessageRow, places_shown, steps_of
 from flinknet.cli.sweep import Executor
-from flinknet.config import CREDIT, TCP, Link, Scenario
+from flinknet.config import CREDIT, TCP, Link, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.results import ChannelProgress, LatencySummary, Progress, RunResult
 from tests.report.test_demo_console import mode
 
@@ -205,3 +208,46 @@ def test_without_a_name_the_demos_are_listed(flinknet: Call, run: Demonstration)
         *("head-of-line", "back-pressure", "unaligned", "debloating", "timeout")
     ]
     assert run.asked == []
+
+
+PAUSE = WorkloadConfig(
+    warmup_ns=100 * MS, duration_ns=900 * MS, slow_consumers=(SlowConsumer(1, -1, 900 * MS),)
+)
+"""The consumer of the second channel takes no record from 100 to 1000 ms."""
+
+
+def buffer(at_ms: float, channel: int, number: int, credit: int) -> MessageRow:
+    kinds = (TracePoint.SENT, MessageKind.BUFFER_RESPONSE, DataType.DATA_BUFFER)
+    return (round(at_ms * MS), number, channel, *kinds, number, 2048, 0, -1, credit)
+
+
+def granted(at_ms: float, channel: int, more: int, credit: int) -> MessageRow:
+    kinds = (TracePoint.RECEIVED, MessageKind.ADD_CREDIT, DataType.NONE)
+    return (round(at_ms * MS), 0, channel, *kinds, -1, 0, -1, more, credit)
+
+
+def test_the_counter_before_the_first_message_behind_a_gap_is_the_true_one() -> None:
+    rows = [
+        *(buffer(1, 0, 1, 1), granted(2, 0, 2, 3), buffer(3, 1, 1, 7)),
+        *(buffer(4, 0, 2, 2), (*granted(5, 0, 1, -1)[:10], -1), buffer(6, 0, 3, 1)),
+    ]
+    steps = steps_of(rows, [0, 3, 4, 5], has_credit=True)
+    assert [each.text for each in steps] == [
+        *("Buffer #1 2.00 KiB backlog 0", "3.00 ms and 2 messages left out"),
+        *("Buffer #2 2.00 KiB backlog 0", "AddCredit +1", "Buffer #3 2.00 KiB backlog 0"),
+    ]
+    assert [each.credits for each in steps] == [(1, None), (3, 7), (2, 7), (2, 7), (1, 7)]
+    assert steps[1].channel is None
+    without = steps_of(rows, [0, 3], has_credit=False)
+    assert {each.credits for each in without} == {(None, None)}
+
+
+def test_messages_around_the_end_of_the_pause_are_shown() -> None:
+    still = [buffer(100 + at, 1, at, 0) for at in range(200)]  # then nothing until the end
+    again = [buffer(1001 + at, 0, at, 1) for at in range(50)]
+    rows = [*still, *again, *(buffer(1060 + at, 1, at, 1) for at in range(50))]
+    shown = [rows[at][0] // MS for at in places_shown(rows, PAUSE)]
+    assert shown[:60] == [*range(100, 160)]
+    assert shown[60:70] == [*range(290, 300)]  # the last ones before it stood still
+    assert shown[70:80] == [*range(1001, 1011)]
+    assert shown[80:] == [*range(1041, 1051), *range(1060, 1070)]

@@ -165,7 +165,7 @@ def test_unaligned_checkpoints_are_faster_and_store_what_they_overtake() -> None
 
 
 def test_both_producers_of_an_overtaking_barrier_have_messages_with_their_names() -> None:
-    messages = tuple(MessageStep(at, at, False, "AddCredit +1", 1) for at in range(2))
+    messages = tuple(MessageStep(at, at, False, "AddCredit +1", (1, 1)) for at in range(2))
     runs = [checkpointed("aligned", 400, 0), checkpointed("unaligned", 8, 65_536)]
     shown = unaligned(
         [replace(each, messages=messages) for each in runs], replace(LOAD, producers=2)

@@ -88,13 +88,12 @@ PLACES = charts.Places(
 MESSAGES = charts.Messages(
     [("A.1", "B.3")],
     {
-        "tcp": [charts.MessageStep(0, 0, False, "PartitionRequest 0", 0)],
+        "tcp": [charts.MessageStep(0, 0, False, "PartitionRequest 0", [None])],
         "credit": [
-            charts.MessageStep(0, 0, False, "PartitionRequest 2", 2),
-            *(
-                charts.MessageStep(at * MS, 0, True, f"Buffer #{at} 2100 B", 2 - at)
-                for at in (1, 2)
-            ),
+            charts.MessageStep(0, 0, False, "PartitionRequest 2", [2]),
+            charts.MessageStep(1 * MS, 0, True, "Buffer #1 2100 B", [1]),
+            charts.MessageStep(9 * MS, None, True, "8.00 ms and 4 messages left out", [3]),
+            charts.MessageStep(9 * MS, 0, True, "Buffer #2 2100 B", [0]),
         ],
     },
 )
@@ -272,6 +271,13 @@ def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
     assert text_of(browser, ".credits") == "Credit of A.1: 0"
     assert "■" not in text_of(browser, ".credits")
     assert "Buffer #2 2100 B" in text_of(browser, ".message.last")
+    browser.run("document.querySelector('[aria-label=\"one message back\"]').click()")
+    assert text_of(browser, ".left-out") == (
+        "… 8.00 ms and 4 messages left out; credit is now 3 (A.1)"
+    )
+    assert (
+        text_of(browser, ".credits") == "Credit of A.1: 3 ■■■"
+    )  # before the message behind the gap
     browser.run("document.querySelector('[aria-label=\"one message back\"]').click()")
     assert text_of(browser, ".credits") == "Credit of A.1: 1 ■"
     assert texts_of(browser, ".arrow") == ["PartitionRequest 2", "Buffer #1 2100 B"]

@@ -21,10 +21,12 @@ function messagesPart({channels, runs}) {
     number.textContent = `${now + 1} of ${steps.length}`;
     slider.setAttribute("aria-valuetext", number.textContent);
     credits.forEach(({producer, element}, channel) => {
-      const last = steps.slice(0, now + 1).filter((one) => one.channel === channel).pop(), credit = last && last.credit;
+      const credit = steps[now].credits[channel];
       element.replaceChildren(`Credit of ${producer}: `, h("b", {}, credit ?? MISSING), " ", h("span", {class: "coins"}, "■".repeat(Math.min(credit || 0, 40)) + (credit > 40 ? " …" : "")));
     });
     place.replaceChildren(...steps.slice(Math.max(0, now + 1 - MESSAGES_SHOWN), now + 1).map((one, at, shown) => {
+      if (one.channel === null) return h("li", {class: `left-out${at === shown.length - 1 ? " last" : ""}`}, `… ${one.text}`,
+        one.credits.some((each) => each !== null) ? `; credit is now ${channels.map(([producer], index) => `${one.credits[index]} (${producer})`).join(" and ")}` : "");
       const [producer, consumer] = channels[one.channel];
       return h("li", {class: `message${one.is_forward ? "" : " back"}${at === shown.length - 1 ? " last" : ""}`},
         h("span", {class: "at"}, `${(one.at_ns / 1e6).toFixed(2)} ms`), h("span", {}, producer), h("span", {class: "arrow"}, one.text), h("span", {}, consumer));
