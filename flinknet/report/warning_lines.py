@@ -149,14 +149,18 @@ def trust_words(
     doubts: Sequence[str],
     *more: str,
     good: str = "the schedule was kept, and no other process disturbed the runs",
+    says_invalid: bool = False,
 ) -> list[str]:
     """How far to rely on the figures, as clauses that begin with a grade: lines of
-    `doubts_of_runs`, further doubts, or the clause of no doubt. Notes lower no grade."""
+    `doubts_of_runs`, further doubts, or the clause of no doubt. Notes lower no grade. Why runs are
+    invalid comes first if nothing above these words says it."""
     invalid, notes = (
         [each for each in doubts if each.startswith(begin)] for begin in ("Invalid", "Note")
     )
     warnings = [each for each in doubts if each not in (*invalid, *notes)]
-    found = [*(lowered(each.removeprefix("Warning").lstrip(": ")) for each in warnings), *more]
+    told = [*(invalid if says_invalid else []), *warnings]
+    begin = re.compile("(Invalid|Warning)[: ]*")
+    found = [*(lowered(begin.sub("", each, count=1)) for each in told), *more]
     if not found and not invalid:
         return [f"good: {good}", *map(lowered, notes)]
     first, *others = found or ["the runs are invalid"]

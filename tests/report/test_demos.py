@@ -279,6 +279,23 @@ def test_a_verdict_from_doubtful_runs_says_so_and_its_trust_is_fair() -> None:
     assert "100ms): others took it 7" in page_of(shown.page)
 
 
+def test_a_timeout_whose_run_is_invalid_is_no_end_of_the_verdict() -> None:
+    runs = [timed("0", 43, 900), timed("1ms", 2, 500), timed("100ms", 50, 10)]
+    late = results.RunWarning("rate-not-reached", "rate not reached: 1 of 2 records/s")
+    runs[0] = replace(runs[0], result=replace(runs[0].result, warnings=(late,)))
+    warned = (results.RunWarning("disturbed", "others took it"),)
+    runs[1] = replace(runs[1], result=replace(runs[1].result, warnings=warned))
+    shown = timeout(runs, LOAD)
+    assert shown.lesson[0].startswith("A buffer timeout of 1ms instead of 100ms: p50 falls from 50")
+    assert "The run at 0 is invalid" in shown.lesson[1]
+    assert len(shown.lesson) == 2  # it is not blamed for being slower than another
+    trust = next(each for each in shown.view.headline if each.name == "trust")
+    assert trust.clauses[0] == "poor: in 1 of 3 runs (0): rate not reached: 1 of 2 records/s"
+    (grid,) = shown.charts
+    assert isinstance(grid, Grid)
+    assert [each.mark for each in grid.points] == ["invalid", "doubtful", ""]
+
+
 def test_a_timeout_that_is_slower_than_a_longer_one_is_unexpected() -> None:
     runs = [timed("0", 1, 1000), timed("1ms", 9, 500), timed("5ms", 3, 200), timed("9ms", 50, 10)]
     assert "at 1ms p50 is 9.00 ms, higher than the 3.00 ms at 5ms" in timeout(runs, LOAD).lesson[1]

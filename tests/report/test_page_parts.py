@@ -15,7 +15,7 @@ from flinknet.report.demos.overload import back_pressure, unaligned
 from flinknet.report.page import page_of
 from flinknet.report.plot import draw, main_chart
 from flinknet.report.replay import replay_page
-from flinknet.results import LatencySummary, RunResult
+from flinknet.results import LatencySummary, RunResult, RunWarning
 from flinknet.results.comparison import Configuration
 from tests.chromium import Chromium
 from tests.made_results import configuration
@@ -310,7 +310,11 @@ def test_every_demo_over_time_goes_step_by_step_and_nothing_runs_over(
 @browser_test
 def test_the_timeouts_of_a_demo_are_moved_by_hand(show_page: Callable[..., Chromium]) -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
+    late = RunWarning("rate-not-reached", "rate not reached")
+    runs[1] = replace(runs[1], result=replace(runs[1].result, warnings=(late,)))
     browser = show_page(timeout(runs, LOAD).page)
+    hollow = "document.querySelectorAll('.grid circle[fill=\"var(--card)\"]').length"
+    assert browser.run(hollow) == 3  # p50, p99 and buffers of the invalid run
     assert text_of(browser, ".sliders output") == "100ms (longest)"
     assert slide(browser, 0, 0) == "0"
     assert text_of(browser, ".grid .facts").startswith("p50\n1.00 ms −98.0%")

@@ -149,7 +149,8 @@ class DemoShown:
     def view(self) -> View:
         verdict, *more = self.lesson
         doubts = self.doubts
-        trust = trust_words(doubts, good="no other process disturbed the runs")
+        good = "no other process disturbed the runs"
+        trust = trust_words(doubts, good=good, says_invalid=True)
         if self.verdict != SHOWN_EFFECT:
             trust = ["poor: the effect did not show", *(trust if doubts else [])]
         else:

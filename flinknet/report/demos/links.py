@@ -177,6 +177,11 @@ def _state_at(
     return lines + blocked_lines(sample, texts(HEAD_OF_LINE, "blocked"))
 
 
+INVALID = "invalid"
+"""Mark of a point that no rule is drawn from."""
+
+_VALIDITY_MARKS = {Validity.INVALID: INVALID, Validity.DOUBTFUL: "doubtful"}
+
 HIGHER = 1.25
 """Factor by which a p50 must exceed that of a longer timeout to be blamed on the machine."""
 
@@ -196,30 +201,34 @@ _FILL: Figure[Any] = Figure(
 def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from one run for each timeout, the shortest first."""
     measured = {each.name: each.result.measured for each in runs}
-    unsure = {each.name for each in runs if each.result.validity is not Validity.VALID}
-    (first, shortest), *_, (longest, last) = measured.items()
+    marks = {each.name: _VALIDITY_MARKS.get(each.result.validity, "") for each in runs}
+    usable = [name for name in measured if marks[name] != INVALID]
+    first, longest = usable[0] if usable else runs[0].name, usable[-1] if usable else runs[-1].name
+    shortest, last = measured[first], measured[longest]
     values = {name: {x.field: x.read(of) for x in _TIMEOUT} for name, of in measured.items()}
     points = [
-        charts.GridPoint([n], [*own.values()], [None] * len(own), "doubtful" * (name in unsure))
+        charts.GridPoint([n], [*own.values()], [None] * len(own), marks[name])
         for n, (name, own) in enumerate(values.items())
     ]
     short, long = shortest.latency_ns.p50, last.latency_ns.p50
     most, least = shortest.buffers_per_s, last.buffers_per_s
     is_shown = short is not None and long is not None and short < long and most > least
+    ends = [each for each in (runs[0].name, runs[-1].name) if marks[each] == INVALID]
     facts = {
         **{"rate": asked_rate(workload), "first": first, "longest": longest},
         **{"shortest": shortest, "last": last, "times": most / least if least else 0.0},
         **{"buffers": units.counted(last.buffers, "buffer")},
-        "end": " (doubtful)" if unsure & {first, longest} else "",
+        "end": " (doubtful)" if marks[first] or marks[longest] else "",
+        "ends": " and ".join(ends),
     }
-    known = [(name, of.latency_ns.p50) for name, of in measured.items()]
+    known = [(name, measured[name].latency_ns.p50) for name in usable]
     slower = [
         {"name": name, "p50": p50, "other": other, "longer": longer}
         for (name, p50), (longer, other) in combinations(known, 2)
         if p50 and other is not None and p50 > HIGHER * other
     ]
     figures = [charts.GridFigure.of(each, *drawn) for each, drawn in _TIMEOUT.items()]
-    at = len(points) - 1
+    at = [*measured].index(longest)
     slider = charts.Slider("buffer timeout", [*measured], at)
     in_json = {
         name: {field.removeprefix("latency_"): value for field, value in own.items()}
@@ -232,7 +241,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         {"runs": in_json},
         facts | (slower[0] if slower else {}),
         SHOWN_EFFECT if is_shown else NOT_SHOWN,
-        ["slower"] if slower else [],
+        [*(["invalid"] if ends else []), *(["slower"] if slower else [])],
         ["full"] if last.flushes.full else [],
         [*_TIMEOUT, _FILL],
         [charts.Grid([slider], figures, points, 0, at, "longest")],

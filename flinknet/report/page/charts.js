@@ -165,8 +165,9 @@ function curves(spec, width) {
     }
     svg.append(line(at, one.color));
     at.forEach((point, index) => {
-      if (point) svg.append(s("circle", {cx: point[0], cy: point[1], r: index === spec.recorded ? 5.5 : 3.5, fill: one.color,
-        stroke: "var(--card)", "stroke-width": index === spec.recorded ? 2 : 1}));
+      const isInvalid = spec.marks.some(([place, name]) => place === index && name === "invalid"); // hollow
+      if (point) svg.append(s("circle", {cx: point[0], cy: point[1], r: index === spec.recorded ? 5.5 : 3.5, fill: isInvalid ? "var(--card)" : one.color,
+        stroke: isInvalid ? "var(--edge)" : "var(--card)", "stroke-width": index === spec.recorded || isInvalid ? 2 : 1}));
     });
   }
   return withLine(svg, room, centers.map((x, index) => ({x, y: (top + bottom) / 2, tip: () => spec.tip(index)})), spec.label);
