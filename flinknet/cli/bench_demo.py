@@ -260,7 +260,7 @@ def places_shown(rows: Sequence[MessageRow], workload: WorkloadConfig) -> list[i
     measured = max(begin, most - MEASURED_MESSAGES // 2)
     shown = {*range(min(begin, FIRST_MESSAGES)), *range(measured, measured + MEASURED_MESSAGES)}
     for each in workload.slow_consumers:
-        if each.delay_ns_per_record == PAUSED:
+        if each.delay_ns_per_record == PAUSED and each.slow_ns is not None:
             end_ns = workload.warmup_ns + each.slow_ns
             for place in (after(end_ns), after(end_ns, each.index)):
                 shown.update(range(place - RESUME_MESSAGES, place + RESUME_MESSAGES))
