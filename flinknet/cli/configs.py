@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from flinknet import options as flink
-from flinknet.config import EXPONENTIAL, NetworkConfig, WorkloadConfig
+from flinknet.config import NetworkConfig, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.options.link import PARAMETERS
+from flinknet.report.trade_words import option_text
 from flinknet.results.comparison import SettingChange
-from flinknet.units import format_duration_ns, format_size_bytes, human_bytes
+from flinknet.units import human_bytes
 
 from . import options
 from .sweep import Plan
@@ -42,9 +43,7 @@ def settings_to_show(
         keys = _changed(keys, usual, _KEYS_ALWAYS.union(origins or ()))
         workload = _changed(workload, asdict(WorkloadConfig()), _WORKLOAD_ALWAYS)
     hidden = count - len(keys) - len(workload)
-    scenario = {**manifest["scenario"]}
-    if workload:
-        scenario["workload"] = dict(readable(name, value) for name, value in workload.items())
+    scenario = {**manifest["scenario"], "workload": workload}
     return {
         **description,
         "manifest": {**manifest, "flink_keys": keys, "scenario": scenario},
@@ -59,31 +58,6 @@ def _changed(
         for name, value in values.items()
         if name in always or name not in defaults or _plain(value) != _plain(defaults[name])
     }
-
-
-def readable(name: str, value: Any) -> tuple[str, Any]:
-    """A field of a workload, as the name and the value of its option."""
-    if name == "record_size":
-        if value.get("law") == EXPONENTIAL:
-            return name, f"{EXPONENTIAL}:{format_size_bytes(value['stated_mean_bytes'])}"
-        low, high = (format_size_bytes(value[f"{end}_bytes"]) for end in ("low", "high"))
-        return name, low if low == high else f"{low}..{high}"
-    if name == "slow_consumers":
-        texts = []
-        for slow in value:
-            delay_ns, slow_ns = slow["delay_ns_per_record"], slow.get("slow_ns")
-            delay = "pause" if delay_ns < 0 else format_duration_ns(delay_ns)
-            length = "" if slow_ns is None else f":{format_duration_ns(slow_ns)}"
-            texts.append(f"{slow['index']}:{delay}{length}")
-        return name, " ".join(texts) or None
-    if name.endswith("_ns") and value is not None:
-        return name.removesuffix("_ns"), format_duration_ns(value)
-    if name == "relay_delay_ns_per_record":
-        delays_ns = value if isinstance(value, Sequence) else [value]  # one, as of older runs
-        return "relay_delay", ",".join(map(format_duration_ns, delays_ns))
-    if name == "relay_parallelism":
-        return name, ",".join(map(str, value))
-    return name, value
 
 
 class CannotStartError(ConfigError):
@@ -192,7 +166,7 @@ def setting_changes(
     ]
     for name in base[1]:
         if name != "seed" and _differ(base[1], other[1], name):
-            texts = [str(readable(name, x[name])[1] or "none") for x in (base[1], other[1])]
+            texts = [option_text(name, x[name])[1] for x in (base[1], other[1])]
             option = _FIELD_OPTIONS.get(name) or name.replace("_", "-")
             changes.append(SettingChange(f"--{option}", *texts))
     return changes

@@ -17,6 +17,7 @@ from .bench_words import BUFFERS, MARKS, P50, P99, RECORDS
 from .live import channel_name
 from .observed_tables import FLUSHES, TASK_PARTS, buffer_facts, checkpoint_table, share_bars
 from .places import places_section
+from .trade_words import option_texts
 from .warning_lines import lowered, trust_words
 
 CHANNELS_SHOWN = 64
@@ -224,7 +225,7 @@ def debloating_section(name: str, gate: results.DebloatedGate) -> page_parts.Sec
 def _about(result: results.RunResult, environment: Mapping[str, Any]) -> list[page_parts.Part]:
     known = (
         ("Flink's keys", result.config),
-        ("Workload", result.workload),
+        ("Workload", option_texts(result.workload)),
         ("Host and versions", environment),
     )
     return [page_parts.pairs_of(title, values) for title, values in known if values]

@@ -23,6 +23,7 @@ from flinknet.results.comparison import (
 from flinknet.results.figures import SHOWN
 from flinknet.units import MISSING, human_change, human_count, human_share, signed
 
+from .observed_tables import FLUSHES
 from .page_parts import Lines, Row, Table, Tone, heads
 
 _SAME = "{} and {} are the same configuration: any difference is chance."
@@ -108,9 +109,7 @@ def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
 def _why_buffers_left(configurations: Sequence[Configuration]) -> list[str]:
     parts, end = [], "."
     for each in configurations:
-        left = each.flushes
-        counts = {"by the buffer timeout": left.timeout, "full": left.full,
-                  "with an event or the end": left.event}  # fmt: skip
+        counts = {why.name: getattr(each.flushes, why.key) for why in FLUSHES}
         if sent := sum(counts.values()):
             shares = {why: count / sent for why, count in counts.items()}
             shown = [f"{human_share(x)} {why}" for why, x in shares.items() if x >= SHARE_SHOWN]

@@ -15,7 +15,7 @@ from .advice import span
 from .bench import NINES, latency_points
 from .page_parts import Fact, Facts, Lines, Part, Section, Table, Text, pairs_of
 from .replay_headline import why_not_printed
-from .trade_words import settings_of, what_varies
+from .trade_words import option_texts, settings_of, what_varies
 
 CHANNELS_SHOWN = 16
 """Channels in tables and with bars, at most: those with the highest p99."""
@@ -238,7 +238,7 @@ def environment(own: Sequence[EdgeAnswer]) -> Section:
     )
     groups = {
         "Flink's keys": trace.config,
-        "Workload": about.workload if about else {},
+        "Workload": option_texts(about.workload) if about else {},
         "Host": about.host if about else {},
         "Versions": about.versions if about else {},
     }

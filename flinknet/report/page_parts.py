@@ -259,10 +259,6 @@ def pairs_of(title: str, values: Mapping[str, Any]) -> Pairs:
 
 
 def _pair(name: str, value: Any) -> tuple[str, str]:
-    if isinstance(value, Mapping):
-        return name, ", ".join(" ".join(_pair(*each)) for each in value.items())
-    if isinstance(value, list | tuple):
-        return name, ", ".join(_pair("", each)[1] for each in value)
     if (show := _shown_by(name)) is not None and isinstance(value, int | float):
         return name.removesuffix("_ns").removesuffix("_bytes"), show(value)
     return name, units.MISSING if value is None else str(to_plain(value))

@@ -8,11 +8,12 @@ from typing import Any
 from rich.console import Console
 
 from flinknet.results import LatencyBounds, WatchedEdge, WatchLook, state_of
-from flinknet.units import MISSING, counted, human_duration, human_share
+from flinknet.units import counted, human_duration, human_share
 
 from .console import LivePanel, print_view
 from .observed_tables import REGIMES, share_bars
 from .page_parts import Column, Lines, Part, Sentence, Table, View, clauses_of, left_out, table_of
+from .trade_words import option_texts
 
 _CHANNELS_SHOWN = 32
 
@@ -154,27 +155,18 @@ def _settings_table(manifest: Plain, notes: Sequence[str]) -> Table:
         {"key": key, "value": str(value), "from": str((origins or {}).get(key, "default"))}
         for key, value in manifest["flink_keys"].items()
     ]
-    others = {f"workload.{key}": value for key, value in scenario.get("workload", {}).items()}
-    if "workload.rate_per_s" in others:
-        others["workload.rate_per_s"] = others["workload.rate_per_s"] or "max"
-    others |= {"seed": manifest["seed"]} if "origin" not in manifest else {}
+    workload = option_texts(scenario.get("workload", {}))
+    others = {f"workload.{name}": text for name, text in workload.items()}
+    others |= {"seed": str(manifest["seed"])} if "origin" not in manifest else {}
     others["started at"] = manifest["started_at"]
     from_ns, to_ns = manifest["measured_from_ns"], manifest["measured_to_ns"]
     if from_ns is not None and to_ns is not None:
         others["measured part"] = _seconds(to_ns - from_ns)
-    rows += [{"key": key, "value": _text_of(value), "from": ""} for key, value in others.items()]
+    rows += [{"key": key, "value": text, "from": ""} for key, text in others.items()]
     names = ["value", *(["from"] if origins is not None else [])]
     return table_of(
         rows, {"setting": "key", **{each: each for each in names}}, notes=notes, texts=names
     )
-
-
-def _text_of(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_text_of(each)}" for name, each in value.items())
-    if isinstance(value, list):
-        return "; ".join(map(_text_of, value)) or MISSING
-    return MISSING if value is None else str(value)
 
 
 def _span(part: Plain) -> str | None:

@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 from flinknet import units
+from flinknet.config import EXPONENTIAL
 from flinknet.options.what_if import SETTINGS, SITUATION, TIMEOUT, Setting, network_of, words_of
 from flinknet.options.what_if import situation_of as values_of_situation
 from flinknet.results import (
@@ -253,7 +254,7 @@ def load_words(workload: Mapping[str, Any]) -> str:
         parts.append(f"{units.without_zeros(rate)}/s each")
     if size := workload.get("record_size"):
         ends = [size["low_bytes"], size["high_bytes"]]
-        is_mean = size.get("law") == "exponential"
+        is_mean = size.get("law") == EXPONENTIAL
         known = [round(size["stated_mean_bytes"])] if is_mean else dict.fromkeys(ends)
         sizes = " to ".join(units.format_size_bytes(each, separator=" ") for each in known)
         parts.append(f"records of {sizes}{' on average' * is_mean}")
@@ -271,6 +272,50 @@ def load_words(workload: Mapping[str, Any]) -> str:
 
 def link_words(workload: Mapping[str, Any]) -> str:
     return f"emulated link {workload['link']}" if workload.get("link") else ""
+
+
+def option_texts(workload: Mapping[str, Any]) -> dict[str, str]:
+    """A workload as names and values of the options of bench."""
+    return dict(option_text(*each) for each in workload.items())
+
+
+def option_text(name: str, value: Any) -> tuple[str, str]:
+    """A field of a workload, as the name and the value of its option; "none" if it is not set. A
+    value of another form, as files of others may have, stands as it is."""
+    try:
+        name, text = _option_text(name, value)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        text = str(value)
+    return name, "none" if value is None or not text else text
+
+
+def _option_text(name: str, value: Any) -> tuple[str, str]:
+    text: str = str(value)
+    if name == "rate_per_s":
+        text = value if isinstance(value, str) else f"{value:.10g}" if value else "max"
+    elif name == "record_size" and value.get("law") == EXPONENTIAL:
+        text = f"{EXPONENTIAL}:{units.format_size_bytes(value['stated_mean_bytes'])}"
+    elif name == "record_size":
+        ends = dict.fromkeys((value["low_bytes"], value["high_bytes"]))
+        text = "..".join(map(units.format_size_bytes, ends))
+    elif name == "slow_consumers":
+        text = " ".join(map(_slow_text, value))
+    elif name == "relay_delay_ns_per_record":
+        delays_ns = value if isinstance(value, Sequence) else [value]  # one, as of older runs
+        name, text = "relay_delay", ",".join(map(units.format_duration_ns, delays_ns))
+    elif name == "relay_parallelism":
+        text = ",".join(map(str, value))
+    elif name.endswith("_ns"):
+        name = name.removesuffix("_ns")
+        text = "" if value is None else units.format_duration_ns(value)
+    return name, text
+
+
+def _slow_text(slow: Mapping[str, Any]) -> str:
+    delay_ns, slow_ns = slow["delay_ns_per_record"], slow.get("slow_ns")
+    delay = "pause" if delay_ns < 0 else units.format_duration_ns(delay_ns)
+    length = "" if slow_ns is None else f":{units.format_duration_ns(slow_ns)}"
+    return f"{slow['index']}:{delay}{length}"
 
 
 def runs_words(runs: int, workload: Mapping[str, Any], each: str) -> str:
