@@ -264,6 +264,40 @@ def test_the_slider_goes_through_the_places(show_page: Callable[..., Chromium]) 
 
 
 @browser_test
+def test_two_runs_stand_side_by_side_each_with_the_instant_that_it_shows(
+    show_page: Callable[..., Chromium],
+) -> None:
+    names = [*(f"1 subpartitions, A.{each}" for each in "12"), "2 Netty", "3 socket", "4 socket"]
+    names += ["5 Netty", *(f"6 input channels, B.{each}" for each in "34")]
+    every, late = [0, 100, 200, 300], [0, 160, 240]
+    runs = [
+        charts.PlacesRun(
+            name,
+            [100] * 8,
+            [charts.PlacesStep(at * MS, [50] * 8, [f"at {at} ms"]) for at in instants],
+        )
+        for name, instants in (("tcp", every), ("credit", late))
+    ]
+    view = page_parts.View(parts=[charts.Places(names, [""] * 8, runs)])
+    browser = show_page(page_parts.Page("bench", [view]))
+    step_on = "document.querySelector('[aria-label=\"one step on\"]').click()"
+    browser.run(step_on)
+    browser.run(step_on)
+    assert text_of(browser, ".clock") == "0.20 s"
+    assert texts_of(browser, ".placed h3") == ["tcp, at 0.20 s", "credit, at 0.16 s"]
+    browser.run(step_on)
+    assert texts_of(browser, ".placed h3") == ["tcp, at 0.30 s", "credit, at 0.24 s"]
+    tops = "[...document.querySelectorAll('.placed h3')].map((each) => each.offsetTop)"
+    runs_over = (
+        "[...document.querySelectorAll('.name')].some((one) => one.scrollWidth > one.clientWidth)"
+    )
+    for _ in range(4):
+        assert len(set(browser.run(tops))) == 1
+        assert not browser.run(runs_over)
+        browser.run("document.querySelector('#sizes :last-child').click()")
+
+
+@browser_test
 def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
     show_page: Callable[..., Chromium],
 ) -> None:

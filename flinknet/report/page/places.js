@@ -57,8 +57,8 @@ function placesPart({names, meanings, runs, curve, notes, ends, channels, unit})
   return part;
 }
 
-// Where a long name may break.
-const hyphenated = (name) => name.replace("subpartitions", "sub\u00adpartitions");
+// Where a long name breaks.
+const hyphenated = (name) => name.replace("subpartitions", "sub\u00adpartitions").replace(", ", "\n");
 
 // Of what is not told apart: the colours of all channels.
 const STRIPE_PX = 5;
@@ -72,6 +72,12 @@ function layers(bytesOfChannels, channels) {
   return bytesOfChannels.map((held, index) => h("div", {class: "layer", style: `flex: ${held} 0 0; background: ${colorOf(channels[index].color)}`}));
 }
 
+// Runs are sampled at instants of their own.
+function nearestTo(instants, ns) {
+  const index = indexAt(instants, ns);
+  return index + 1 < instants.length && instants[index + 1] - ns < ns - instants[index] ? index + 1 : index;
+}
+
 function placesOfRun(run, names, meanings, ends, channels, format) {
   const instants = run.steps.map((step) => step.at_ns);
   const parts = names.map((name, index) => {
@@ -82,9 +88,11 @@ function placesOfRun(run, names, meanings, ends, channels, format) {
   });
   const lines = h("div", {class: run.steps.some((one) => one.lines.length) ? "said small" : "small"});
   const way = h("div", {class: "way small"}, h("span", {}, `${ends[0]} →`), h("span", {}, `→ ${ends[1]}`));
-  const element = h("div", {class: "placed"}, h("h3", {}, run.name), way, h("ol", {class: "tanks", style: `--tanks: ${parts.length}`}, parts.map((each) => each.element)), lines);
+  const clock = h("span", {class: "note"}); // of the sample that is shown
+  const element = h("div", {class: "placed"}, h("h3", {}, run.name, clock), way, h("ol", {class: "tanks", style: `--tanks: ${parts.length}`}, parts.map((each) => each.element)), lines);
   function show(at) {
-    const one = run.steps[indexAt(instants, at)];
+    const one = run.steps[nearestTo(instants, at)];
+    clock.textContent = `, at ${(one.at_ns / 1e9).toFixed(2)} s`;
     parts.forEach(({level, amount, limit, bound, element: place}, index) => {
       const held = one.levels[index], share = bound ? Math.min(1, held / bound) : 0, isFull = share >= 0.9;
       level.replaceChildren(...layers(one.by_channel[index], channels));
