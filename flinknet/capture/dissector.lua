@@ -197,8 +197,8 @@ local function error_response(tree, tvb, length)
   local is_fatal = tvb(length - 1, 1):uint() == 0 and (last == 0x70 or last == 0x78)
   local has_receiver = length >= 27 and tvb(length - 17, 1):uint() == 1 and not is_fatal
   local stream_bytes = length - HEADER_BYTES - (has_receiver and 17 or 1)
-  if stream_bytes < 0 then return "Error ?" end
-  local info = "Error"
+  if stream_bytes < 0 then return "ErrorResponse ?" end
+  local info = "ErrorResponse"
   if stream_bytes > 0 then
     local stream = tree:add(f.error, tvb(9, stream_bytes))
     if stream_bytes > 8 and tvb(13, 2):uint() == 0x7372 then -- an object of a class: its name
@@ -228,7 +228,7 @@ local function task_event_request(tree, tvb)
   local info = add_event(tree, tvb, 13, size)
   add_partition(tree, tvb, 13 + size)
   tree:add(f.receiver, tvb(73 + size, 16))
-  return "TaskEvent " .. info
+  return "TaskEventRequest " .. info
 end
 
 local function number_and_receiver(field, format)
@@ -258,9 +258,9 @@ local bodies = {
   [1] = error_response,
   [2] = partition_request,
   [3] = task_event_request,
-  [4] = receiver_only("CancelPartition"),
-  [5] = function() return "Close" end,
-  [6] = number_and_receiver(f.credit, "Credit +%d"),
+  [4] = receiver_only("CancelPartitionRequest"),
+  [5] = function() return "CloseRequest" end,
+  [6] = number_and_receiver(f.credit, "AddCredit +%d"),
   [7] = receiver_only("ResumeConsumption"),
   [8] = receiver_only("AckAllUserRecordsProcessed"),
   [9] = number_and_receiver(f.backlog, "BacklogAnnouncement %d"),
@@ -282,6 +282,8 @@ local function next_frame(tvb, at)
   end
   return nil
 end
+
+local written -- by the last call, into the column Info
 
 function flink.dissector(tvb, pinfo, root)
   local at, infos = 0, {}
@@ -318,8 +320,12 @@ function flink.dissector(tvb, pinfo, root)
   end
   if #infos > 0 then
     pinfo.cols.protocol = "Flink"
-    pinfo.cols.info = table.concat(infos, " | ", 1, math.min(#infos, 6))
+    -- One packet may be handed over in two parts: the end of a message that began before it, and the
+    -- rest. What the first part has written stays, and this is appended.
+    local is_more = tostring(pinfo.cols.info) == written
+    written = table.concat(infos, " | ", 1, math.min(#infos, 6))
       .. (#infos > 6 and string.format(" | … (%d)", #infos) or "")
+    pinfo.cols.info = (is_more and " | " or "") .. written
   end
   return tvb:len()
 end

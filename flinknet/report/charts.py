@@ -252,10 +252,12 @@ class MessageStep:
 @dataclass(frozen=True, slots=True)
 class Messages:
     """Messages of some channels by run, step by step, with the credit of each channel, which has
-    the names of its producer and its consumer."""
+    the names of its producer and its consumer. The first of `meanings` whose key is in the text of
+    a message explains it."""
 
     channels: Sequence[tuple[str, str]] = ()
     runs: Mapping[str, Sequence[MessageStep]] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

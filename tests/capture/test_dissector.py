@@ -13,6 +13,8 @@ import pytest
 from dpkt import pcap
 
 from flinknet.capture.dissector import dissector_script
+from flinknet.core.probe import MessageKind
+from flinknet.report.demos import words_of
 from tests.capture.pcap.packets import tcp_packet
 from tests.golden_vectors import LAYOUT_OF_RELEASE, Vector, vectors
 
@@ -120,11 +122,15 @@ def test_every_name_has_its_row() -> None:
 def test_every_message_of_a_release(tmp_path: Path, release: str) -> None:
     frames = frames_of(release)
     names = ["flink.id", "flink.layout", *FIELDS.values(), "flink.buffer_size", "tcp.len"]
+    names.append("_ws.col.Info")
     rows = dissect(tmp_path, (frame for _, _, frame in frames), *names, "_ws.malformed")
     assert len(rows) == len(frames) > 80
     for (vector, message_id, frame), row in zip(frames, rows, strict=True):
         assert row["flink.id"] == str(message_id), vector["name"]
         assert row["tcp.len"] == str(len(frame))
+        kind = MessageKind(message_id).name  # the words that pages of demos show
+        name = "Buffer #" if message_id == 0 else words_of(kind, "", -1, 0, -1, -1)
+        assert row["_ws.col.Info"].startswith(name), vector["name"]
         assert not row["_ws.malformed"], vector["name"]
         if message_id == 0:
             assert row["flink.layout"] == ("1.x" if release.startswith("1.") else "2.x")
@@ -167,6 +173,18 @@ def test_messages_cut_anywhere_are_put_together(tmp_path: Path) -> None:
     rows = dissect(tmp_path, payloads, "flink.length")
     lengths = [int(each) for row in rows for each in row["flink.length"].split(",") if each]
     assert lengths == [len(frame) for frame in frames]
+
+
+@needs_tshark
+def test_messages_of_one_packet_are_kept_apart(tmp_path: Path) -> None:
+    credit, *_ = [frame for _, message_id, frame in frames_of("2.3.0") if message_id == 6]
+    payloads = [credit, credit[:20], credit[20:] + credit + credit, credit * 2]
+    rows = dissect(tmp_path, payloads, "_ws.col.Info")
+    words = dissect(tmp_path, [credit], "_ws.col.Info")[0]["_ws.col.Info"]
+    found = [row["_ws.col.Info"] for row in rows]
+    assert found[0] == words
+    assert found[2] == " | ".join([words] * 3)
+    assert found[3] == " | ".join([words] * 2)
 
 
 @needs_tshark

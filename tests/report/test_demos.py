@@ -10,10 +10,11 @@ import pytest
 from flinknet import results
 from flinknet.config import RecordSize, WorkloadConfig
 from flinknet.report.charts import Curves, Grid, MessageStep, OverTime, Places
-from flinknet.report.demos import DemoRun, DemoShown
+from flinknet.report.demos import MESSAGES, DemoRun, DemoShown, words_of
 from flinknet.report.demos.links import timeout, wan
 from flinknet.report.demos.overload import back_pressure, debloating, unaligned
 from flinknet.report.page import page_of
+from flinknet.report.page_parts import Section
 from tests.report.printing import printed
 from tests.report.test_demo_console import mode
 
@@ -171,6 +172,42 @@ def test_both_producers_of_an_overtaking_barrier_have_messages_with_their_names(
         [replace(each, messages=messages) for each in runs], replace(LOAD, producers=2)
     )
     assert [name for name, _ in shown.channels] == ["producer 0", "producer 1"]
+
+
+def test_messages_have_the_names_of_flink_and_each_has_a_meaning() -> None:
+    none = ("NONE", -1, 0, -1)
+    words = [
+        words_of("PARTITION_REQUEST", *none, 2),
+        words_of("ADD_CREDIT", *none, 3),
+        words_of("RESUME_CONSUMPTION", *none, -1),
+        words_of("BUFFER_RESPONSE", "PRIORITIZED_EVENT_BUFFER", 7, 38, 4, -1),
+        words_of("BUFFER_RESPONSE", "RECOVERY_COMPLETION", 0, 4, 0, -1),
+        words_of("BUFFER_RESPONSE", "DATA_BUFFER", 8, 2048, 4, -1),
+    ]
+    assert words == [
+        *("PartitionRequest credit 2", "AddCredit +3", "ResumeConsumption"),
+        *(
+            "Buffer #7 CheckpointBarrier backlog 4",
+            "Buffer #0 EndOfOutputChannelStateEvent backlog 0",
+        ),
+        "Buffer #8 2.00 KiB backlog 4",
+    ]
+    meanings = {next(x for words, x in MESSAGES.items() if words in each) for each in words}
+    assert len(meanings) == len(words)
+
+
+def test_the_messages_speak_of_barriers_only_where_there_are_some() -> None:
+    def lead_with(text: str) -> str:
+        run = replace(chain(), messages=(MessageStep(0, 0, True, text, (1, 1)),))
+        (section,) = (
+            each
+            for each in back_pressure([run], LOAD).view.page
+            if isinstance(each, Section) and each.id == "messages"
+        )
+        return section.lead
+
+    assert "barrier" not in lead_with("Buffer #1 2.00 KiB backlog 0")
+    assert "around a barrier" in lead_with("Buffer #1 CheckpointBarrier backlog 0")
 
 
 def debloated(target_ns: int, sizes: tuple[int, ...] = (4096,)) -> DemoShown:

@@ -96,6 +96,7 @@ MESSAGES = charts.Messages(
             charts.MessageStep(9 * MS, 0, True, "Buffer #2 2100 B", [0]),
         ],
     },
+    {"Buffer": "Records."},
 )
 EVERYTHING = page_parts.Page(
     "bench",
@@ -305,6 +306,7 @@ def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
     assert text_of(browser, ".credits") == "Credit of A.1: 0"
     assert "■" not in text_of(browser, ".credits")
     assert "Buffer #2 2100 B" in text_of(browser, ".message.last")
+    assert text_of(browser, ".meaning") == "Records."
     browser.run("document.querySelector('[aria-label=\"one message back\"]').click()")
     assert text_of(browser, ".left-out") == (
         "… 8.00 ms and 4 messages left out; credit is now 3 (A.1)"

@@ -35,11 +35,41 @@ SHOWN_EFFECT, NOT_SHOWN = "lesson", "unexpected"
 COLORS: Sequence[Color] = ("orange", "blue", "green", "purple", "gold")
 
 MESSAGES_LEAD = (
-    "The first messages of a channel, and then those around a checkpoint's barrier, or else the"
-    " first ones of the measured part, as the producer's TaskManager sends and receives them. The"
-    " backlog of a barrier that is not aligned is what it overtakes. A data buffer costs one credit"
-    " and carries the backlog: the buffers that wait behind it; an event costs none."
+    "As the producer's TaskManager sends and receives them: the first ones, then {then}. A data"
+    " buffer costs one credit and carries the backlog: the buffers that wait behind it; an event"
+    " costs none. In Wireshark they have the same names (flinknet trace dissector)."
 )
+BARRIER = "CheckpointBarrier"
+
+MESSAGES = {
+    "PartitionRequest": "The consumer asks for its data, and grants the credit of its exclusive"
+    " buffers.",
+    "AddCredit": "The consumer has so many more buffers free; the producer may send as many more.",
+    BARRIER: "The barrier of a checkpoint, an event. Aligned, it keeps its place behind the data;"
+    " unaligned, it goes first. The backlog of an unaligned one is what it overtakes at the"
+    " producer; it overtakes what lies at the receiver, too.",
+    "EndOfOutputChannelStateEvent": "What a checkpoint has stored of the channel ends here. The"
+    " producer sends nothing until the consumer answers.",
+    "ResumeConsumption": "The consumer has dealt with an event that holds up its channel; the"
+    " producer goes on.",
+    "NewBufferSize": "The consumer asks for buffers of another size.",
+    "BacklogAnnouncement": "The producer has no credit, and says how many buffers wait.",
+    "EndOfData": "The producer has written its last record.",
+    "EndOfPartitionEvent": "Nothing more comes on this channel.",
+    "AckAllUserRecordsProcessed": "The consumer has processed all records.",
+    "Buffer #": "Records. It costs one credit, and says how many buffers wait behind it.",
+}
+"""Words of a message, and what it means; the first ones that a message has count."""
+
+_EVENTS = {
+    "PRIORITIZED_EVENT_BUFFER": BARRIER,
+    "ALIGNED_CHECKPOINT_BARRIER": BARRIER,
+    "TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER": BARRIER,
+    "RECOVERY_COMPLETION": "EndOfOutputChannelStateEvent",
+    "END_OF_DATA": "EndOfData",
+    "END_OF_PARTITION": "EndOfPartitionEvent",
+}
+"""Events that a data type stands for; no other event has priority on the wire."""
 
 
 @cache
@@ -157,7 +187,10 @@ class DemoShown:
             for unaffected in self.texts("unaffected"):
                 doubts = [f"{each.rstrip('.')}; {unaffected}" for each in doubts]
         steps = {each.name: each.messages for each in self.runs if each.messages}
-        messages = [Messages(self.channels, steps)] if steps else []
+        messages = [Messages(self.channels, steps, MESSAGES)] if steps else []
+        has_barriers = any(BARRIER in one.text for own in steps.values() for one in own)
+        then = ["those around a barrier" if has_barriers else "the first ones of the measured part"]
+        lead = MESSAGES_LEAD.format(then=", then ".join([*then, *self.texts("then")]))
         return View(
             [
                 Sentence("ran", self.texts("setup")),
@@ -168,7 +201,7 @@ class DemoShown:
             [self.table, *self.charts, Lines(more), Lines(doubts, is_doubt=True)],
             page=[
                 *self.pictures,
-                *(Section("messages", "The messages", MESSAGES_LEAD, [x]) for x in messages),
+                *(Section("messages", "The messages", lead, [x]) for x in messages),
                 Section("about", "What ran", OWN_STACK),
             ],
             name=self.name,
@@ -208,7 +241,8 @@ class DemoShown:
 def words_of(kind: str, data_type: str, number: int, size: int, backlog: int, value: int) -> str:
     """A message in the words of `trace dissector`: "Buffer #1 2.05 KiB backlog 0"."""
     if kind == "BUFFER_RESPONSE":
-        what = human_bytes(size) if data_type == "DATA_BUFFER" else data_type
+        is_data = data_type == "DATA_BUFFER"
+        what = human_bytes(size) if is_data else _EVENTS.get(data_type, data_type)
         return f"Buffer #{number} {what} backlog {backlog}"
     words = "".join(part.capitalize() for part in kind.split("_"))
     sign = {"ADD_CREDIT": "+", "PARTITION_REQUEST": "credit "}.get(kind, "")
