@@ -18,7 +18,7 @@ Color = Literal["blue", "orange", "green", "gold", "purple", "grey"]
 @dataclass(frozen=True, slots=True)
 class Series:
     """One curve: a value for each label, None where there is none; `low` and `high` bound a band
-    around it.
+    around it. One that bounds another is dashed.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Series:
     meaning: str = ""
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
+    is_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)

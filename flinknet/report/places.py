@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
+from flinknet.options import SEGMENT_SIZE
 from flinknet.results import Buffering, ChannelLevels, FillSample, RunResult
+from flinknet.units import parse_size_bytes
 
 from .charts import Color, OverTime, Places, PlacesChannel, PlacesRun, PlacesStep, TimeSeries
 from .live import channel_name
@@ -20,6 +22,8 @@ PLACES = (
     ("6 input channels", "In buffers of the consumer, and not read by its task yet."),
 )
 """Names and meanings of the places, in the order in which a record passes them."""
+
+QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 
 BLOCKED = (
     "A socket is not read: its receiver has no buffer.",
@@ -91,9 +95,11 @@ def places_of(
         for each in buffering.samples:
             levels, split = _levels_of(each, numbers, is_apart=bool(ends))
             steps.append(PlacesStep(each.at_ns, levels, lines(name, each), split))
-        first, *between, last = astuple(buffering.bounds)
+        pool, *between, last = astuple(buffering.bounds)
         count = len(writers) or 1
-        bounds = [*[first // count] * count, *between, *[last // count] * count]
+        fullest = max((max(each.levels[:count]) for each in steps), default=0)
+        first = min(max(_quota_bytes(result) // count or pool, fullest), pool // count)
+        bounds = [*[first] * count, *between, *[last // count] * count]
         found.append(PlacesRun(name, bounds, steps))
     return Places(
         [name for name, _ in places],
@@ -104,6 +110,15 @@ def places_of(
         (", ".join(writers), ", ".join(readers)) if ends else ("producers", "consumers"),
         [PlacesChannel(*each) for each in colors],
     )
+
+
+def _quota_bytes(result: RunResult) -> int:
+    """Most that all channels may hold in the first place, which is less than the size of the pools;
+    0 where it is not known."""
+    if QUOTA not in result.config:
+        return 0
+    size = parse_size_bytes(result.config[SEGMENT_SIZE], SEGMENT_SIZE)
+    return len(result.channels) * int(result.config[QUOTA]) * size
 
 
 def _apart(place: tuple[str, str], names: Sequence[str]) -> list[tuple[str, str]]:

@@ -164,7 +164,8 @@ def _draw_curves(axes: Any, chart: Curves) -> None:
             left = [place + (number + 0.5) * wide - _BARS_WIDTH / 2 for place in places]
             axes.bar(left, _drawn(each.values), wide, color=_COLORS[each.color], label=each.name)
             continue
-        axes.plot(places, _drawn(each.values), "o-", color=_COLORS[each.color], label=each.name)
+        style = "o--" if each.is_bound else "o-"
+        axes.plot(places, _drawn(each.values), style, color=_COLORS[each.color], label=each.name)
         if each.low:
             low, high = _drawn(each.low), _drawn(each.high)
             axes.fill_between(places, low, high, color=_COLORS[each.color], alpha=0.15)

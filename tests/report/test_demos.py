@@ -8,13 +8,15 @@ from dataclasses import replace
 import pytest
 
 from flinknet import results
+from flinknet.cli.bench_demo import DEMOS
 from flinknet.config import RecordSize, WorkloadConfig
 from flinknet.report.charts import Curves, Grid, MessageStep, OverTime, Places
-from flinknet.report.demos import MESSAGES, DemoRun, DemoShown, words_of
+from flinknet.report.demos import MESSAGES, DemoRun, DemoShown, texts, words_of
 from flinknet.report.demos.links import timeout, wan
 from flinknet.report.demos.overload import back_pressure, debloating, unaligned
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import Section
+from flinknet.report.places import places_of
 from tests.report.printing import printed
 from tests.report.test_demo_console import mode
 
@@ -163,6 +165,26 @@ def test_unaligned_checkpoints_are_faster_and_store_what_they_overtake() -> None
     assert [line.count("━") for line in found] == [8, 1]  # marks of 50 ms
     alike = unaligned([checkpointed("aligned", 9, 0), checkpointed("unaligned", 8, 0)], LOAD)
     assert alike.lesson[0].startswith("Unexpected")
+
+
+def test_the_first_place_ends_at_the_quota_of_the_channels() -> None:
+    run = checkpointed("aligned", 400, 0)
+    buffering = run.result.buffering
+    assert buffering is not None
+    quota = {"taskmanager.network.memory.max-buffers-per-channel": "10"}
+    quota |= {"taskmanager.memory.segment-size": "4 kb"}
+    bounds = replace(buffering.bounds, subpartition_bytes=1 << 21)
+    result = replace(run.result, config=quota, buffering=replace(buffering, bounds=bounds))
+    (bound, *_) = places_of({"aligned": result}, OverTime()).runs[0].bounds
+    assert len(result.channels) == 2
+    assert bound == 80 * 1024
+    unknown = replace(result, config={})
+    assert places_of({"aligned": unknown}, OverTime()).runs[0].bounds[0] == 1 << 21
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_every_demo_says_under_its_title_what_is_shown(name: str) -> None:
+    assert "".join(texts(name, "explained", {"target": "100 ms"})).endswith(".")
 
 
 def test_both_producers_of_an_overtaking_barrier_have_messages_with_their_names() -> None:
@@ -374,7 +396,10 @@ def test_wan_shows_the_rate_that_credit_allows_over_a_round_trip() -> None:
     assert isinstance(curves, Curves)
     assert [each.name for each in curves.series][:2] == ["10 buffers", "10 buffers, credit allows"]
     assert curves.series[1].values == [None, 2.5e6, 2.5e5, 5e4]
-    assert curves.series[1].color != curves.series[3].color
+    colors = [each.color for each in curves.series]
+    assert colors[0] == colors[1] != colors[2] == colors[3]
+    assert [each.is_bound for each in curves.series] == [False, True] * 2
+    assert "raise the exclusive buffers" in shown.lesson[-1]
     out = printed(shown.view, width=100)
     assert "credit allows" in out
     assert re.search(r"50ms, 72 buffers +360 k +450 k +80%", out)

@@ -344,6 +344,22 @@ def test_every_demo_over_time_goes_step_by_step_and_nothing_runs_over(
 
 
 @browser_test
+def test_pools_that_fill_up_one_after_another_are_first_shown_when_half_is_in_use(
+    show_page: Callable[..., Chromium],
+) -> None:
+    steps = [charts.PlacesStep(at * MS, [min(1.0, at / 4)] * 2) for at in range(9)]
+    run = charts.PlacesRun("Pools", [1.0] * 2, steps)
+    places = charts.Places(["source", "sink"], [""] * 2, [run], unit="share")
+    view = page_parts.View(parts=[places])
+    browser = show_page(page_parts.Page("bench", [view]))
+    assert texts_of(browser, ".amount") == ["50%"] * 2
+    assert texts_of(browser, ".bound") == [""] * 2
+    browser.run("[1, 2].map(() => document.querySelector('[aria-label=\"one step on\"]').click())")
+    assert texts_of(browser, ".amount") == ["100%"] * 2
+    assert texts_of(browser, ".bound") == ["full"] * 2
+
+
+@browser_test
 def test_the_timeouts_of_a_demo_are_moved_by_hand(show_page: Callable[..., Chromium]) -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
     late = RunWarning("rate-not-reached", "rate not reached")

@@ -11,7 +11,6 @@ from typing import Any
 
 from flinknet import units
 from flinknet.config import CREDIT, TCP, WorkloadConfig
-from flinknet.options import SEGMENT_SIZE
 from flinknet.results import FillSample, Progress, RunResult, Validity
 from flinknet.results.figures import FIGURES, LINK_LIMIT, Figure, of_run
 from flinknet.results.trades import ratio_of
@@ -30,7 +29,6 @@ STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
 """Share of its rate that the neighbour keeps: at most without credit, at least with it."""
 
 TITLES = {TCP: "TCP only (Flink < 1.5)", CREDIT: "credit-based (since 1.5)"}
-_QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 AXIS_HEADROOM = 1.5
 """Top of the axis of rates, as a multiple of the neighbour's rate alone."""
 
@@ -116,8 +114,7 @@ def _rates(samples: Sequence[Progress]) -> list[dict[str, Any]]:
 def _places(
     modes: Mapping[str, _Mode], paused: Sequence[RunResult], pause: charts.Span
 ) -> charts.Places:
-    """The places under one slider; the first and the last one apart for each consumer. The bound of
-    a channel in the first place is its quota, which is below the size of the pool."""
+    """The places under one slider; the first and the last one apart for each consumer."""
     rates = {TITLES[name]: mode["rates"] for name, mode in modes.items()}
     alone = max((each["solo_records_per_s"] or 0.0 for each in modes.values()), default=0.0)
     series = []
@@ -132,24 +129,14 @@ def _places(
         spans=[pause],
         y=FIGURES["throughput_records_per_s"].name,
     )
-    results = dict(zip(rates, paused, strict=True))
-    places = places_of(
-        results,
+    return places_of(
+        dict(zip(rates, paused, strict=True)),
         curve,
         {NEIGHBOUR: "for B.3", PAUSED: "for B.4"},
         ends=(("A.1", "A.2"), ("B.3", "B.4")),
         lines=lambda title, sample: _state_at(rates[title], sample, pause),
         notes=texts(HEAD_OF_LINE, "places"),
     )
-    found = []
-    for run in places.runs:
-        room, config = run.bounds[0], results[run.name].config
-        if _QUOTA in config:
-            size = units.parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
-            fullest = max((max(each.levels[:2]) for each in run.steps), default=0)
-            room = min(max(int(config[_QUOTA]) * size, fullest), room)
-        found.append(replace(run, bounds=[room, room, *run.bounds[2:]]))
-    return replace(places, runs=found)
 
 
 def _state_at(
@@ -253,9 +240,6 @@ FEWER, MORE = 0.5, 1.5
 """Share of the rate without delay at or below which the longest round trip has shown the effect,
 and factor by which more credit must raise the rate over it."""
 
-ALLOWED_COLORS: Sequence[charts.Color] = ("grey", "green")
-"""Colours of the rates that the credit allows, for each amount of credit."""
-
 _RATE = of_run(FIGURES["throughput_records_per_s"])
 
 _WAN: Sequence[Figure[RunResult]] = (
@@ -279,7 +263,8 @@ def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         own = runs[place * count :][:count]
         measured, allowed = ([x.read(each.result) for each in own] for x in (_RATE, LINK_LIMIT))
         series.append(charts.Series(name, measured, COLORS[place]))
-        series.append(charts.Series(f"{name}, credit allows", allowed, ALLOWED_COLORS[place]))
+        allows = charts.Series(f"{name}, credit allows", allowed, COLORS[place], is_bound=True)
+        series.append(allows)
     near, far, more = rates[0], rates[count - 1], rates[-1]
     is_shown = bool(far) and far <= FEWER * near and more >= MORE * far
     facts = {

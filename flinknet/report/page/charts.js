@@ -163,7 +163,7 @@ function curves(spec, width) {
       at.filter(Boolean).forEach(([x, high]) => svg.append(s("rect", {x: x + first, y: high, width: wide - 2, height: Math.max(bottom - high, 1), fill: one.color})));
       continue;
     }
-    svg.append(line(at, one.color));
+    svg.append(line(at, one.color, one.isBound ? {"stroke-dasharray": "6 4"} : {}));
     at.forEach((point, index) => {
       const isInvalid = spec.marks.some(([place, name]) => place === index && name === "invalid"); // hollow
       if (point) svg.append(s("circle", {cx: point[0], cy: point[1], r: index === spec.recorded ? 5.5 : 3.5, fill: isInvalid ? "var(--card)" : one.color,

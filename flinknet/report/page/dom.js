@@ -91,8 +91,8 @@ function table(heads, rows) {
 }
 
 function legend(items) {
-  return h("div", {class: "legend"}, items.map(([name, color, meaning, thin]) => h("span", meaning ? {"data-tip": meaning, tabindex: 0} : {},
-    color ? h("i", {style: `background: ${color}`, class: thin ? "thin" : null}) : null, name)));
+  return h("div", {class: "legend"}, items.map(([name, color, meaning, kind]) => h("span", meaning ? {"data-tip": meaning, tabindex: 0} : {},
+    color ? h("i", {style: `background: ${color}`, class: kind || null}) : null, name)));
 }
 
 function select(label, options, value, onChange) {

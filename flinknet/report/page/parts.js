@@ -26,7 +26,7 @@ function inRows(parts) {
 // One series needs no legend: the title names it.
 const figureOf = ({title, meaning, series}, items, draw) => chart(title, meaning || series.length === 1 && series[0].meaning, items, draw);
 const legendOf = (series, inLanes) => series.length > 1 || inLanes
-  ? [...series.map((one) => [one.name, colorOf(one.color), one.meaning, true]), ...inLanes ? [[`▬ ${inLanes}`]] : []] : null;
+  ? [...series.map((one) => [one.name, colorOf(one.color), one.meaning, one.is_bound ? "thin bound" : "thin"]), ...inLanes ? [[`▬ ${inLanes}`]] : []] : null;
 
 const colored = (rows) => rows.map((one) => ({...one, color: colorOf(one.color)}));
 const overTimeChart = (part, width, height, at) => (part.in_rows ? rowsOverTime : linesOverTime)({
@@ -47,7 +47,7 @@ const PARTS = {
     notes.map((note) => h("p", {class: "note small"}, note))),
   curves: (part) => figureOf({...part, title: part.by ? `${part.title} by ${part.by}` : part.title}, legendOf(part.series), (width) => curves({
     ...part, recorded: part.recorded ?? -1, isLog: part.is_log, isBars: part.is_bars, format: FORMATS[part.unit], label: part.title,
-    series: part.series.map((one) => ({name: one.name, color: colorOf(one.color), values: one.values,
+    series: part.series.map((one) => ({name: one.name, color: colorOf(one.color), values: one.values, isBound: one.is_bound,
       band: one.low.length ? one.low.map((low, index) => low === null || one.high[index] === null ? null : [low, one.high[index]]) : null})),
     tip: (index) => ({title: part.labels[index], rows: part.series.map((one) => [one.name, FORMATS[part.unit](one.values[index])
       + ((one.low[index] ?? null) === null ? "" : ` (${FORMATS[part.unit](one.low[index])} … ${FORMATS[part.unit](one.high[index])})`)])}),

@@ -7,7 +7,7 @@ function placesPart({names, meanings, runs, curve, notes, ends, channels, unit})
   if (!shown.length) return h("p", {class: "note"}, "No samples were taken.");
   const longest = shown.reduce((most, run) => run.steps.length > most.steps.length ? run : most);
   const instants = longest.steps.map((step) => step.at_ns);
-  const tanks = shown.map((run) => placesOfRun(run, names, meanings, ends, channels, FORMATS[unit]));
+  const tanks = shown.map((run) => placesOfRun(run, names, meanings, ends, channels, unit));
   const slider = h("input", {type: "range", min: 0, max: instants.length - 1, step: 1, value: 0, "aria-label": "time", oninput: () => go(+slider.value)});
   const clock = h("output", {class: "clock"});
   const play = h("button", {type: "button", class: "play", onclick: () => timer ? stop() : start()});
@@ -47,12 +47,14 @@ function placesPart({names, meanings, runs, curve, notes, ends, channels, unit})
     channels.length ? legend([...channels.map(({name, color}) => [name, colorOf(color)]), [`one queue of ${channels.length > 2 ? "all" : "both"}, in the order of sending`, stripes(channels)]]) : null,
     h("div", {class: "side-by-side"}, tanks.map((one) => one.element)),
     notes.map((note) => h("p", {class: "note small"}, note)));
-  // The first look is where most lies in the places, within the spans if there are any: where the lesson is.
+  // The first look is where most lies in the places, within the spans if there are any: where the lesson is. Of pools that fill up
+  // one after another it is where half of that is in use.
   const total = (one) => one.levels.reduce((sum, each) => sum + each, 0);
   const isTold = ({at_ns: at}) => !curve || !curve.spans.length || curve.spans.some((span) => at >= span.from_ns && at < span.to_ns);
   const steps = shown.flatMap((run) => run.steps), told = steps.filter(isTold);
   const fullest = (told.length ? told : steps).reduce((best, one) => total(one) > total(best) ? one : best);
-  go(indexAt(instants, fullest.at_ns));
+  const half = unit === "share" && told.find((one) => total(one) >= total(fullest) / 2);
+  go(indexAt(instants, (half || fullest).at_ns));
   isMoved = false;
   return part;
 }
@@ -78,7 +80,8 @@ function nearestTo(instants, ns) {
   return index + 1 < instants.length && instants[index + 1] - ns < ns - instants[index] ? index + 1 : index;
 }
 
-function placesOfRun(run, names, meanings, ends, channels, format) {
+function placesOfRun(run, names, meanings, ends, channels, unit) {
+  const format = FORMATS[unit], isShare = unit === "share";
   const instants = run.steps.map((step) => step.at_ns);
   const parts = names.map((name, index) => {
     const level = h("div", {class: "level"}), amount = h("div", {class: "amount"}), limit = h("div", {class: "bound"});
@@ -98,7 +101,7 @@ function placesOfRun(run, names, meanings, ends, channels, format) {
       level.replaceChildren(...layers(one.by_channel[index], channels));
       level.style.height = `${(100 * share).toFixed(1)}%`;
       place.classList.toggle("full", isFull);
-      limit.textContent = bound ? `of ${format(bound)}${isFull ? ": full" : ""}` : "not used";
+      limit.textContent = !bound ? "not used" : isShare ? (isFull ? "full" : "") : `of ${format(bound)}${isFull ? ": full" : ""}`;
       amount.textContent = format(held);
     });
     lines.replaceChildren(...one.lines.map((line) => h("p", {}, line)));

@@ -20,7 +20,7 @@ function timelinePart({names, channels, first, duration_ns: durationNs, panels, 
   draw();
   const picker = select("Channel", names.map((name, index) => [index, name]), first, (index) => { state.channel = Number(index); draw(); });
   return h("div", {}, h("div", {class: "controls"}, picker, reset, where),
-    legend([...panels.map(({name, color, meaning}) => [name, colorOf(color), meaning, true]), ...regimes.map(({name, color, meaning}) => [name, colorOf(color), meaning])]), place);
+    legend([...panels.map(({name, color, meaning}) => [name, colorOf(color), meaning, "thin"]), ...regimes.map(({name, color, meaning}) => [name, colorOf(color), meaning])]), place);
 }
 
 const POINT_PX = 7;
