@@ -216,10 +216,17 @@ def opened_part(recording: Recording, *, is_checked: bool = False) -> Part:
         refuse(run, faults_of_documents(run))
     part = Part(recording, run)
     stated = _stated(part) if run.manifest.origin == CAPTURE else {}
-    if stated and stated.get("one_way", 0) >= stated.get("connections", 1):
+    why = None
+    if stated.get("timeless_packets"):  # of imports that gave them another's instant
+        why = "has packets without an instant, so rates and times are unknown"
+    elif stated and stated.get("one_way", 0) >= stated.get("connections", 1):
+        why = (
+            "has one direction of its connections, so what waited for credit, and for whom, is"
+            " unknown"
+        )
+    if why is not None:
         raise TraceFormatError(
-            f"{run.path}: the capture has one direction of its connections, so what waited for"
-            " credit, and for whom, is unknown; `flinknet trace info` shows what was captured. A"
+            f"{run.path}: the capture {why}; `flinknet trace info` shows what was captured. A"
             " replay needs another capture"
         )
     return part

@@ -276,7 +276,8 @@ def _warnings(imported: Plain) -> list[str]:
         (imported["silent_connections"], "connection", "long silent, so taken for ended"),
         (imported["placed_channels"], "channel",
          f"named by where tasks run, as they were open before{several * bool(unsure)}"),
-        (packets["unread_blocks"], "block", "were not read: packets in them are missing"),
+        (packets["unread_blocks"], "block",
+         "of unknown kinds, or of packets without an instant, were not read"),
         (packets["fragments"], "fragment", "of IP packets were ignored"),
     )  # fmt: skip
     plurals = {"buffer or event": "buffers and events"}

@@ -282,11 +282,23 @@ def write_pcapng(path: Path, kinds: Sequence[int]) -> Path:
 def test_a_block_that_was_not_read_is_never_nothing_missing(tmp_path: Path) -> None:
     result = run(write_pcapng(tmp_path / "odd.pcapng", (6, 6, 0x777)))
     assert result.exit_code == 0, result.output
-    assert "blocks were not read: packets in them are missing" in result.output
+    named = "blocks of unknown kinds, or of packets without an instant, were not read"
+    assert named in " ".join(result.output.split())
     found = verify_run(open_run(tmp_path / "odd")).findings
     assert "capture" in [each.rule for each in found if each.file == "capture.json"]
-    named = named_losses(opened_part(Recording(str(tmp_path / "odd"))), {}, {})
-    assert "unread_blocks" in [each.kind for each in named]
+    losses = named_losses(opened_part(Recording(str(tmp_path / "odd"))), {}, {})
+    assert "unread_blocks" in [each.kind for each in losses]
+
+
+def test_a_recording_with_packets_of_no_instant_is_not_replayed(tmp_path: Path) -> None:
+    """Their number is in imports of the time when each got the instant of the packet before it."""
+    run(write_capture(tmp_path / "flink.pcap"))
+    path = tmp_path / "flink" / "capture.json"
+    document = json.loads(path.read_text())
+    document["packets"]["timeless_packets"] = 3
+    path.write_text(json.dumps(document))
+    with pytest.raises(TraceFormatError, match="rates and times are unknown"):
+        opened_part(Recording(str(tmp_path / "flink")), is_checked=True)
 
 
 @pytest.mark.parametrize(
