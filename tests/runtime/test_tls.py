@@ -184,6 +184,45 @@ def test_a_client_whose_certificate_is_a_strangers_is_refused_by_the_server(sets
     assert wire.server.inner.heard == b""  # type: ignore[attr-defined]
 
 
+def pinning(sets: Path, name: str, pinned: str, path: Path, protocol: str) -> NetworkConfig:
+    """Settings with a set, whose trust store has the certificate of another one's node alone."""
+    _, begin, chain = (sets / pinned / "node.pem").read_text().partition("-----BEGIN CERT")
+    store = path / f"{pinned}.pem"
+    store.write_text(begin + chain[: chain.index(begin)])
+    network = network_of(sets, name, pem=True, **{"security.ssl.protocol": protocol})
+    return replace(network, ssl_truststore=str(store))
+
+
+@pytest.mark.row("S072")
+@pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
+def test_a_trust_store_with_the_certificate_of_the_peer_alone_lets_in_that_peer_alone(
+    sets: Path, tmp_path: Path, protocol: str
+) -> None:
+    ours = pinning(sets, "ours", "theirs", tmp_path, protocol)
+    wire = Wire(Line(b"x"), Line(b"y"), ours, pinning(sets, "theirs", "ours", tmp_path, protocol))
+    wire.run()
+    for end, other in ((wire.client, b"y"), (wire.server, b"x")):
+        assert end._tls.version() == protocol
+        assert bytes(end.inner.heard) == other  # type: ignore[attr-defined]
+    trusting = network_of(sets, **{"security.ssl.protocol": protocol})
+    for ends in ((ours, trusting), (trusting, ours)):
+        wire = Wire(Line(b"x"), Line(b"y"), *ends)
+        with pytest.raises(RemoteProtocolError, match="certificate is not trusted"):
+            wire.run()
+        (strict,) = (each for each in (wire.client, wire.server) if each.error is not None)
+        assert strict.inner.heard == b""  # type: ignore[attr-defined]
+
+
+@pytest.mark.row("S072")
+def test_a_certificate_that_has_expired_is_refused_though_the_trust_store_has_it(
+    tmp_path: Path,
+) -> None:
+    generate(tmp_path / "old", PASSWORD, days=0)
+    old = pinning(tmp_path, "old", "old", tmp_path, "TLSv1.2")
+    with pytest.raises(RemoteProtocolError, match="has expired"):
+        Wire(Line(b"x"), Line(b"y"), old).run()
+
+
 @pytest.mark.row("S072")
 @pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
 def test_a_client_without_a_certificate_is_refused(sets: Path, protocol: str) -> None:
