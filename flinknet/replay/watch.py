@@ -23,7 +23,7 @@ from flinknet.predict.measured_part import LOOK_BACK_NS, longest_life_ns
 from flinknet.results import LatencyBounds, TraceLoss, WatchedEdge, WatchLook
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import BlockType
-from flinknet.trace.metrics import METRICS_NAME, is_within
+from flinknet.trace.metrics import FETCHED_NS, METRICS_NAME, is_within
 from flinknet.trace.run import TRACE_SUFFIX, WholeBlock, process_of, trace_files, whole_blocks
 
 from .advise.judged import JudgedEdge, judged
@@ -98,7 +98,7 @@ class GrowingRun:
             if wanted:
                 _copy(file, wanted, directory, processes[file])
                 copied.append(processes[file])
-        self._copy_metrics(directory, before_ns)
+        self._copy_metrics(directory, before_ns - FETCHED_NS)
         part = replace(manifest, measured_from_ns=from_ns, measured_to_ns=to_ns, files={})
         replace(part, processes=tuple(copied)).save(directory)
         return Excerpt(directory, from_ns, to_ns)

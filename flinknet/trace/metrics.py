@@ -28,6 +28,10 @@ from .plain_text import read_json
 
 METRICS_NAME = "metrics.jsonl"
 
+FETCHED_NS = 15_000_000_000
+"""How far from a short part lines may lie that show how counters grow in it: the JobManager fetches
+metrics every `metrics.fetcher.update-interval`, 10 s by default."""
+
 ABOUT = frozenset({"at_ns", "task_manager", "task", "job", "vertex", "subtask", "attempt"})
 """Keys that identify a line; all others are metrics."""
 
@@ -89,18 +93,30 @@ class Series:
 
 def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
     """Metrics of all tasks and TaskManagers within [from_ns, to_ns); empty without a file. Those of
-    a task are of its attempt with most lines. Lines truncated by a crash are skipped.
+    a task are of its attempt with most lines. Where it has fewer than two there, they are with the
+    last one before and the first one behind, each up to FETCHED_NS away: counters grow in between.
+    Lines truncated by a crash are skipped.
     """
     found: dict[tuple[Any, ...], dict[Any, list[dict[str, Any]]]] = {}
-    for line in metrics_lines(directory, from_ns, to_ns):
+    for line in metrics_lines(directory, from_ns - FETCHED_NS, to_ns + FETCHED_NS):
         if "checkpoint" in line:
             continue
         key = line.get("job"), line.get("vertex"), line.get("task")
         if line.get("task") is None:
             key = None, line.get("task_manager"), None
         found.setdefault(key, {}).setdefault(line.get("attempt"), []).append(line)
-    longest = (max(reversed(each.values()), key=len) for each in found.values())
-    return [_series(lines) for lines in longest]
+    series = []
+    for attempts in found.values():
+        near = [_near(own, from_ns, to_ns) for own in reversed(attempts.values())]
+        series.append(_series(max(near, key=len)))
+    return series
+
+
+def _near(lines: list[dict[str, Any]], from_ns: int, to_ns: int) -> list[dict[str, Any]]:
+    """The lines of an attempt within [from_ns, to_ns), or those around it if they are too few."""
+    before = [each for each in lines if each["at_ns"] < from_ns]
+    within = [each for each in lines if from_ns <= each["at_ns"] < to_ns]
+    return within if len(within) > 1 else [*before[-1:], *lines[len(before) :][: len(within) + 1]]
 
 
 def describe_metrics(directory: AnyPath) -> MetricsDescription | None:

@@ -107,3 +107,31 @@ def test_without_a_clock_the_instant_of_the_line_counts(
     lines = [each | (change if number in changed else {}) for number, each in enumerate(lines)]
     (series,) = read_series(write(tmp_path, *lines), 0, 1 << 62)
     assert (series.at_ns / SECOND_NS).tolist() == [4, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "found"),
+    [
+        (0, 100, [10, 20, 30, 60]),
+        (15, 35, [20, 30]),  # two lines are enough
+        (15, 25, [10, 20, 30]),
+        (21, 29, [20, 30]),
+        (31, 40, [30]),  # the next one is too far
+        (61, 99, [60]),
+        (80, 99, None),
+    ],
+)
+def test_of_a_short_part_the_lines_around_it_count(
+    tmp_path: Path, from_s: int, to_s: int, found: list[int] | None
+) -> None:
+    write(tmp_path, *(looked_at(at, None, at) for at in (10, 20, 30, 60)))
+    series = read_series(tmp_path, from_s * SECOND_NS, to_s * SECOND_NS)
+    own = [(each.at_ns // SECOND_NS).tolist() for each in series]
+    assert own == ([] if found is None else [found])
+
+
+def test_the_attempt_with_most_lines_in_the_part_counts(tmp_path: Path) -> None:
+    first = [looked_at(at, None, at, attempt=0) for at in (1, 2, 3, 4)]
+    second = [looked_at(at, None, at, attempt=1) for at in (6, 7, 8)]
+    (series,) = read_series(write(tmp_path, *first, *second), 4 * SECOND_NS, 9 * SECOND_NS)
+    assert (series.at_ns // SECOND_NS).tolist() == [6, 7, 8]

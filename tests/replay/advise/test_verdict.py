@@ -71,6 +71,14 @@ def of(*vertices: cells.VertexTime, **more: cells.CheckpointCounts) -> Bottlenec
     return found
 
 
+def test_a_job_is_not_called_healthy_where_a_task_waits_for_one_that_was_not_seen() -> None:
+    pressed, seen = vertex("Map", [0.0, 0.0], waits=1.0), vertex("Sink", [0.3, 0.2])
+    for sink, is_healthy in ((seen, True), (vertex("Sink", [0.3, None]), False)):
+        assert (healthy(ledger(source(), pressed, sink)) is not None) == is_healthy
+    flowing = ledger(source(), vertex("Map", [0.2, 0.2]), vertex("Sink", [0.3, None]))
+    assert healthy(flowing) is not None
+
+
 SLOW: Mapping[str, tuple[Bottleneck, Cause, tuple[str, ...], str]] = {
     "one of several, others idle": (
         of(source(1.0), vertex("Map", [0.1, 0.1], waits=0.9), vertex("Sink", [1.0, 0.0, 0.0])),
