@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,7 +68,18 @@ _OPTIONS = f"""
 """
 
 
-@click.command(cls=SectionedCommand)
+_ARGUMENTS = "demo.arguments"
+
+
+class _Demo(SectionedCommand):
+    """A command that keeps its arguments as they were given, but for passwords."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_ARGUMENTS] = [re.sub(r"(?i)(password[^=]*=).*", r"\1…", each) for each in args]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Demo)
 @click.argument("name", metavar="[NAME]", type=click.Choice(list(DEMOS)), required=False)
 @options(_OPTIONS)
 @click.pass_obj
@@ -127,7 +140,8 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
             watcher.finish_run(finished[-1].result, is_overload=not chosen.get("in_step"))
     module = import_module(f"flinknet.report.demos.{chosen['module']}")
     make: Callable[..., DemoShown] = getattr(module, values["name"].replace("-", "_"))
-    shown = make(finished, scenario.workload)
+    command = " ".join(map(quote, click.get_current_context().meta[_ARGUMENTS]))
+    shown = replace(make(finished, scenario.workload), command=f"flinknet bench demo {command}")
     reports.write(lambda: shown.page)
     view = shown.view
     if reports.page is not None:

@@ -185,7 +185,16 @@ def test_the_demo_becomes_a_page(flinknet: Call) -> None:
     assert "next       page.html shows it step by step" in result.stdout
     page = Path("page.html").read_text()
     assert "Why there is credit" in page
+    assert "flinknet bench demo head-of-line --report page.html" in page
     assert '"kind":"places"' in page
+
+
+def test_a_page_shows_its_command_without_a_password(flinknet: Call) -> None:
+    key = "security.ssl.internal.key-password=swordfish"
+    assert flinknet("demo", "wan", "-D", key, "--report", "page.html").exit_code == 0
+    page = Path("page.html").read_text()
+    assert "swordfish" not in page
+    assert "key-password=…" in page or "key-password=\\u2026" in page
 
 
 @pytest.mark.parametrize("name", ["back-pressure", "unaligned", "debloating", "timeout"])

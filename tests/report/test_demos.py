@@ -11,11 +11,11 @@ from flinknet import results
 from flinknet.cli.bench_demo import DEMOS
 from flinknet.config import RecordSize, WorkloadConfig
 from flinknet.report.charts import Curves, Grid, MessageStep, OverTime, Places
-from flinknet.report.demos import MESSAGES, DemoRun, DemoShown, texts, words_of
+from flinknet.report.demos import MEANINGS, DemoRun, DemoShown, texts, words_of
 from flinknet.report.demos.links import timeout, wan
 from flinknet.report.demos.overload import back_pressure, debloating, unaligned
 from flinknet.report.page import page_of
-from flinknet.report.page_parts import Section
+from flinknet.report.page_parts import Code, Section, Table
 from flinknet.report.places import places_of
 from tests.report.printing import printed
 from tests.report.test_demo_console import mode
@@ -187,6 +187,26 @@ def test_every_demo_says_under_its_title_what_is_shown(name: str) -> None:
     assert "".join(texts(name, "explained", {"target": "100 ms"})).endswith(".")
 
 
+def test_a_page_says_what_ran() -> None:
+    runs = []
+    for name, exclusive in (("aligned", "2"), ("unaligned", "4")):
+        run = checkpointed(name, 400, 0)
+        workload = {"rate_per_s": 10_000.0, "slow_consumers": [{"delay_ns_per_record": 200_000}]}
+        config = {"taskmanager.network.memory.buffers-per-channel": exclusive}
+        runs.append(replace(run, result=replace(run.result, workload=workload, config=config)))
+    view = replace(unaligned(runs, LOAD), command="flinknet bench demo unaligned").view
+    about = view.page[-1]
+    assert isinstance(about, Section)
+    table, command = about.parts
+    assert isinstance(table, Table)
+    assert [row.cells for row in table.rows] == [
+        ["records of each producer in a second", "10000"],
+        ["a slow consumer's time for a record", "200 us"],
+        ["exclusive buffers of a channel", "2; 4"],
+    ]
+    assert command == Code("command", "flinknet bench demo unaligned")
+
+
 def test_both_producers_of_an_overtaking_barrier_have_messages_with_their_names() -> None:
     messages = tuple(MessageStep(at, at, False, "AddCredit +1", (1, 1)) for at in range(2))
     runs = [checkpointed("aligned", 400, 0), checkpointed("unaligned", 8, 65_536)]
@@ -214,7 +234,7 @@ def test_messages_have_the_names_of_flink_and_each_has_a_meaning() -> None:
         ),
         "Buffer #8 2.00 KiB backlog 4",
     ]
-    meanings = {next(x for words, x in MESSAGES.items() if words in each) for each in words}
+    meanings = {next(x for words, x in MEANINGS.items() if words in each) for each in words}
     assert len(meanings) == len(words)
 
 

@@ -1,5 +1,5 @@
 """Demos: what `flinknet bench demo` shows of its runs. The scenarios, tables and texts of the demos
-are data, in demos.toml.
+are data, in demos.toml, and the words about messages in messages.toml.
 
     links           head-of-line, timeout and wan: what settings do on one connection
     overload        back-pressure, unaligned and debloating: a consumer that cannot keep up
@@ -8,7 +8,7 @@ are data, in demos.toml.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from string import Formatter
@@ -16,12 +16,28 @@ from typing import Any
 
 from flinknet import results
 from flinknet.config import WorkloadConfig
+from flinknet.options import BUFFER_TIMEOUT, EXCLUSIVE_BUFFERS, FLOATING_BUFFERS, SEGMENT_SIZE
 from flinknet.results.figures import BACK_PRESSURED, BUSY, FIGURES, IDLE, SHOWN, Figure, reader
-from flinknet.units import human_bytes, human_count, without_zeros
+from flinknet.units import human_bytes, human_count, human_duration, without_zeros
 
 from ..charts import Color, Messages, MessageStep, OverTime, Span
 from ..page import text_of_file
-from ..page_parts import Lines, Page, Part, Section, Sentence, Table, View, clauses_of, figure_table
+from ..page_parts import (
+    Code,
+    Lines,
+    Page,
+    Part,
+    Row,
+    Section,
+    Sentence,
+    Table,
+    View,
+    clauses_of,
+    figure_table,
+    heads,
+)
+from ..places import QUOTA
+from ..trade_words import option_texts
 from ..warning_lines import doubts_of_runs, trust_words
 
 OWN_STACK = (
@@ -41,35 +57,10 @@ MESSAGES_LEAD = (
 )
 BARRIER = "CheckpointBarrier"
 
-MESSAGES = {
-    "PartitionRequest": "The consumer asks for its data, and grants the credit of its exclusive"
-    " buffers.",
-    "AddCredit": "The consumer has so many more buffers free; the producer may send as many more.",
-    BARRIER: "The barrier of a checkpoint, an event. Aligned, it keeps its place behind the data;"
-    " unaligned, it goes first. The backlog of an unaligned one is what it overtakes at the"
-    " producer; it overtakes what lies at the receiver, too.",
-    "EndOfOutputChannelStateEvent": "What a checkpoint has stored of the channel ends here. The"
-    " producer sends nothing until the consumer answers.",
-    "ResumeConsumption": "The consumer has dealt with an event that holds up its channel; the"
-    " producer goes on.",
-    "NewBufferSize": "The consumer asks for buffers of another size.",
-    "BacklogAnnouncement": "The producer has no credit, and says how many buffers wait.",
-    "EndOfData": "The producer has written its last record.",
-    "EndOfPartitionEvent": "Nothing more comes on this channel.",
-    "AckAllUserRecordsProcessed": "The consumer has processed all records.",
-    "Buffer #": "Records. It costs one credit, and says how many buffers wait behind it.",
-}
-"""Words of a message, and what it means; the first ones that a message has count."""
+_MESSAGES: dict[str, dict[str, str]] = tomllib.loads(text_of_file("demos", "messages.toml"))
 
-_EVENTS = {
-    "PRIORITIZED_EVENT_BUFFER": BARRIER,
-    "ALIGNED_CHECKPOINT_BARRIER": BARRIER,
-    "TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER": BARRIER,
-    "RECOVERY_COMPLETION": "EndOfOutputChannelStateEvent",
-    "END_OF_DATA": "EndOfData",
-    "END_OF_PARTITION": "EndOfPartitionEvent",
-}
-"""Events that a data type stands for; no other event has priority on the wire."""
+MEANINGS, _EVENTS = _MESSAGES["meanings"], _MESSAGES["events"]
+"""Words of a message, and what it means; events that a data type stands for."""
 
 
 @cache
@@ -113,6 +104,24 @@ def columns_of(name: str) -> list[Figure[Any]]:
     return found
 
 
+def _slow_words(run: results.RunResult) -> str:
+    slow = [each["delay_ns_per_record"] for each in run.workload.get("slow_consumers", ())]
+    return ", ".join("takes none" if each < 0 else human_duration(each) for each in slow)
+
+
+_SETTINGS: Mapping[str, Callable[[results.RunResult], str | None]] = {
+    "records of each producer in a second": lambda x: option_texts(x.workload).get("rate_per_s"),
+    "size of a record": lambda x: option_texts(x.workload).get("record_size"),
+    "a slow consumer's time for a record": _slow_words,
+    "exclusive buffers of a channel": lambda x: x.config.get(EXCLUSIVE_BUFFERS),
+    "floating buffers of a consumer": lambda x: x.config.get(FLOATING_BUFFERS),
+    "most buffers of a channel at its producer": lambda x: x.config.get(QUOTA),
+    "size of a buffer": lambda x: x.config.get(SEGMENT_SIZE),
+    "buffer timeout": lambda x: x.config.get(BUFFER_TIMEOUT),
+}
+"""Settings that a page has of the runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class DemoRun:
     """One run of a demo, with samples of its progress."""
@@ -152,6 +161,7 @@ class DemoShown:
         *(results.DISTURBED, results.CORES_SHARED, results.DISTURBED_BY_STRANGERS),
     )
     channels: Sequence[tuple[str, str]] = (("producer", "consumer"),)  # with shown messages
+    command: str = ""  # that made the output, to be copied from a page
 
     def texts(self, *names: str) -> list[str]:
         """Texts of the demo."""
@@ -187,7 +197,7 @@ class DemoShown:
             for unaffected in self.texts("unaffected"):
                 doubts = [f"{each.rstrip('.')}; {unaffected}" for each in doubts]
         steps = {each.name: each.messages for each in self.runs if each.messages}
-        messages = [Messages(self.channels, steps, MESSAGES)] if steps else []
+        messages = [Messages(self.channels, steps, MEANINGS)] if steps else []
         has_barriers = any(BARRIER in one.text for own in steps.values() for one in own)
         then = ["those around a barrier" if has_barriers else "the first ones of the measured part"]
         lead = MESSAGES_LEAD.format(then=", then ".join([*then, *self.texts("then")]))
@@ -202,12 +212,23 @@ class DemoShown:
             page=[
                 *self.pictures,
                 *(Section("messages", "The messages", lead, [x]) for x in messages),
-                Section("about", "What ran", OWN_STACK),
+                Section("about", "What ran", OWN_STACK, self._ran),
             ],
             name=self.name,
             title="".join(self.texts("title")),
             lead="".join(self.texts("explained")),
         )
+
+    @property
+    def _ran(self) -> list[Part]:
+        """The load and the settings, with all values that runs have, and the command."""
+        rows = []
+        for name, read in _SETTINGS.items():
+            values = dict.fromkeys(filter(None, (read(each.result) for each in self.runs)))
+            if values:
+                rows.append(Row([name, "; ".join(values)]))
+        ran: list[Part] = [Table(heads("setting", "value"), rows)] if rows else []
+        return [*ran, *([Code("command", self.command)] if self.command else [])]
 
     @property
     def page(self) -> Page:
