@@ -43,12 +43,12 @@ def comparison_view(comparison: Comparison) -> View:
     has_doubts = bool(doubts or comparison.invalid)
     is_long = len(decisions) > 1 or comparison.is_refused or not has_doubts
     candidates = comparison.candidates
-    base = comparison.base.name
+    base, names = comparison.base.name, " and ".join(each.name for each in candidates)
     notes = texts.load_notes(comparison)
     notes += [note for each in candidates for note in texts.key_notes(comparison, each)]
     return View(
         [
-            Sentence("compared", _compared(comparison)),
+            Sentence("compared", [f"{names} against {base}", *_loads(comparison)]),
             Sentence("verdict", _decided(comparison, decisions), takes_rest=is_long),
             Sentence("effect", _effects(comparison)),
             Sentence("trust", _trust(comparison, doubts), takes_rest=has_doubts),
@@ -67,6 +67,7 @@ def comparison_view(comparison: Comparison) -> View:
                 [
                     *comparison.invalid_lines(),
                     *(f"Effect: {texts.effect_sentence(comparison, each)}" for each in candidates),
+                    f"Load: {'; '.join(_loads(comparison))}.",
                     *_notes(comparison),
                     *(
                         f"{x.outcome.word}: {texts.decision_line(c, x)}"
@@ -80,7 +81,7 @@ def comparison_view(comparison: Comparison) -> View:
         ],
         [Section("", each.name, "", _pictures(comparison, each)) for each in candidates],
         name="compared",
-        title=f"{' and '.join(each.name for each in candidates)} against {base}",
+        title=f"{names} against {base}",
         lead="\n".join(dict.fromkeys(notes)),
     )
 
@@ -125,8 +126,8 @@ def _pictures(comparison: Comparison, candidate: Candidate) -> list[Part]:
     return charts
 
 
-def _compared(comparison: Comparison) -> list[str]:
-    names = " and ".join(each.name for each in comparison.candidates)
+def _loads(comparison: Comparison) -> list[str]:
+    """Runs, load and link, each with the names of its configurations unless all have the same."""
     loads = [(x.name, len(x.runs), x.results[0].workload) for x in comparison.configurations]
     parts = []
     for own in (
@@ -137,7 +138,7 @@ def _compared(comparison: Comparison) -> list[str]:
         for text in filter(None, dict.fromkeys(own.values())):
             whose = " and ".join(name for name, other in own.items() if other == text)
             parts.append(text if len({*own.values()}) == 1 else f"{whose}: {text}")
-    return [f"{names} against {comparison.base.name}", *parts]
+    return parts
 
 
 def _decided(

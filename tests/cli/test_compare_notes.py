@@ -147,6 +147,26 @@ def test_the_load_is_one_line(compare: Flinknet, options: tuple[str, ...], words
     assert words in text
 
 
+def test_load_and_link_stand_in_the_details_of_every_output_however_long_the_names_are(
+    compare: Flinknet,
+) -> None:
+    name = "a-candidate-with-the-whole-history-of-its-branch-in-its-name"
+    options = ("--runs", "2", "--rate", "1k/s", "--link", "rtt=1ms")
+    load = (
+        "Load: 2 runs each of 3 s; 1 producer, 1 consumer, 1 k/s each, records of 100 b;"
+        " emulated link rtt=1ms."
+    )
+    for candidate in (f"{name}:buffer-timeout=5ms", "x:buffer-timeout=5ms"):
+        result = compare("base", candidate, *options, "--junit", "j.xml", "--details")
+        assert load in " ".join(result.stdout.split())
+        output = ElementTree.parse("j.xml").findtext(".//system-out") or ""
+        assert load in " ".join(output.split())
+    loads = ("base", f"{name}:buffer-timeout=5ms", f"{name}2:rate=2k/s")
+    text = " ".join(compare(*loads, *options, "--details").stdout.split())
+    assert f"; base and {name}: 1 producer, 1 consumer, 1 k/s each, records of 100 b; " in text
+    assert f"; {name}2: 1 producer, 1 consumer, 2 k/s each, records of 100 b; " in text
+
+
 def test_backlog_is_no_merit_where_buffers_differ(compare: Flinknet, run: Any) -> None:
     run.backlogs = [0.5, 4.0, 4.0, 0.5]
     call = ("base", "--runs", "2")
