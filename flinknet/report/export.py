@@ -29,8 +29,9 @@ from . import advice
 from .comparison_texts import effect_sentence
 from .trade_words import settings_of, trades
 
-SCHEMA_VERSION = 1
-"""Version of the documents; history: 1, the first."""
+SCHEMA_VERSION = 2
+"""Version of the documents; history: 1, the first; 2: bench without `references`, compare-configs
+without `trends`, trace watch without `batch`, whose `events` counted those of its updates."""
 
 _RUN_FIELDS = (
     *("validity", "config", "workload", "measured", "warnings", "trace"),

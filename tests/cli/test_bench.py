@@ -202,7 +202,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
     result = flinknet("bench", "--no-trace", "--json", "-")
     document = json.loads(result.stdout)
     assert list(document) == ["schema_version", "environment", "runs"]
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     (one,) = document["runs"]
     assert list(one) == [
         *("validity", "config", "workload", "measured", "warnings", "trace"),

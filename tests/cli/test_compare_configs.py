@@ -137,7 +137,7 @@ def test_the_json_holds_runs_differences_and_limits(compare: Flinknet, tmp_path:
     arguments = ["base", "q:buffer-timeout=5ms", "--runs", "3", "--fail-if", "p99>+10%"]
     result = compare(*arguments, "--json", "-", "--out", "out")
     document = json.loads(result.stdout)
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     assert document["base"] == "base"
     assert document["outcome"] == "pass"
     assert [(c["name"], len(c["runs"])) for c in document["configs"]] == [("base", 3), ("q", 3)]

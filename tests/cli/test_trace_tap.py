@@ -151,6 +151,7 @@ def test_the_trace_of_a_tap_has_the_messages_that_the_processes_recorded(
     verification = verify_run(open_run(tmp_path / "tapped"))
     assert verification.is_ok, verification.findings
     result = json.loads((tmp_path / "tapped" / "result.json").read_text())
+    assert result["schema_version"] == 2
     assert result["records"] == sum(row[5] for rows in own.values() for row in rows if row[0] == 0)
     assert (result["undecodable"], result["skipped_bytes"], result["losses"]) == (0, 0, 0)
     assert result["added_delay_ns"]["p50"] > 0

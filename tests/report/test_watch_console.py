@@ -90,4 +90,4 @@ def test_what_is_unknown_is_null_in_json() -> None:
     (edge,) = document["edges"]
     assert edge["latency"]["p99_max_ns"] is None
     assert edge["regimes"] is None
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
