@@ -80,11 +80,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
     is_in_order = len(known) == len(instants) and known == sorted(known)
     facts = {
         **{"chain": " → ".join(names), "rate": asked_rate(workload), "taken": taken},
-        **{
-            "needed_ns": consumer_time(BACK_PRESSURE) * apart_ns,
-            "apart_ns": apart_ns,
-            "begin_ns": begin_ns,
-        },
+        **{"needed_ns": consumer_time(BACK_PRESSURE) * apart_ns, "apart_ns": apart_ns},
         **{"source": source, "last": last_relay, "sink": sink, "busy": busy, "waits": pressed},
         **{"begin_ns": begin_ns, "first_ns": first_ns, "later_ns": later_ns},
         "order": texts(BACK_PRESSURE, "orders")[is_in_order],
