@@ -201,7 +201,7 @@ SHARED = f"""
 --metrics-port [HOST:]PORT
     Serve live values to Prometheus at /metrics. [default HOST: 127.0.0.1]
 --details
-    Show all figures, not only those that decide, and warnings in full.
+    Show all figures and doubts in full, not only those that decide.
 [{OTHERS}]
 --find LIMIT
     Search the highest rate that keeps LIMIT, such as 'p99<=20ms' or 'backlog<=5'.
