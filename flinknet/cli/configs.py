@@ -39,7 +39,8 @@ def settings_to_show(
     count = len(keys) + len(workload)
     origins = manifest["scenario"].get(SETTINGS_FROM)
     if not is_all:
-        usual = flink.effective_flink_keys(NetworkConfig())
+        usual = {key: option.default for key, option in flink.options().items()}
+        usual |= flink.effective_flink_keys(NetworkConfig())
         keys = _changed(keys, usual, _KEYS_ALWAYS.union(origins or ()))
         workload = _changed(workload, asdict(WorkloadConfig()), _WORKLOAD_ALWAYS)
     hidden = count - len(keys) - len(workload)

@@ -194,9 +194,12 @@ def test_verify_shows_every_run_and_exits_with_the_worst_code(tmp_path: Path) ->
 
 
 def test_info_lists_what_differs_from_the_defaults(run: Path) -> None:
+    of_earlier = "taskmanager.network.sort-shuffle.min-parallelism"  # manifests of today lack it
+
     def change(manifest: dict[str, Any]) -> None:
         manifest["flink_keys"]["taskmanager.memory.segment-size"] = "8 kb"
         manifest["flink_keys"]["taskmanager.network.retries"] = "0"
+        manifest["flink_keys"][of_earlier] = "1"
         manifest["scenario"]["workload"]["slow_consumers"] = [
             {"index": 2, "delay_ns_per_record": 1_000_000, "slow_ns": None}
         ]
@@ -207,6 +210,7 @@ def test_info_lists_what_differs_from_the_defaults(run: Path) -> None:
     assert "workload.slow_consumers 2:1ms" in " ".join(actual.split())
     assert "execution.buffer-timeout.interval" in actual  # what everybody looks for
     assert "taskmanager.network.retries" not in actual
+    assert of_earlier not in actual
     assert "settings at their defaults; --all shows them" in actual
     everything = run_cli("info", run, "--all").stdout
     assert "taskmanager.network.retries" in everything
