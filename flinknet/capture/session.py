@@ -25,10 +25,6 @@ from .rest.settings import Layer, Stated
 if TYPE_CHECKING:
     from .rest.process import RestWatch
 
-SCHEMA_VERSION: Final = 2
-"""Version of result.json; history: 1, the first; 2: without the `layout` that was asked for, and
-channels without `in_flight_buffers` and `last_checkpoints`."""
-
 TICK_NS: Final = 250_000_000
 LOOK_NS: Final = 1_000_000_000
 CONNECTIONS_LISTED_MAX: Final = 200
@@ -166,7 +162,7 @@ class Session:
         channels = self.table.channels
         largest = max((each.largest_buffer_bytes for each in channels), default=0)
         return {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": 2,  # 1: layout; in_flight_buffers, last_checkpoints of channels
             "origin": self._about.origin,
             "started_at": self._about.started_at,
             "ended_at": wall_clock_iso(),

@@ -14,8 +14,7 @@ from .recordings import FlinkMetrics, ReplayedRecording, TraceLoss
 from .run import ChannelMeasured, Measured
 
 SCHEMA_VERSION = 2
-"""Version of the document; history: 1, the first; 2: without a knee of the frontier, `flink_keys`
-of a point without those that nothing acts on."""
+"""Version of the document; history: 1, the first; 2: without a knee of the frontier."""
 
 
 @dataclass(frozen=True, slots=True)
