@@ -317,6 +317,11 @@ def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
     browser.run("document.querySelector('[aria-label=\"one message back\"]').click()")
     assert text_of(browser, ".credits") == "Credit of A.1: 1 ■"
     assert texts_of(browser, ".arrow") == ["PartitionRequest 2", "Buffer #1 2100 B"]
+    browser.run("document.querySelector('[aria-label=\"one message back\"]').click()")
+    heights = "[...document.querySelectorAll('.level')].map((each) => each.style.height)"
+    assert browser.run(heights) == ["0%", "0%"]  # the places go where the message is
+    browser.run("document.querySelector('[aria-label=\"one message on\"]').click()")
+    assert browser.run(heights) == ["95%", "10%"]
 
 
 @browser_test

@@ -5,8 +5,8 @@ const MESSAGES_SHOWN = 14;
 function messagesPart({channels, runs, meanings}) {
   const names = Object.keys(runs), place = h("ol", {class: "messages"});
   let steps = [], now = 0;
-  const slider = h("input", {type: "range", min: 0, step: 1, "aria-label": "message", oninput: () => go(+slider.value)});
-  const step = (by, text, label) => h("button", {type: "button", "aria-label": label, onclick: () => go(now + by)}, text);
+  const slider = h("input", {type: "range", min: 0, step: 1, "aria-label": "message", oninput: () => move(+slider.value)});
+  const step = (by, text, label) => h("button", {type: "button", "aria-label": label, onclick: () => move(now + by)}, text);
   const number = h("output", {class: "clock"});
   const credits = channels.map(([producer]) => ({producer, element: h("div", {class: "credit"})}));
 
@@ -16,6 +16,11 @@ function messagesPart({channels, runs, meanings}) {
     steps = runs[name];
     slider.max = steps.length - 1;
     go(MESSAGES_SHOWN - 1);
+  }
+  // Places on the page go to the instant of the message.
+  function move(index) {
+    go(index);
+    document.dispatchEvent(new CustomEvent("instant", {detail: steps[now].at_ns}));
   }
   function go(index) {
     now = Math.min(Math.max(index, 0), steps.length - 1);

@@ -40,6 +40,7 @@ function placesPart({names, meanings, runs, curve, notes, ends, channels, unit})
   }
   const step = (by, text, label) => h("button", {type: "button", "aria-label": label, onclick: () => { stop(); go(now + by); }}, text);
   stop();
+  document.addEventListener("instant", ({detail: at}) => { stop(); go(nearestTo(instants, at)); });
   const part = h("div", {class: "places"},
     h("div", {class: "controls steps"}, play, step(-1, "◂", "one step back"), slider, step(1, "▸", "one step on"), clock),
     curvePlace ? h("figure", {}, h("figcaption", {}, h("h3", {}, term(curve.title, curve.meaning)),
