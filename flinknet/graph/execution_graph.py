@@ -192,7 +192,6 @@ class IntermediateResult:
 
     def __init__(self, data_set: IntermediateDataSet, producer: ExecutionJobVertex) -> None:
         self.id: ids.IntermediateDataSetID = data_set.id
-        self.data_set = data_set
         self.producer = producer
         self.partition_type: ResultPartitionType = data_set.partition_type
         self.partitions = [

@@ -130,7 +130,7 @@ class _Stage:
         stage: int,
     ) -> None:
         self.stage = stage
-        self._plan, self._slots = plan, slots
+        self._plan = plan
         self._is_single = len(slots[stage]) <= SINGLE_SLOTS_MAX and any(
             not each.wiring.is_all_to_all for each in plan.edges
         )
