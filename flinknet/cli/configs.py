@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flinknet import options as flink
-from flinknet.config import NetworkConfig, WorkloadConfig
+from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.options.link import PARAMETERS
 from flinknet.report.trade_words import option_text
@@ -39,8 +39,7 @@ def settings_to_show(
     count = len(keys) + len(workload)
     origins = manifest["scenario"].get(SETTINGS_FROM)
     if not is_all:
-        usual = {key: option.default for key, option in flink.options().items()}
-        usual |= flink.effective_flink_keys(NetworkConfig())
+        usual = {each.key: each.value for each in flink.effective_keys({}, {})}
         keys = _changed(keys, usual, _KEYS_ALWAYS.union(origins or ()))
         workload = _changed(workload, asdict(WorkloadConfig()), _WORKLOAD_ALWAYS)
     hidden = count - len(keys) - len(workload)

@@ -209,10 +209,10 @@ def _check_debloating(network: NetworkConfig) -> None:
 
 
 def _not_acted_on(option: keys.Option, value: Any) -> tuple[RunWarning, ...]:
+    if option.default is not None and value == parse_value(option, option.default):
+        return ()
     why = "ignored by flinknet"
     if option.key == keys.ADAPTIVE_PARTITIONER:
-        if not value:
-            return ()
         why = (
             "not followed by flinknet, whose rebalance and rescale take turns where Flink's choose"
             " the idlest channel; the numbers of buffers are the same"
