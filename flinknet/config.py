@@ -140,7 +140,6 @@ class NetworkConfig:
         "security.ssl.algorithms",
         "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
     )
-    ssl_provider: str = _flink("security.ssl.provider", "JDK")
     partition_request_timeout_ns: int = _flink(
         "taskmanager.network.partition-request-timeout", 10_000_000_000
     )

@@ -134,8 +134,11 @@ def test_a_key_that_flink_2_fixed_works_and_says_so() -> None:
     assert options.network_config({EXCLUSIVE: "2"})[1] == ()
 
 
-def test_a_known_key_without_effect_is_a_warning() -> None:
-    network, warnings = options.network_config({"taskmanager.slot.timeout": "5 s"})
+@pytest.mark.parametrize(
+    ("key", "value"), [("taskmanager.slot.timeout", "5 s"), ("security.ssl.provider", "OPENSSL")]
+)
+def test_a_known_key_without_effect_is_a_warning(key: str, value: str) -> None:
+    network, warnings = options.network_config({key: value})
     assert network == NetworkConfig()
     assert [warning.code for warning in warnings] == ["option-not-acted-on"]
 
@@ -143,6 +146,7 @@ def test_a_known_key_without_effect_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
+        ("security.ssl.provider", "NSS", "not one of JDK, OPENSSL"),
         (SEGMENT, "5000", "power of two"),
         (SEGMENT, "2kb", "at least 4096"),
         (SEGMENT, "0", "power of two"),
