@@ -77,7 +77,7 @@ BUDGETS = {
     "trace": (5_738, 24),
     "simulator": (1_735, 10),
     "results": (4_369, 20),
-    "(leaves)": (2_417, 14),
+    "(leaves)": (2_416, 14),
     "options": (2_554, 10),
     "export": (506, 4),
     "certificates": (257, 2),
