@@ -105,11 +105,7 @@ class RestClient:
         kind, swapped, reason = RemoteTransportError, _swapped(self.url), _reason(error)
         is_closed = isinstance(error, ssl.SSLError | ConnectionResetError | BrokenPipeError)
         if isinstance(error, ssl.SSLCertVerificationError):
-            text = (
-                f": its certificate is not trusted ({error.verify_message}); give a name that it"
-                " has, or with --rest-ca or in SSL_CERT_FILE the authority that signed it, a PEM"
-                " file"
-            )
+            text = _distrust(error)
         elif isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
             text = f" answers without TLS; give {swapped}"
         elif isinstance(error, BadStatusLine) and str(error).startswith(_TLS_ALERT):
@@ -135,10 +131,13 @@ class RestClient:
     def _declined(self, response: HTTPResponse, body: bytes) -> str:
         status = response.status
         if status in (401, 403):
-            challenge = printable(response.getheader("WWW-Authenticate") or "")[:_TEXT_MAX]
-            asked = f"; WWW-Authenticate: {challenge}" if challenge else ""
+            challenge = printable(response.getheader("WWW-Authenticate") or "")
+            asked = f"; WWW-Authenticate: {challenge[:_TEXT_MAX]}" if challenge else ""
+            schemes = {each.split()[0].lower() for each in challenge.split(",") if each.strip()}
             advice = "give --rest-token-file FILE, a file with a bearer token or user:password"
-            if self._has_credentials:
+            if challenge and schemes.isdisjoint(("basic", "bearer")):
+                advice = "only Basic and Bearer are supported; give an address that takes one"
+            elif self._has_credentials:
                 advice = "what --rest-token-file holds was refused"
             return f"access denied ({status}){asked}; {advice}"
         if 300 <= status < 400:
@@ -226,6 +225,20 @@ def _context(url: str, rest: RestPlace) -> ssl.SSLContext | None:
         key = Path(rest.key or rest.certificate)
         load_certificate(context, Path(rest.certificate), key, None, prefix="--rest")
     return context
+
+
+def _distrust(error: ssl.SSLCertVerificationError) -> str:
+    """Why the certificate of the server is refused, and what helps."""
+    why = error.verify_message
+    if error.verify_code in (9, 10):  # OpenSSL's codes for not valid yet, and for expired
+        return (
+            f": its certificate, or one that signed it, is not valid today ({why}); let it be"
+            " renewed, and check the clock of this machine"
+        )
+    return (
+        f": its certificate is not trusted ({why}); give a name that it has, or with --rest-ca or"
+        " in SSL_CERT_FILE the authority that signed it, a PEM file"
+    )
 
 
 def _swapped(url: str) -> str:

@@ -122,6 +122,11 @@ def test_answers_come_with_the_token_and_can_be_saved(serve: Serve, tmp_path: Pa
         (b"", 403, {}, "a-token", "access denied (403); what --rest-token-file holds was refused"),
         (b"", 401, {"WWW_Authenticate": 'Basic realm="ops"'}, None,
          '; WWW-Authenticate: Basic realm="ops"; give --rest-token-file FILE, a file with a'),
+        (b"", 401, {"WWW_Authenticate": 'Negotiate, Basic realm="ops"'}, None, "user:password"),
+        (b"", 401, {"WWW_Authenticate": "Negotiate"}, None,
+         "; WWW-Authenticate: Negotiate; only Basic and Bearer are supported"),
+        (b"", 401, {"WWW_Authenticate": 'Digest realm="ops", nonce="1"'}, "me:secret",
+         "only Basic and Bearer are supported"),
         (b"", 302, {"Location": "http://elsewhere/"}, None, "redirected to http://elsewhere/;"),
         (b"", 503, {}, None, "HTTP status 503"),
         (b"sent to an HTTPS port", 400, {}, None, "it answers with TLS; give https://127.0.0.1:"),
@@ -179,16 +184,19 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up_as_a_whole(dripped: bytes
     listening.close()
 
 
-@pytest.fixture(scope="module")
-def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def generate_plain(directory: Path, *, days: int = 365) -> Path:
     """A certificate of flink.test and 127.0.0.1, its authority, the key without its password."""
-    directory = tmp_path_factory.mktemp("tls")
-    generate(directory, PASSWORD, hosts=("flink.test",))
+    generate(directory, PASSWORD, hosts=("flink.test",), days=days)
     key = load_pem_private_key((directory / NODE_PEM).read_bytes(), PASSWORD.encode())
     plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     certificates = (directory / NODE_PEM).read_bytes().partition(b"-----BEGIN CERTIFICATE")
     (directory / "plain.pem").write_bytes(plain + b"".join(certificates[1:]))
     return directory
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return generate_plain(tmp_path_factory.mktemp("tls"))
 
 
 def tls_server(pem: Path, *, asks_for_certificate: bool) -> ssl.SSLContext:
@@ -197,6 +205,17 @@ def tls_server(pem: Path, *, asks_for_certificate: bool) -> ssl.SSLContext:
     context.load_verify_locations(pem / AUTHORITY_PEM)
     context.verify_mode = ssl.CERT_REQUIRED if asks_for_certificate else ssl.CERT_NONE
     return context
+
+
+@pytest.mark.socket
+def test_a_certificate_that_has_expired_needs_no_other_authority(
+    serve: Serve, tmp_path: Path
+) -> None:
+    generate_plain(tmp_path, days=0)
+    url = serve(b"[]", tls=tls_server(tmp_path, asks_for_certificate=False))
+    with pytest.raises(RemoteTransportError, match=r"is not valid today .*has expired") as caught:
+        RestClient(RestPlace(url, authority=str(tmp_path / AUTHORITY_PEM))).get("/x")
+    assert "--rest-ca" not in str(caught.value)
 
 
 @pytest.mark.socket
