@@ -73,11 +73,11 @@ class ObservedChannel:
     backlog_buffers: int | None = None  # as the producer last announced
     next_sequence_number: int | None = None
     may_lack_messages: bool = False  # bytes are missing since the producer's last buffer or event
-    is_blocked: bool = False  # an event of a blocking type passed, and no ResumeConsumption since
+    is_blocked: bool = False  # an event of a blocking type passed, and nothing that ends it since
     is_ended: bool = False
     exhausted: Wait = field(default_factory=Wait)  # without credit
     starved: Wait = field(default_factory=Wait)  # of data, without credit: back pressure
-    blocked: Wait = field(default_factory=Wait)  # behind an event of a blocking type
+    blocked: Wait = field(default_factory=Wait)  # behind an event of a blocking type; see `unblock`
     data_buffers: int = 0
     events: int = 0
     payload_bytes: int = 0
@@ -139,11 +139,19 @@ class ObservedChannel:
     def end(self, at_ns: int) -> None:
         self.is_ended = True
         self.grant(at_ns)
-        self._unblock(at_ns)
+        self.unblock(at_ns)
 
-    def _unblock(self, at_ns: int) -> None:
+    def unblock(self, at_ns: int) -> None:
+        """Note the end of a wait behind a barrier: a ResumeConsumption, or the next message from
+        the producer, as then the ResumeConsumption was missed."""
         self.is_blocked = False
         self.blocked.end(at_ns)
+
+    def lose_messages(self) -> None:
+        """Note that bytes are missing, with which a ResumeConsumption may have been missed: a wait
+        behind a barrier does not count."""
+        self.forget_credit()
+        self.is_blocked, self.blocked.since_ns = False, -1
 
     def identify(self, request: PartitionRequest) -> None:
         self.partition_id = request.partition_id
@@ -184,7 +192,7 @@ class ObservedChannel:
         """Apply a ResumeConsumption: earlier credit is void if the initial credit was 0 (Flink:
         CreditBasedSequenceNumberingViewReader.resumeConsumption). Returns: credit before and after;
         -1 where it does not change or is unknown."""
-        self._unblock(at_ns)
+        self.unblock(at_ns)
         if self.initial_credit != 0 or self.credits_available is None:
             return -1, -1
         before, self.credits_available = self.credits_available, 0

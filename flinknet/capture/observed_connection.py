@@ -199,7 +199,7 @@ class ObservedConnection:
                     self.add_note(f"data without credit on channel {index}")
             elif is_paid:
                 channel.use_unknown()
-            self._follow(channel, number, backlog)
+            self._follow(channel, number, backlog, at_ns)
             if channel.first_ns is None or channel.last_ns is None:
                 channel.first_ns = channel.last_ns = at_ns
             elif at_ns > channel.last_ns:
@@ -253,7 +253,7 @@ class ObservedConnection:
         value = event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1
         if channel is not None:
             credit = -1 if channel.credits_available is None else channel.credits_available
-            self._follow(channel, number, backlog)
+            self._follow(channel, number, backlog, at_ns)
             channel.payload_bytes += size
             channel.events += 1
             channel.events_by_kind[type(event).__name__ if event else "undecodable"] += 1
@@ -302,7 +302,7 @@ class ObservedConnection:
         self.losses += 1
         self.add_note(what)
         for channel in self.channels.values():
-            channel.forget_credit()
+            channel.lose_messages()
 
     def counter_of(self, channel: ObservedChannel | None, header: Header) -> RecordCounter | None:
         """The record counter for a message; None if its records are not counted."""
@@ -337,7 +337,9 @@ class ObservedConnection:
         channel.next_sequence_number = number
         channel.may_lack_messages = False
 
-    def _follow(self, channel: ObservedChannel, number: int, backlog: int) -> None:
+    def _follow(self, channel: ObservedChannel, number: int, backlog: int, at_ns: int) -> None:
+        if channel.is_blocked:
+            channel.unblock(at_ns)
         if channel.next_sequence_number != number:
             self._expect(channel, number)
         channel.next_sequence_number = next_sequence_number(number)

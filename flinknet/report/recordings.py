@@ -211,18 +211,22 @@ def import_view(imported: Plain) -> View:
     flink = f"{imported['flink_connections']:,} of {every}"
     run, doubts = imported["run"], _warnings(imported)
     two_way = [each for each in connections if each["missing_direction"] is None]
-    one_way = {each["connection"] for each in connections if each not in two_way}
+    one_way = counted(len(connections) - len(two_way), "connection")
+    whole = [each for each in two_way if not each["tcp"]["credit"]["gaps"]]
+    judged = {each["connection"] for each in whole}
     seen = {
-        "channels": [each for each in imported["channels"] if each["connection"] not in one_way],
-        "credit_unknown_channels": sum(each["credit_unknown_channels"] for each in two_way),
+        "channels": [each for each in imported["channels"] if each["connection"] in judged],
+        "credit_unknown_channels": sum(each["credit_unknown_channels"] for each in whole),
     }
+    lacking = f"credit messages of {counted(len(two_way) - len(whole), 'connection')} are missing"
     unseen = "only one direction was captured" * (not two_way)
-    verdict, following = waits({**imported, **seen}, unseen), f"flinknet trace replay {quote(run)}"
+    verdict = waits({**imported, **seen}, unseen or lacking * (not whole))
+    following = f"flinknet trace replay {quote(run)}"
     if unseen:
         following = "capture whole packets of both directions, then import again"
-    elif one_way and verdict[0].startswith("healthy"):
-        ways = counted(len(one_way), "connection")
-        verdict[0] = f"unknown: only one direction of {ways} was captured"
+    elif verdict[0].startswith("healthy") and len(whole) < len(connections):
+        of_some = f"only one direction of {one_way} was captured"
+        verdict[0] = f"unknown: {lacking if len(two_way) == len(connections) else of_some}"
     more = ["--details shows all doubts"] if len(doubts) > 1 else []
     missed, known = imported["missed_buffers"], imported["buffers"] + imported["events"]
     missing = missed / (missed + known or 1) if not unseen else 1.0
@@ -233,7 +237,7 @@ def import_view(imported: Plain) -> View:
     lost = [f"{human_bytes(resent)} were sent again"] if resent else []
     if windows_ns:
         lost.append(f"receivers had no room for {human_duration(windows_ns)}")
-    lost = lost or [_NOTHING_LOST] * (not one_way)
+    lost = lost or [_NOTHING_LOST] * (len(two_way) == len(connections))
     columns: dict[str, Column] = {
         **{"connection": "connection", "layout": "layout", "channels": "channels"},
         "buffers": lambda row: row["messages"].get("BUFFER_RESPONSE", 0),

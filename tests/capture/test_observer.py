@@ -258,6 +258,23 @@ def test_events_barriers_and_blocking() -> None:
     assert [row["value"] for row in observed.rows.all if row["sequence_number"] == 1] == [42]
 
 
+def test_a_wait_behind_a_barrier_whose_end_was_missed_lasts_to_the_next_message_at_most() -> None:
+    barriers = [
+        buffer(number, BARRIER, DataType.ALIGNED_CHECKPOINT_BARRIER).encode()
+        for number in (0, 2, 3)
+    ]
+    data = buffer(1, b"", backlog=1).encode()
+    observed = Observed().show([(CLIENT, request().encode()), (SERVER, barriers[0])], 1_000)
+    (channel,) = observed.table.channels
+    observed.show([(SERVER, data)], 1_300)
+    assert (channel.is_blocked, channel.blocked.until(99_000)) == (False, 300)
+    observed.show([(SERVER, barriers[1])], 2_000).show([(SERVER, barriers[2])], 2_020)
+    assert (channel.is_blocked, channel.blocked.until(2_025)) == (True, 325)
+    observed.observer.missing_from_client(None, 5_000)
+    observed.observer.close(9_000)
+    assert (channel.is_blocked, channel.blocked.until(99_000)) == (False, 320)
+
+
 def test_a_channel_starves_while_data_waits_without_credit() -> None:
     observed = Observed().show([(CLIENT, request(credit=1).encode())], 100)
     (channel,) = observed.table.channels

@@ -33,6 +33,8 @@ from tests.capture.pcap.test_files import blocks_of
 from tests.edited_manifest import edit_manifest
 
 STEPS = first_conversation()
+_SENDERS = [source for source, data in STEPS for _ in range(0, len(data), 300)]
+_, SECOND_OF_CONSUMER, *_ = (number for number, each in enumerate(_SENDERS, 2) if each != SERVER)
 
 
 def write_capture(
@@ -158,9 +160,7 @@ def test_what_is_missing_is_reported(tmp_path: Path) -> None:
 
 
 def test_credit_that_is_missing_is_no_whole_capture(tmp_path: Path) -> None:
-    senders = [source for source, data in STEPS for _ in range(0, len(data), 300)]
-    _, second, *_ = (number for number, each in enumerate(senders, 2) if each != SERVER)
-    run(write_capture(tmp_path / "flink.pcap", lost=frozenset({second})))
+    run(write_capture(tmp_path / "flink.pcap", lost=frozenset({SECOND_OF_CONSUMER})))
     texts = [each.text for each in verify_run(open_run(tmp_path / "flink")).findings]
     assert any("bytes that the consumer of " in each for each in texts)
 
@@ -364,6 +364,26 @@ def test_only_connections_that_were_captured_both_ways_are_judged(tmp_path: Path
     alone, mixed = (verdict_of(tmp_path / name) for name in ("both", "flink.pcap"))
     assert mixed
     assert mixed == alone.removesuffix("; TCP lost nothing, and receivers had room") != alone
+
+
+def test_what_waits_behind_a_barrier_is_not_judged_where_credit_messages_are_missing(
+    tmp_path: Path,
+) -> None:
+    """A ResumeConsumption may be among them: the channel then seems to wait on and on."""
+    capture = write_capture(tmp_path / "flink.pcap", lost=frozenset({SECOND_OF_CONSUMER}))
+    assert verdict_of(capture).startswith("unknown: credit messages of 1 connection are missing")
+    imported = json.loads((tmp_path / "flink" / "capture.json").read_text())
+    (connection,) = imported["connections"]
+    assert connection["tcp"]["credit"]["gaps"] == 1
+    whole = json.loads(json.dumps(connection)) | {"connection": "whole"}
+    whole["tcp"]["credit"]["gaps"] = whole["credit_unknown_channels"] = 0
+    calm = {"blocked_ns": 0, "starved_ns": 0, "connection": "whole"}
+    imported["connections"].append(whole)
+    imported["channels"] += [each | calm for each in imported["channels"]]
+    shown = str(import_view(imported).headline)
+    assert "unknown: credit messages of 1 connection are missing" in shown
+    imported["channels"][-1]["blocked_ns"] = imported["duration_ns"]
+    assert "held: barriers block channels" in str(import_view(imported).headline)
 
 
 def verdict_of(capture: Path) -> str:
