@@ -8,7 +8,7 @@ keeps apart: all instances, one slow instance, skew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from flinknet.units import human_duration
@@ -94,7 +94,7 @@ def _why(
 ) -> tuple[Cause, str | None, str, tuple[str, ...], Remedy]:
     name, tasks = ledger.vertices[vertex].name, ledger.vertices[vertex].tasks
     others = [each for each in range(len(tasks)) if each not in slow]
-    share = f"busy {tasks[slow[0]].works:.0%} of the time"
+    share = f"busy {_shares([tasks[each].works for each in slow])} of the time"
     names = named([tasks[each].name for each in slow])
     if not others:
         all_of = f"{names} is" if len(tasks) == 1 else f"all {len(tasks)} subtasks of {name} are"
@@ -155,12 +155,21 @@ def _is_slow_host(ledger: Ledger, vertex: int, place: str, longer: float) -> boo
     return bool(ratios) and min(ratios) >= max(SLOW_HOST_FROM, longer / 2)
 
 
+def _shares(known: Iterable[float | None]) -> str:
+    """Shares of the subtasks of a vertex: "93%", or "90 to 93%" if they differ."""
+    shares = [f"{each:.0%}" for each in sorted(x for x in known if x is not None)]
+    return shares[0] if shares[0] == shares[-1] else f"{shares[0][:-1]} to {shares[-1]}"
+
+
 def symptoms(ledger: Ledger, vertex: int) -> tuple[Symptom, ...]:
     """Consequences of a task that holds the job up: back pressure before it, and checkpoints that
     do not complete."""
     before = [ledger.vertices[each] for each in ledger.before(vertex) if each in ledger.vertices]
-    waits = [(each.name, each.waits_for_output or 0.0) for each in before]
-    pressed = [f"{name} {share:.0%}" for name, share in waits if share >= PRESSED_FROM]
+    pressed = [
+        f"{each.name} {_shares([x.waits_for_output for x in each.tasks])}"
+        for each in before
+        if (each.waits_for_output or 0.0) >= PRESSED_FROM
+    ]
     back_pressure = [Symptom(f"Back-pressured before it: {named(pressed)}")] if pressed else []
     return (*back_pressure, *checkpoint_symptoms(ledger, ledger.vertices[vertex].tasks))
 

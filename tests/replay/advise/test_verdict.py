@@ -90,7 +90,7 @@ SLOW: Mapping[str, tuple[Bottleneck, Cause, tuple[str, ...], str]] = {
         of(source(0.9), vertex("Map", [0.99, 0.93])),
         Cause.SLOW_TASKS,
         ("Map (1/2)", "Map (2/2)"),
-        "all 2 subtasks of Map are busy 99% of the time",
+        "all 2 subtasks of Map are busy 93 to 99% of the time",
     ),
     "all of three, none of them left out": (
         of(source(0.9), vertex("Map", [0.97, 0.95, 0.96])),
