@@ -289,7 +289,7 @@ def memory_sentences(
     least = bounds.worst.needed_buffers
     size = human_bytes(least * plan.network.segment_size_bytes)
     memory = [
-        f"at least {least} buffers ({size}) of {bounds.worst.total_buffers} each",
+        f"each needs {least} ({size}) of its {bounds.worst.total_buffers} buffers",
         f"{bounds.fastest.wanted_buffers} for full speed, {bounds.most_buffers} with overdraft",
         *([f"{bounds.best_buffers} in the best placement"] if bounds.best_buffers < least else []),
     ]

@@ -328,7 +328,7 @@ def test_a_plan_in_place_of_a_program_is_planned(flinknet: Flinknet) -> None:
     )
     assert "trust      fair: slots and network memory are assumed; --slots and -D" in result.stdout
     batch = flinknet("plan", REST / "plan.json", "-D", "execution.runtime-mode=BATCH")
-    assert "memory     at least 512 buffers (16.0 MiB) of 2048 each; " in batch.stdout
+    assert "memory     each needs 512 (16.0 MiB) of its 2048 buffers; " in batch.stdout
 
 
 def test_what_stays_at_another_parallelism_is_said(flinknet: Flinknet) -> None:
