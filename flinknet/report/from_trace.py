@@ -13,7 +13,7 @@ from flinknet.units import counted, human_change, parse_duration_ns, run_numbers
 
 from .bench import labels_of
 from .charts import Curves, Series
-from .page_parts import Head, Lines, Row, Sentence, Table, View, heads_of, last_part
+from .page_parts import Head, Lines, Row, Sentence, Table, View, heads_of, last_part, table_of
 from .trade_words import trade_text
 from .warning_lines import doubts_of_runs, lowered, trust_words
 
@@ -109,6 +109,10 @@ def again_view(document: Mapping[str, Any]) -> View:
         [
             Lines([MEANING, *machine]),
             Lines(changes),
+            table_of(
+                rows,
+                {"setting": "name", **{f"buffers/s {x}": f"{x}.buffers_per_s" for x in _KINDS}},
+            ),
             Lines([*early, *doubts, *notes], is_doubt=True),
         ],
         charts,

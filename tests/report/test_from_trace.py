@@ -6,12 +6,15 @@ from typing import Any
 
 from flinknet.report.charts import Curves
 from flinknet.report.from_trace import OF_MACHINE, again_view, change_lines
-from flinknet.report.page_parts import Lines
+from flinknet.report.page_parts import Lines, Table
 from tests.report.printing import printed
 
 
 def document(*codes: str | None) -> dict[str, Any]:
-    figures = {"throughput_records_per_s": 1000.0, "latency_ns": {"p50": 1e6, "p99": 2e6}}
+    figures = {
+        **{"throughput_records_per_s": 1000.0, "buffers_per_s": 40.0},
+        "latency_ns": {"p50": 1e6, "p99": 2e6},
+    }
     rows = [
         {
             "name": f"buffer-timeout={number}ms",
@@ -74,6 +77,12 @@ def test_timeouts_are_drawn_from_the_shortest_on_with_the_recorded_one_among_the
     curve = again_view(found).page[0]
     assert isinstance(curve, Curves)
     assert curve.labels[0] == "buffer-timeout=5ms (as recorded)"
+
+
+def test_buffers_in_a_second_are_among_the_details() -> None:
+    (table,) = (each for each in again_view(document(None)).details if isinstance(each, Table))
+    assert [each.name for each in table.heads[1:]] == ["buffers/s predicted", "buffers/s measured"]
+    assert table.rows[0].cells[1:] == ["40", "40"]
 
 
 def test_an_invalid_run_is_not_compared() -> None:
