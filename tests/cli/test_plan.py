@@ -61,6 +61,19 @@ def test_the_shuffle_example_on_two_task_managers(flinknet: Flinknet) -> None:
     assert plan["would_start"] is True
 
 
+def test_task_managers_that_take_turns_have_the_tasks_of_a_load_that_is_spread(
+    flinknet: Flinknet,
+) -> None:
+    result = flinknet(
+        *("plan", "--vertices", "4,4", "--task-managers", 2, "--slots", 4),
+        *("-D", "taskmanager.load-balance.mode=SLOTS", "--details"),
+    )
+    rows = [line.split() for line in result.stdout.splitlines() if "vertex 1." in line]
+    over = [row[-1] for row in rows]
+    here, there = ["local", "tm-0->tm-1"] * 2, ["tm-1->tm-0", "local"] * 2
+    assert over == [*here, *there] * 2
+
+
 def test_json_of_all_layers(flinknet: Flinknet) -> None:
     result = flinknet("plan", JOBS / "socket_word_count.py", "--format", "json")
     document = json.loads(result.stdout)
