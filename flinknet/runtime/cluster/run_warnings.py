@@ -81,7 +81,7 @@ def rate_warning(
         f"the requested rate was not reached: {share}; the queue grew by"
         f" {human_count(round(queued))} records in the measured part, so latency is mostly time in"
         " that queue.",
-        f"rate not reached: {share}; latency is queueing",
+        f"rate not reached: {share} in the measured part; latency is queueing",
     )
 
 
