@@ -330,9 +330,10 @@ def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
 def test_every_demo_over_time_goes_step_by_step_and_nothing_runs_over(
     show_page: Callable[..., Chromium], demo: str, width: int
 ) -> None:
+    long = charts.MessageStep(0, 0, True, "Buffer #0 EndOfOutputChannelStateEvent backlog 0", [2])
     pages = {
         "head-of-line": lambda: shown(mode("tcp", 100.0), mode("credit", 9_900.0)).page,
-        "back-pressure": lambda: back_pressure([chain()], LOAD).page,
+        "back-pressure": lambda: back_pressure([replace(chain(), messages=(long,))], LOAD).page,
         "unaligned": lambda: (
             unaligned(
                 [checkpointed("aligned", 400, 0), checkpointed("unaligned", 8, 65_536)], LOAD
