@@ -283,6 +283,7 @@ def test_debloating_compares_what_is_in_flight() -> None:
     places = shown.charts[0]
     assert isinstance(places, Places)
     assert places.curve is not None
+    assert "a writer waits all the same" in places.notes[0]
     (limit,) = places.curve.limits
     assert limit.name == "target: 5 ms of work"
     assert limit.value == pytest.approx(5_000)  # bytes that are consumed within it

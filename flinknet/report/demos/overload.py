@@ -190,8 +190,9 @@ def _in_flight(
     )
 
 
-def _six_places(runs: Sequence[DemoRun], curve: charts.OverTime) -> list[Part]:
-    places = places_of({each.name: each.result for each in runs}, curve)
+def _six_places(name: str, runs: Sequence[DemoRun], curve: charts.OverTime) -> list[Part]:
+    own = {each.name: each.result for each in runs}
+    places = places_of(own, curve, notes=texts(name, "places"))
     return [places] if places.runs else []
 
 
@@ -219,7 +220,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         {"producers": workload.producers, "rate": rate, "off": aligned, "on": overtaking},
         SHOWN_EFFECT if is_shown else NOT_SHOWN,
         notes=["fewer"] if has_fewer else [],
-        charts=_six_places(runs, curve),
+        charts=_six_places(UNALIGNED, runs, curve),
         pictures=[times],
         channels=[(f"producer {number}", "consumer") for number in range(workload.producers)],
     )
@@ -265,7 +266,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         facts,
         verdict,
         ["missed"] if is_missed and verdict == SHOWN_EFFECT else [],
-        charts=[*_six_places(runs, curves[0]), *curves[1:]],
+        charts=[*_six_places(DEBLOATING, runs, curves[0]), *curves[1:]],
         curves=curves,
     )
 
