@@ -366,7 +366,7 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
     """A job that nothing holds up, with the task that would saturate next; None where neither the
     tasks nor the credit of all channels were seen.
 
-    Contradicted by a task that waits for its output, where a task that reads it was not seen.
+    Contradicted by a task that waits for its output, where Flink's metrics lack one that reads it.
     """
     if all(each.working is None for each in ledger.tasks):
         if not all(each.is_credit_known for each in ledger.edges):
@@ -381,7 +381,10 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
         return Bottleneck(cause=Cause.NONE, evidence=seen)
     waits = {number: each.waits_for_output or 0.0 for number, each in ledger.vertices.items()}
     unseen = {n for n, own in ledger.vertices.items() if any(t.working is None for t in own.tasks)}
-    if any(e.target in unseen and waits.get(e.source, 0.0) >= PRESSED_FROM for e in ledger.edges):
+    is_hidden = [
+        e.target in unseen and waits.get(e.source, 0) >= PRESSED_FROM for e in ledger.edges
+    ]
+    if any(is_hidden) and ledger.origin("tasks", "working") is SeenBy.FLINK:
         return None
     most_waiting = max(waits, key=lambda each: waits[each])
     busiest = max(ledger.tasks, key=lambda each: each.works)

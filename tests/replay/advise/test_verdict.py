@@ -72,11 +72,15 @@ def of(*vertices: cells.VertexTime, **more: cells.CheckpointCounts) -> Bottlenec
 
 
 def test_a_job_is_not_called_healthy_where_a_task_waits_for_one_that_was_not_seen() -> None:
-    pressed, seen = vertex("Map", [0.0, 0.0], waits=1.0), vertex("Sink", [0.3, 0.2])
-    for sink, is_healthy in ((seen, True), (vertex("Sink", [0.3, None]), False)):
-        assert (healthy(ledger(source(), pressed, sink)) is not None) == is_healthy
-    flowing = ledger(source(), vertex("Map", [0.2, 0.2]), vertex("Sink", [0.3, None]))
-    assert healthy(flowing) is not None
+    def is_healthy(waits: float, *busy: float | None) -> bool:
+        found = ledger(source(), vertex("Map", [0.0, 0.0], waits=waits), vertex("Sink", busy))
+        by_flink = replace(found, seen_by={"tasks": cells.SeenBy.FLINK})
+        assert healthy(found) is not None  # of flinknet's own runs a task that ended may be unknown
+        return healthy(by_flink) is not None
+
+    assert is_healthy(1.0, 0.3, 0.2)
+    assert not is_healthy(1.0, 0.3, None)
+    assert is_healthy(0.0, 0.3, None)
 
 
 SLOW: Mapping[str, tuple[Bottleneck, Cause, tuple[str, ...], str]] = {
