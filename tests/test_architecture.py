@@ -76,7 +76,7 @@ BUDGETS = {
     "capture": (6_775, 33),
     "trace": (5_738, 24),
     "simulator": (1_725, 10),
-    "results": (4_378, 20),
+    "results": (4_381, 20),
     "(leaves)": (2_416, 14),
     "options": (2_554, 10),
     "export": (506, 4),
