@@ -4,7 +4,7 @@ for a while, and vertices that are deployed one after another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ from flinknet.config import STEPS_PER_TURN
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ResultPartition
-from flinknet.errors import FlinknetError
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import Start, TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
@@ -24,7 +23,7 @@ from flinknet.job.scheduling import SchedulingType, has_output, scheduling_of
 from flinknet.job.stream_task import StreamTask
 from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
 from flinknet.simulator.cost_model import CostModel
-from flinknet.simulator.simulated_job import SimulatedJob, SimulatedLoad
+from flinknet.simulator.simulated_job import SimulatedLoad
 from flinknet.simulator.source_plan import SourcePlan
 from flinknet.simulator.task_manager import NEVER_NS, SimulatedTaskManager, SteppedTask
 from tests.driving import set_delay
@@ -36,6 +35,11 @@ _PartitionKey = tuple[int, int]
 class Stages:
     """Deploys a vertex when its input can be read. A deployed vertex requests each channel when its
     partition can be consumed. Partitions and gates are filled in later.
+
+    Attributes:
+        deployed_ns: instant of deployment of each vertex; the start for vertices without inputs.
+        first_record_ns, finished_ns: when each vertex that writes had its first output, and when
+            all its partitions were complete.
     """
 
     def __init__(
@@ -50,9 +54,11 @@ class Stages:
         self._partition_of = partition_of
         self._gate_of = gate_of
         self._scheduling = scheduling
+        self._written: dict[int, list[_PartitionKey]] = {each.vertex: [] for each in subtasks}
         self._read: dict[int, set[_PartitionKey]] = {each.vertex: set() for each in subtasks}
         unrequested: list[tuple[int, TaskDeploymentDescriptor, int, int, int]] = []
         for task in subtasks:
+            self._written[task.vertex] += [(each.edge, task.subtask) for each in task.outputs]
             for gate in task.inputs:
                 self._read[task.vertex] |= {(gate.edge, each.producer) for each in gate.channels}
                 unrequested += [
@@ -60,28 +66,41 @@ class Stages:
                     for position, each in enumerate(gate.channels)
                 ]
         self._unrequested = sorted(unrequested, key=lambda each: each[0])
-        self._deployed: set[int] = set()
+        self.deployed_ns: dict[int, int] = {}
+        self.first_record_ns: dict[int, int] = {}
+        self.finished_ns: dict[int, int] = {}
 
     def advance(self, now_ns: int) -> None:
         """Deploy vertices and request channels according to the state of all partitions."""
+        self._note_output(now_ns)
         if not self._unrequested:  # then all vertices are deployed, too
             return
         for vertex, read in self._read.items():
-            if vertex not in self._deployed:
+            if vertex not in self.deployed_ns:
                 partitions = [self._partition_of[each] for each in read]
                 if _is_result_consumable(partitions, self._scheduling):
-                    self._deployed.add(vertex)
+                    self.deployed_ns[vertex] = now_ns
         waiting, self._unrequested = self._unrequested, []
         for channel in waiting:
             _, task, edge, position, producer = channel
             partition = self._partition_of[edge, producer]
-            if task.vertex in self._deployed and _is_consumable(partition, self._scheduling):
+            if task.vertex in self.deployed_ns and _is_consumable(partition, self._scheduling):
                 gate = self._gate_of[edge, task.subtask]
                 task_manager = self._task_managers[task.task_manager]
                 gate.channels[position].request_subpartition(now_ns=task_manager.now_ns)
                 task_manager.wake(now_ns)
             else:
                 self._unrequested.append(channel)
+
+    def _note_output(self, now_ns: int) -> None:
+        for vertex, written in self._written.items():
+            if vertex in self.finished_ns:
+                continue
+            partitions = [self._partition_of[each] for each in written]
+            if any(has_output(each) for each in partitions):
+                self.first_record_ns.setdefault(vertex, now_ns)
+            if partitions and all(each.is_finished for each in partitions):
+                self.finished_ns.setdefault(vertex, now_ns)
 
 
 def _is_consumable(partition: ResultPartition, scheduling: SchedulingType) -> bool:
@@ -104,34 +123,29 @@ def _is_result_consumable(
     return all(_is_consumable(each, scheduling) for each in partitions)
 
 
-class StagedCluster(Cluster):
-    """A cluster whose vertices wait for their inputs, and request each channel when they can."""
-
-    def __init__(self, job: SimulatedJob, scheduling: SchedulingType, **options: Any) -> None:
-        self._scheduling = scheduling
-        self._stages: Stages | None = None  # until the only stage is deployed
-        super().__init__(job, **options)
-
-    def advance(self) -> None:
-        if self.error is not None or self._stages is None:
-            return
-        try:
-            self._stages.advance(self.now_ns)
-        except FlinknetError as error:
-            self.cancel(error)
-
-    def _deploy_stage(self) -> None:
-        subtasks = self.job.subtasks
-        self.channels.create_partitions(subtasks)
-        self.channels.create_gates(subtasks)
-        self._stages = Stages(
-            subtasks, self.task_managers, self.partition_of, self.gate_of, self._scheduling
-        )
-        self.scheduler.at(self._start_ns, partial(self._start_tasks, subtasks))
-
-
 class WholeLoad(SimulatedLoad):
-    """A load with relays, too."""
+    """A load with relays, too, whose vertices wait for their inputs if its scheduling says so.
+
+    Attributes:
+        stages: deploys the vertices; None if all of them are deployed at once.
+    """
+
+    stages: Stages | None = None
+
+    def requester(self, cluster: Cluster) -> Callable[[int], None] | None:
+        """What requests the channels; None: the cluster does at once."""
+        scheduling = scheduling_of(self._scenario)
+        is_asked_for = self._scenario.workload.scheduling is not None
+        if not is_asked_for and scheduling is SchedulingType.ALL_AT_ONCE:
+            return None
+        self.stages = Stages(
+            self.subtasks,
+            cluster.task_managers,
+            cluster.partition_of,
+            cluster.gate_of,
+            scheduling,
+        )
+        return self.stages.advance
 
     def create_task(
         self,
@@ -186,14 +200,9 @@ def load_cluster(
     flush_overhead_ns: int = 0,
     **options: Any,
 ) -> Cluster:
-    """The cluster of a planned load, with the options of Cluster. Its vertices are deployed at once
-    unless its scheduling says otherwise."""
+    """The cluster of a planned load, with the options of Cluster."""
     job = WholeLoad(load, plans, costs, start_ns=start_ns, flush_overhead_ns=flush_overhead_ns)
-    scheduling = scheduling_of(load.scenario)
-    if load.scenario.workload.scheduling is None and scheduling is SchedulingType.ALL_AT_ONCE:
-        cluster = Cluster(job, **options)
-    else:
-        cluster = StagedCluster(job, scheduling, **options)
+    cluster = Cluster(job, **options)
     at = cluster.scheduler.at
     for slow in load.scenario.workload.slow_consumers:
         if slow.slow_ns is not None:
@@ -201,3 +210,9 @@ def load_cluster(
             at(start_ns, partial(slowed, slow.delay_ns_per_record))
             at(start_ns + slow.slow_ns, partial(slowed, 0))
     return cluster
+
+
+def stages_of(cluster: Cluster) -> Stages | None:
+    """What deploys the vertices of a load's cluster; None if all of them are deployed at once."""
+    assert isinstance(cluster.job, WholeLoad)
+    return cluster.job.stages

@@ -75,7 +75,7 @@ BUDGETS = {
     "graph": (6_400, 25),
     "capture": (6_775, 33),
     "trace": (5_738, 24),
-    "simulator": (1_725, 10),
+    "simulator": (1_735, 10),
     "results": (4_381, 20),
     "(leaves)": (2_416, 14),
     "options": (2_554, 10),

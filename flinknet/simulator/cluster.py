@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -86,6 +86,7 @@ class Cluster:
         self.tasks: dict[SubtaskKey, StreamTask] = {}
         self.debloated_gates: list[GateDebloating] = []
         self._stepped: list[SteppedTask] = []
+        self._request: Callable[[int], None] | None = job.requester(self)
         self.checkpoints: SimulatedCheckpoints | None = None
         if self.network.checkpoint_interval_ns is not None:
             self.checkpoints = SimulatedCheckpoints(
@@ -178,7 +179,7 @@ class Cluster:
         return has_stepped
 
     def advance(self) -> None:
-        """Deploy the next stage if that is possible now."""
+        """Deploy the next stage, and request channels, as far as possible now."""
         if self.error is not None:
             return
         try:
@@ -186,6 +187,8 @@ class Cluster:
             if not is_last and all(task.is_finished for task in self.tasks.values()):
                 self._stage += 1
                 self._deploy_stage()
+            if self._request is not None:
+                self._request(self.now_ns)
         except FlinknetError as error:
             self.cancel(error)
 
@@ -237,13 +240,14 @@ class Cluster:
         """Create all partitions and gates of the current stage, then start its tasks."""
         subtasks = [each for each in self.job.subtasks if each.stage == self._stage]
         late_ns = self.faults.late_partitions_ns
-        if late_ns is None or self.now_ns >= self._start_ns:
+        if late_ns is None or self._request is not None or self.now_ns >= self._start_ns:
             self.channels.create_partitions(subtasks)
         else:
             at_ns = min(self.now_ns + late_ns, self._start_ns)
             self.scheduler.at(at_ns, partial(self.channels.create_partitions, subtasks))
         self.channels.create_gates(subtasks)
-        self.channels.request(subtasks)
+        if self._request is None:
+            self.channels.request(subtasks)
         if self.now_ns < self._start_ns:
             self.scheduler.at(self._start_ns, partial(self._start_tasks, subtasks))
         else:

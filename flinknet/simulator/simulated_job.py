@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
@@ -56,6 +57,11 @@ class SimulatedJob:
     ) -> SteppedTask:
         """Create the task of a subtask; `respond` takes its answers about checkpoints."""
         raise NotImplementedError
+
+    def requester(self, cluster: Any) -> Callable[[int], None] | None:
+        """What requests the channels of a Cluster, called with the instant after each of its
+        actions; None: the cluster requests all of them when it deploys their tasks."""
+        return None
 
 
 OPENING_NS = 100_000_000

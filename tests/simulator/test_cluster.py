@@ -1,10 +1,11 @@
-"""Cluster: same inputs, same bytes; short cuts that change nothing; an end that is one."""
+"""Cluster: same inputs, same bytes; short cuts that change nothing; stages; an end that is one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
@@ -17,7 +18,7 @@ from flinknet.trace.reader import TraceReader
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.writer import TraceWriter
 from tests.faults import FaultPlan, Interval
-from tests.load_cluster import load_cluster
+from tests.load_cluster import load_cluster, stages_of
 from tests.simulated_scenario import cluster_of, plan_sources
 from tests.simulation import (
     FREE,
@@ -216,19 +217,57 @@ def whole(cluster: Cluster) -> Cluster:
     return cluster
 
 
+def test_all_at_once_deploys_every_stage_before_the_first_record() -> None:
+    cluster = whole(cluster_of(scenario_of("pipelined", "all-at-once", relays=1)))
+    stages = stages_of(cluster)
+    assert stages is not None
+    deployed = stages.deployed_ns
+    assert sorted(deployed) == [0, 1, 2]
+    assert len(set(deployed.values())) == 1
+    assert deployed[2] < START_NS < stages.first_record_ns[0]
+
+
+def test_on_first_output_each_stage_is_deployed_with_the_first_record_of_the_one_before() -> None:
+    scenario = scenario_of("pipelined-bounded", "first-output", relays=1)
+    stages = stages_of(whole(cluster_of(scenario)))
+    assert stages is not None
+    assert stages.deployed_ns[1] == stages.first_record_ns[0]
+    assert stages.deployed_ns[2] == stages.first_record_ns[1]
+    assert START_NS <= stages.deployed_ns[1] < START_NS + 2 * MS
+    assert stages.deployed_ns[1] < stages.deployed_ns[2] < stages.finished_ns[0]
+
+
+def test_on_complete_output_each_stage_is_deployed_when_the_one_before_has_ended() -> None:
+    scenario = scenario_of("blocking", "complete-output", relays=1)
+    stages = stages_of(whole(cluster_of(scenario)))
+    assert stages is not None
+    assert stages.deployed_ns[1] == stages.finished_ns[0]
+    assert stages.deployed_ns[2] == stages.finished_ns[1]
+    assert stages.finished_ns[0] >= START_NS + 199 * MS
+    assert stages.first_record_ns[0] < START_NS + 2 * MS
+    assert stages.first_record_ns[1] >= stages.deployed_ns[1]
+
+
+def test_a_blocking_exchange_waits_for_its_end_without_being_asked() -> None:
+    stages = stages_of(whole(cluster_of(scenario_of("blocking", None))))
+    assert stages is not None
+    assert stages.deployed_ns[1] == stages.finished_ns[0]
+
+
 @pytest.mark.row("S017")
 @pytest.mark.parametrize(
-    ("partition_type", "scheduling"),
-    [
-        ("pipelined", None),
-        ("pipelined", "all-at-once"),
-        ("pipelined-approximate", None),
-        ("pipelined-bounded", "first-output"),
-        ("blocking", "complete-output"),
-        ("blocking", None),
-    ],
+    "partition_type", ["pipelined", "pipelined-bounded", "pipelined-approximate"]
 )
-def test_every_record_passes_partitions_of_every_type(
-    partition_type: str, scheduling: str | None
-) -> None:
-    whole(cluster_of(scenario_of(partition_type, scheduling, relays=1)))
+def test_a_pipelined_exchange_is_deployed_at_once_without_being_asked(partition_type: str) -> None:
+    assert stages_of(whole(cluster_of(scenario_of(partition_type, None)))) is None
+
+
+def test_the_first_output_of_one_producer_is_enough() -> None:
+    load = load_plan_of(scenario_of("pipelined-bounded", "first-output", producers=2))
+    plans = [
+        SourcePlan(None, begin_ns + np.arange(10) * MS, 10, begin_ns + 9 * MS)
+        for begin_ns in (START_NS, START_NS + 50 * MS)
+    ]
+    stages = stages_of(whole(load_cluster(load, plans)))
+    assert stages is not None
+    assert START_NS <= stages.deployed_ns[1] < START_NS + 20 * MS
