@@ -32,6 +32,10 @@ FETCHED_NS = 15_000_000_000
 """How far from a short part lines may lie that show how counters grow in it: the JobManager fetches
 metrics every `metrics.fetcher.update-interval`, 10 s by default."""
 
+LIVES_FROM = 0.1
+"""A task that grows older by a smaller share of the time between its lines has ended meanwhile, so
+its own clock stood."""
+
 ABOUT = frozenset({"at_ns", "task_manager", "task", "job", "vertex", "subtask", "attempt"})
 """Keys that identify a line; all others are metrics."""
 
@@ -105,18 +109,21 @@ def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
         if line.get("task") is None:
             key = None, line.get("task_manager"), None
         found.setdefault(key, {}).setdefault(line.get("attempt"), []).append(line)
-    series = []
-    for attempts in found.values():
-        near = [_near(own, from_ns, to_ns) for own in reversed(attempts.values())]
-        series.append(_series(max(near, key=len)))
-    return series
+
+    def within(lines: list[dict[str, Any]]) -> int:
+        return sum(from_ns <= each["at_ns"] < to_ns for each in lines)
+
+    used = (max(reversed(attempts.values()), key=within) for attempts in found.values())
+    return [_series(_near(lines, from_ns, to_ns)) for lines in used]
 
 
 def _near(lines: list[dict[str, Any]], from_ns: int, to_ns: int) -> list[dict[str, Any]]:
-    """The lines of an attempt within [from_ns, to_ns), or those around it if they are too few."""
-    before = [each for each in lines if each["at_ns"] < from_ns]
-    within = [each for each in lines if from_ns <= each["at_ns"] < to_ns]
-    return within if len(within) > 1 else [*before[-1:], *lines[len(before) :][: len(within) + 1]]
+    """The lines of an attempt within [from_ns, to_ns), or two or more around it."""
+    first = sum(each["at_ns"] < from_ns for each in lines)
+    end = sum(each["at_ns"] < to_ns for each in lines)
+    if end - first < 2:
+        first, end = max(first - 1, 0), end + 1
+    return lines[max(min(first, len(lines) - 2), 0) : end]
 
 
 def describe_metrics(directory: AnyPath) -> MetricsDescription | None:
@@ -206,7 +213,8 @@ def _series(lines: list[dict[str, Any]]) -> Series:
     }
     if about.get("job") is not None and values.keys() >= set(CLOCK):
         age_ms: FloatArray = np.sum([values[name] for name in CLOCK], axis=0)
-        if not np.isnan(age_ms).any() and (np.diff(age_ms) >= 0).all():
+        lasted_ns, between_ns = 1e6 * (age_ms[-1] - age_ms[0]), at_ns[-1] - at_ns[0]
+        if (np.diff(age_ms) >= 0).all() and lasted_ns >= between_ns * LIVES_FROM:
             age_ns = (age_ms * 1e6).astype(np.int64)
             at_ns = (at_ns - age_ns).min() + age_ns
     task, task_manager, job, vertex = map(about.get, _TEXTS)

@@ -116,7 +116,8 @@ def test_without_a_clock_the_instant_of_the_line_counts(
         (15, 35, [20, 30]),  # two lines are enough
         (15, 25, [10, 20, 30]),
         (21, 29, [20, 30]),
-        (31, 40, [30]),  # the next one is too far
+        (31, 40, [20, 30]),  # the next one is too far
+        (21, 24, [20, 30]),
         (61, 99, [60]),
         (80, 99, None),
     ],
@@ -133,5 +134,14 @@ def test_of_a_short_part_the_lines_around_it_count(
 def test_the_attempt_with_most_lines_in_the_part_counts(tmp_path: Path) -> None:
     first = [looked_at(at, None, at, attempt=0) for at in (1, 2, 3, 4)]
     second = [looked_at(at, None, at, attempt=1) for at in (6, 7, 8)]
-    (series,) = read_series(write(tmp_path, *first, *second), 4 * SECOND_NS, 9 * SECOND_NS)
-    assert (series.at_ns // SECOND_NS).tolist() == [6, 7, 8]
+    write(tmp_path, *first, *second)
+    for from_s, to_s, found in ((4, 9, [6, 7, 8]), (1, 7, [1, 2, 3, 4]), (5, 7, [6, 7])):
+        (series,) = read_series(tmp_path, from_s * SECOND_NS, to_s * SECOND_NS)
+        assert (series.at_ns // SECOND_NS).tolist() == found
+
+
+def test_the_clock_of_a_task_that_has_ended_does_not_count(tmp_path: Path) -> None:
+    lines = [looked_at(10, 10, 100), looked_at(12, 10.02, 100)]  # it ended 20 ms behind the first
+    (series,) = read_series(write(tmp_path, *lines), 0, 1 << 62)
+    assert (series.at_ns / SECOND_NS).tolist() == [10, 12]
+    assert series.increase_per_s("accumulateBusyTimeMs") == pytest.approx(1)
