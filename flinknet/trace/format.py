@@ -56,6 +56,9 @@ CAPTURES = tuple(
 )
 """Starts of capture files: pcap in either byte order, in us or ns, and pcapng."""
 
+COMPRESSED = b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh", b"\x04\x22\x4d\x18"
+"""Starts of files by gzip, xz, zstd, bzip2 and lz4."""
+
 BLOCK_MARKER = b"FNTB"
 FOOTER_MARKER = b"FNTE"
 
@@ -192,6 +195,10 @@ def file_header_bytes(prefix: bytes) -> int:
     if magic.startswith(CAPTURES):
         raise TraceFormatError(
             "a capture of packets: `flinknet trace import` makes a trace of it, for this command"
+        )
+    if magic.startswith(COMPRESSED):
+        raise TraceFormatError(
+            "a compressed file: if it is a capture, `flinknet trace import` makes a trace of it"
         )
     if magic != MAGIC:
         raise TraceFormatError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -133,6 +134,8 @@ def test_a_file_is_reported_as_what_it_is(tmp_path: Path) -> None:
     text, empty = tmp_path / "README.md", tmp_path / "empty.fnt"
     capture = tmp_path / "flink.pcap"
     capture.write_bytes(bytes.fromhex("d4c3b2a1") + bytes(80))
+    compressed = tmp_path / "flink.pcap.gz"
+    compressed.write_bytes(gzip.compress(capture.read_bytes()))
     text.write_text("# Read me, for longer than the header of a file\n")
     empty.touch()
     alone = next(write_run(tmp_path / "run", buffers=4).glob("*.fnt"))
@@ -141,6 +144,8 @@ def test_a_file_is_reported_as_what_it_is(tmp_path: Path) -> None:
         " or a .fnt file in one",
         capture: "a capture of packets: `flinknet trace import` makes a trace of it, for this"
         " command",
+        compressed: "a compressed file: if it is a capture, `flinknet trace import` makes a trace"
+        " of it",
         empty: "the file is empty: its process ended before it recorded",
         alone: "a trace file alone does not say what was measured; give the run directory with its"
         " manifest.json",
