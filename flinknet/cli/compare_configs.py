@@ -39,10 +39,10 @@ Exit codes:
   70   a bug in flinknet
   130, 143   ended by Ctrl-C or SIGTERM
 
-A candidate cannot start if no TaskManager starts with its Flink keys, but one does with the
-baseline's. The outcome is undecided if an interval reaches across a limit; if the baseline was
-measured on another machine or version; if a run is still invalid (if only the candidate's are, a
-limit can still be broken); or if a run is disturbed, with --fail-on-disturbed.
+A candidate cannot start if Flink refuses its file or its keys, or finds no total size of memory,
+but starts with the baseline's. The outcome is undecided if an interval reaches across a limit; if
+the baseline was measured on another machine or version; if a run is still invalid (if only the
+candidate's are, a limit can still be broken); or if a run is disturbed, with --fail-on-disturbed.
 
 The verdict is "no difference" if the whole interval lies within 1%. It is "unclear" if the
 interval is wider than that and includes 0%, or if the change is below 1%; more --runs narrow the

@@ -95,7 +95,7 @@ def plan_configs(
         has_baseline: an earlier result is the base, so one configuration is enough.
 
     Raises: ConfigError; CannotStartError for a candidate with values of Flink's keys that no
-        TaskManager starts with, while the base starts.
+        TaskManager starts with, or a file without a total size of memory, while the base starts.
     """
     if len(configs) < 2 - has_baseline:
         raise ConfigError(
@@ -105,6 +105,7 @@ def plan_configs(
             else "compare-configs: give two configurations or more, such as base buffer-timeout=5ms"
         )
     plans: list[Plan] = []
+    base_has_total = False  # an earlier result does not tell
     for text in configs:
         try:
             name, own = read_config(text)
@@ -115,10 +116,14 @@ def plan_configs(
         merged = own.over(base)
         if swept := flink.swept_keys(merged.network):
             raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")
+        if not plans:
+            base_has_total = not has_baseline and flink.is_total_given(merged.network)
         try:
+            if base_has_total and any(each.code == "no-total-size" for each in own.warnings):
+                flink.check_total(merged.network)
             scenario, warnings = options.scenario_of(merged, seed)
         except ConfigError as error:
-            if (has_baseline or plans) and own.network and not own.workload:
+            if (has_baseline or plans) and (own.network or own.warnings) and not own.workload:
                 raise CannotStartError(name, str(error)) from None
             raise ConfigError(f"{name}: {error}") from None
         if name in {plan.name for plan in plans}:

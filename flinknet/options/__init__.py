@@ -54,7 +54,7 @@ from .layers import (
     parse_assignment,
     swept_keys,
 )
-from .memory import check_total
+from .memory import check_total, is_total_given
 from .network import (
     EffectiveKey,
     effective_flink_keys,

@@ -84,8 +84,8 @@ def read_flink_conf(
         release: of Flink; None: 1.20 for a flink-conf.yaml, which no later release reads, and for
             a resource whose flinkVersion is 1.x, else 2.3.
 
-    Raises: ConfigError for a file that cannot be read; RefusedValuesError for one whose values
-        Flink refuses.
+    Raises: ConfigError for a file that cannot be read; RefusedValuesError for one that Flink
+        refuses, or whose values it refuses.
     """
     path, read = _read_at(path)
     known = {key for key in read.settings if key in current_keys() or is_of_network(key)}
@@ -225,9 +225,8 @@ def _documents(path: Path, text: str) -> list[tuple[Any, Any]]:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         if resources.TEMPLATE.search(text):
             raise resources.template_error(str(path)) from None
-        raise ConfigError(
-            f"{path}: cannot be read as Flink's config.yaml: {_problem(error)}"
-        ) from None
+        why = f"cannot be read as Flink's config.yaml: {_problem(error)}"
+        raise RefusedValuesError(str(path), why) from None
     return documents
 
 
@@ -236,9 +235,10 @@ def _configuration(path: Path, documents: Sequence[tuple[Any, Any]]) -> _Read:
     if not documents:
         return _Read({})
     if len(documents) > 1:
-        raise ConfigError(
-            f"{path}: has {len(documents)} documents, and Flink reads a config.yaml of one; remove"
-            " the others"
+        raise RefusedValuesError(
+            str(path),
+            f"has {len(documents)} documents, and Flink reads a config.yaml of one; remove the"
+            " others",
         )
     document, unset = documents[0]
     if document in (None, ""):
@@ -248,10 +248,8 @@ def _configuration(path: Path, documents: Sequence[tuple[Any, Any]]) -> _Read:
     if kind := document.get("kind"):
         raise ConfigError(f"{path}: a resource of kind {kind} is not a configuration of Flink")
     if unset is not None:
-        raise ConfigError(
-            f"{path}: line {unset.line + 1}: a key without a value, which Flink refuses; give it"
-            " one, or leave the key out"
-        )
+        why = "a key without a value, which Flink refuses; give it one, or leave the key out"
+        raise RefusedValuesError(str(path), f"line {unset.line + 1}: {why}")
     return _Read(dict(flatten(document)))
 
 

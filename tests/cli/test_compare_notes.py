@@ -128,6 +128,45 @@ def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without
 
 
 @pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("taskmanager.numberOfTaskSlots: 2\n", "has no total size of memory"),
+        ("taskmanager.memory.managed.size:\n", "line 1: a key without a value"),
+        ("rest.port: 1\nrest.port: 2\n", "the key rest.port is there twice"),
+        ("rest.port: 1\n---\nrest.port: 2\n", "has 2 documents"),
+    ],
+)
+def test_a_file_that_flink_refuses_breaks_a_gate_with_a_comment(
+    compare: Flinknet, run: Any, text: str, why: str
+) -> None:
+    Path("main.yaml").write_text("taskmanager.memory.process.size: 4g\n")
+    Path("new.yaml").write_text(text)
+    call = ("main.yaml", "new.yaml", "--rate", "1k/s", "--fail-if", "p99>+10%")
+    result = compare(*call, "--markdown", "c.md", "--junit", "j.xml")
+    assert result.exit_code == 1, result.output
+    assert result.stderr.startswith("flinknet: Failed: new.yaml cannot start, so nothing was")
+    assert "new.yaml: " in result.stderr
+    assert why in result.stderr
+    assert why in Path("c.md").read_text()
+    failure = ElementTree.parse("j.xml").find(".//failure")
+    assert failure is not None
+    assert why in failure.attrib["message"]
+    assert run.scenarios == []
+
+
+def test_a_file_without_a_total_size_is_compared_where_the_call_gives_one_or_the_base_has_none(
+    compare: Flinknet,
+) -> None:
+    Path("main.yaml").write_text("taskmanager.memory.process.size: 4g\n")
+    Path("new.yaml").write_text("taskmanager.numberOfTaskSlots: 2\n")
+    call = ("--rate", "1k/s", "--runs", "2", "--fail-if", "buffers>+10%")
+    given = ("-D", "taskmanager.memory.process.size=4g")
+    assert compare("main.yaml", "new.yaml", *call, *given).exit_code == 0
+    assert compare("base", "new.yaml", *call).exit_code == 0
+    assert compare("new.yaml", "main.yaml", *call).exit_code == 0
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--rate", "max", "--records", "2000"), "rate max, records of 100 b"),
