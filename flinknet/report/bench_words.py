@@ -93,12 +93,14 @@ def next_words(settings: Sequence[Configuration], step: str, *, has_warnings: bo
 
 
 def doubt_lines(settings: Sequence[Configuration], *, is_explained: bool = False) -> list[str]:
-    """Doubts about these runs, the worst first, and the processes that disturbed them."""
+    """Doubts about these runs, the worst first, and the processes that disturbed them. The numbers
+    of runs are named if these are all runs of the call."""
     results = [(setting.name, result) for setting in settings for result in setting.results]
+    numbers = [number for each in settings for number in each.numbers]
     return doubts_of_runs(
         [(name, result.warnings) for name, result in results],
         [result.processors for _, result in results],
-        numbers=[number for each in settings for number in each.numbers],
+        numbers=numbers if len(numbers) == max(numbers, default=0) == len(results) else (),
         is_explained=is_explained,
     )
 

@@ -225,8 +225,10 @@ def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
         "Warning in runs 1 and 3 of 3 (a=1): a record was late [5 ms]."
     ]
     assert tables.doubt_lines(numbered[:1]) == [
-        "Warning in all 2 runs (a=1): a record was late [5 ms]."
+        "Warning in 2 of 2 runs (a=1): a record was late [5 ms]."
     ]
+    own = configuration("a=2", [result(1.0), result(1.0, late), result(1.0)], [2, 4, 5])
+    assert tables.doubt_lines([own]) == ["Warning in 1 of 3 runs (a=2): a record was late [5 ms]."]
 
 
 def test_a_note_on_a_setting_or_its_file_is_not_counted_in_runs() -> None:
