@@ -35,12 +35,12 @@ _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "ora
 
 
 def comparison_view(comparison: Comparison) -> View:
-    """The view of all candidates, with doubts about the runs of this call."""
-    doubts = doubt_lines(comparison.measured_here)
-    explained = doubt_lines(comparison.measured_here, is_explained=True)
+    """The view of all candidates, with doubts about all runs."""
+    doubts = doubt_lines(comparison.configurations)
+    explained = doubt_lines(comparison.configurations, is_explained=True)
     decisions = sorted(comparison.decisions, key=lambda x: WORST_FIRST.index(x[1].outcome))
     decisive = {*_DECISIVE, *(decision.limit.metric for _, decision in decisions)}
-    has_doubts = bool(doubts or comparison.invalid)
+    has_doubts = bool(doubts or comparison.invalid or comparison.is_elsewhere)
     is_long = len(decisions) > 1 or comparison.is_refused or not has_doubts
     candidates = comparison.candidates
     base, names = comparison.base.name, " and ".join(each.name for each in candidates)
@@ -184,10 +184,12 @@ def _trust(comparison: Comparison, doubts: Sequence[str]) -> list[str]:
         for lines in (comparison.invalid_lines(), _notes(comparison))
     )
     kinds = [each for each in doubts if not each.startswith(("Invalid", "Other"))]
-    known = [each[:1].lower() + each[1:] for each in (*invalid, *kinds, *notes)]
+    machine = [notes.pop(0)] if comparison.is_elsewhere else []
+    known = [each[:1].lower() + each[1:] for each in (*invalid, *machine, *kinds, *notes)]
     if not comparison.decisions and not comparison.invalid and not comparison.disturbed:
         known.append("each metric has its own interval: 1 in 20 differs by chance")
-    grade = "poor" if comparison.is_poor else "fair" if comparison.disturbed or doubts else "good"
+    is_doubtful = comparison.disturbed or doubts or comparison.is_elsewhere
+    grade = "poor" if comparison.is_poor else "fair" if is_doubtful else "good"
     first, *others = [*known, MEASURED_STACK] if grade != "good" else [MEASURED_STACK, *known]
     return [f"{grade}: {first}", *others]
 

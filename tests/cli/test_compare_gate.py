@@ -112,10 +112,27 @@ def test_a_baseline_of_another_machine_decides_nothing(gate: Callable[..., Resul
     assert result.exit_code == 3
     assert "measured elsewhere (CPU A then, B now), so nothing is called better" in result.stdout
     assert "conf against baseline: higher in p99" in result.stdout
+    known = " ".join(gate("conf:buffer-timeout=50ms", *options, cpu="B", cores=4).stdout.split())
+    begin = "trust fair: the baseline was measured elsewhere"
+    assert f"{begin} (CPU A then, B now and cores 2 then, 4 now), so nothing" in known
     result = gate("conf:buffer-timeout=50ms", *options, kernel="6.2", python_operations_per_s=70)
     assert result.exit_code == 1
     assert "Since the baseline: kernel 6.1 then, 6.2 now." in result.stdout
     assert "runs Python 30% slower than it did then" in result.stdout
+
+
+def test_warnings_about_the_runs_of_a_baseline_count(gate: Callable[..., Result]) -> None:
+    keep_baseline(gate)
+    options = ("conf:buffer-timeout=5ms", "--baseline", "main.json", "--runs", "9")
+    assert "trust      good: " in gate(*options).stdout
+    document = json.loads(Path("main.json").read_text())
+    late = {"code": "schedule-missed", "text": "a record was late; use a quiet machine."}
+    document["configs"][1]["runs"][0]["warnings"] = [late]
+    Path("main.json").write_text(json.dumps(document))
+    stdout = " ".join(gate(*options).stdout.split())
+    words = "arning in 1 of 18 runs (baseline): a record was late"
+    assert f"trust fair: w{words}" in stdout
+    assert f"W{words}; use a quiet machine" in stdout
 
 
 def test_a_bench_is_a_baseline_too_and_results_of_other_versions_can_be_read(

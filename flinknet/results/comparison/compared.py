@@ -205,6 +205,11 @@ class Comparison:
         return self.invalid > 0 or any(disturbed == runs for disturbed, runs in counts)
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether the baseline is from another machine or version."""
+        return self.baseline is not None and bool(self.baseline.elsewhere)
+
+    @property
     def is_refused(self) -> bool:
         """Whether disturbed runs forbid a verdict (--fail-on-disturbed)."""
         return self.fails_on_disturbed and self.disturbed > 0
@@ -222,16 +227,17 @@ class Comparison:
         if self.baseline is None:
             return []
         known = self.baseline
-        lines = [
+        lines = []
+        if known.elsewhere:
+            lines.append(
+                f"The baseline was measured elsewhere ({' and '.join(known.elsewhere)}), so nothing"
+                " is called better or worse, and no limit is decided: measure the baseline here."
+            )
+        lines.append(
             f"Baseline: {known.config} in {known.path}, {len(self.base.runs)} runs, measured"
             f" {known.measured_at or 'at an unknown time'}; the interval does not cover how much"
             " this machine differs from day to day."
-        ]
-        if known.elsewhere:
-            lines.append(
-                f"The baseline was measured elsewhere ({'; '.join(known.elsewhere)}), so nothing is"
-                " called better or worse, and no limit is decided: measure the baseline here."
-            )
+        )
         return lines + [f"Since the baseline: {note}." for note in known.notes]
 
     def invalid_lines(self) -> list[str]:

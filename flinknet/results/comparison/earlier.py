@@ -141,7 +141,7 @@ def _run(run: Mapping[str, Any]) -> CountedRun:
         measured=_known(Measured, {**run["measured"], "checkpoints": None}),
         channels=(),
         limited_by="",
-        warnings=tuple(RunWarning(x["code"], x["text"]) for x in run.get("warnings", ())),
+        warnings=tuple(_known(RunWarning, x) for x in run.get("warnings", ())),
         trace=None,
         processors=ProcessorUse(busy_share={}, lacked_share={}, cpu_cores=cpu_cores),
     )
