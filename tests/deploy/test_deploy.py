@@ -345,6 +345,26 @@ def test_the_sidecar_listens_where_flink_sends_its_consumers(name: str) -> None:
     assert f"VOLUME {mount['mountPath']}" in DOCKERFILE
 
 
+@pytest.mark.parametrize("name", TAPS)
+def test_an_empty_volume_covers_the_token_of_the_service_account(name: str) -> None:
+    [cover] = [each for each in TAPS[name]["volumeMounts"] if each["mountPath"] == TOKEN_PATH]
+    pod_volumes = PODS[name]["volumes"] if name in PODS else VALUES["taskmanager"]["extraVolumes"]
+    assert {"name": cover["name"], "emptyDir": {}} in pod_volumes
+
+
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where Kubernetes mounts the token, unless a container has a mount of its own there."""
+
+
+def test_the_guide_has_a_way_back_for_each_file() -> None:
+    table = GUIDE.partition("| file | the way back |\n")[2]
+    rows = [line.split(" | ")[0] for line in table.partition("\n\n")[0].splitlines()[1:]]
+    files = {each.name for each in (DEPLOY / "kubernetes").iterdir()}
+    assert {row.strip("| `") for row in rows} == files - {"flink-deployment.yaml"}
+    name = STANDALONE["metadata"]["name"]
+    assert f"\nkubectl rollout undo deployment/{name} --to-revision=N\n" in GUIDE
+
+
 @pytest.mark.parametrize("name", PODS)
 def test_the_volume_is_one_that_the_user_of_the_image_can_write_to(name: str) -> None:
     pod = PODS[name]
