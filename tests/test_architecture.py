@@ -78,7 +78,7 @@ BUDGETS = {
     "simulator": (1_735, 10),
     "results": (4_387, 20),
     "(leaves)": (2_416, 14),
-    "options": (2_554, 10),
+    "options": (2_552, 10),
     "export": (506, 4),
     "certificates": (257, 2),
 }
