@@ -49,7 +49,7 @@ def comparison_view(comparison: Comparison) -> View:
     return View(
         [
             Sentence("compared", [f"{names} against {base}", *_loads(comparison)]),
-            Sentence("verdict", _decided(comparison, decisions), takes_rest=is_long),
+            Sentence("verdict", _decided(comparison, decisions), " ", takes_rest=is_long),
             Sentence("effect", _effects(comparison)),
             Sentence("trust", _trust(comparison, doubts), takes_rest=has_doubts),
             Sentence("next", _next(comparison, decisions)),
@@ -157,9 +157,12 @@ def _decided(
     for (word, name), named in groups.items():
         count = f"{len(named)} of {len(decisions)}" if len(decisions) > 1 else ""
         marks = ", ".join(filter(None, (count, name)))
-        lines.append(f"{word}{f' ({marks})' if marks else ''}: {', '.join(named)}")
+        *others, last = named
+        others = [f"{each}," for each in others]
+        begin, *more = [*others, f"{last};"]
+        lines += [f"{word}{f' ({marks})' if marks else ''}: {begin}", *more]
     why = [
-        reason if len(reasons) == 1 else f"{', '.join(dict.fromkeys(of))}: {reason}"
+        f"{reason};" if len(reasons) == 1 else f"{', '.join(dict.fromkeys(of))}: {reason};"
         for reason, of in reasons.items()
     ]
     if comparison.is_refused and not decisions:

@@ -38,8 +38,7 @@ class Sentence:
     name: str  # its subject, in a word
     clauses: Sequence[str]  # of falling weight; the last ones are left out for lack of room
     separator: str = "; "
-    takes_rest: bool = False  # it fills the lines that the others leave before any of them does
-    gives_way: bool = False  # it is left out if one that takes the rest would lose a clause for it
+    takes_rest: bool = False  # it fills the lines that the first clauses of the others leave
 
     @property
     def text(self) -> str:
@@ -345,17 +344,11 @@ def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
     """The lines of an answer; sentences without clauses are left out. On a terminal narrower than
     WIDTH each sentence takes as many lines as it needs."""
     known = [each for each in sentences if each.clauses]
-    spare = LINES_MAX - len(known)
-    kept = [each for each in known if not each.gives_way]
-    more = LINES_MAX - len(kept)
-    first = [each for each in kept if each.takes_rest]
-    if any(_fitted(each, width, 1 + spare) != _fitted(each, width, 1 + more) for each in first):
-        known, spare = kept, more
-    lines_of: dict[str, list[str]] = {}
-    for each in sorted(known, key=lambda sentence: not sentence.takes_rest):
-        lines_of[each.name] = _fitted(each, width, 1 + spare)
-        spare -= min(len(lines_of[each.name]) - 1, spare)
-    return [line for each in known for line in lines_of[each.name]]
+    lines = [_fitted(each, width, 1) for each in known]  # of first clauses at least
+    for place in sorted(range(len(known)), key=lambda place: not known[place].takes_rest):
+        others = sum(map(len, lines)) - len(lines[place])
+        lines[place] = _fitted(known[place], width, max(1, LINES_MAX - others))
+    return [line for own in lines for line in own]
 
 
 def off_terminal(sentences: Iterable[Sentence], option: str = "--") -> list[Sentence]:
@@ -373,8 +366,14 @@ def last_part(path: str) -> str:
 
 
 def clauses_of(text: str) -> list[str]:
-    """Sentences split where their clauses end, to be joined with spaces."""
-    return re.split(r"(?<=;) |(?<=\.) (?=[A-Z0-9])", text)
+    """Sentences split where their clauses end, outside brackets, to be joined with spaces."""
+    found: list[str] = []
+    for each in re.split(r"(?<=;) |(?<=\.) (?=[A-Z0-9])", text):
+        if found and found[-1].count("(") > found[-1].count(")"):
+            found[-1] += f" {each}"
+        else:
+            found.append(each)
+    return found
 
 
 def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
@@ -383,8 +382,8 @@ def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
     most = most if width >= WIDTH else room * len(clauses)
     wrapper = textwrap.TextWrapper(room, break_on_hyphens=False)  # options are kept whole
     while len(lines := wrapper.wrap(separator.join(clauses).rstrip(STOPS))) > most:
-        if len(clauses) == 1 and separator != ", ":  # a long clause ends at a comma
-            clauses, separator = re.split(r", (?![^(]*\))", clauses[0]), ", "
+        if len(clauses) == 1:  # a comma may stand in mid-phrase: "in runs 1, 3 and 5"
+            clauses, separator = clauses_of(clauses[0]), " "
         if len(clauses) == 1:  # it is never cut off in mid-sentence
             break
         clauses.pop()

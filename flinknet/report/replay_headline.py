@@ -41,7 +41,7 @@ def replay_sentences(job: results.JobAnswer) -> list[Sentence]:
         Sentence("verdict", _verdict(job), " ", takes_rest=not is_healthy),
         *(Sentence("watermark", [each]) for each in held_back(job.answers)),
         replace(_trade_off(job), takes_rest=is_healthy),
-        Sentence("trust", _trust(job), gives_way=why_not_printed(job) is not None),
+        Sentence("trust", _trust(job)),
         Sentence("next", _next(job)),
     ]
 
@@ -119,6 +119,8 @@ def _trade_off(job: results.JobAnswer) -> Sentence:
     why = why_not_printed(job)
     if why is not None:
         begin = [_MEND] if _is_mended_first(job) else []
+        for edge in job.edges:  # the details say which one it is
+            why = why.removeprefix(f"{edge}: ")
         return Sentence("trade-off", clauses_of(_NOTHING + "; ".join([*begin, why])), " ")
     advised = advised_for(job)
     if advised is not None:

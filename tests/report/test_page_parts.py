@@ -405,6 +405,21 @@ def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> 
     assert main_chart(replay_page([typed(answer(model_error={"throughput": 0.6})).alone])) is None
 
 
+@pytest.mark.parametrize(
+    ("phrase", "more"),
+    [
+        ("warning in runs 1, 3 and 5 of 6: the schedule was missed", " by 3 ms in a second"),
+        ("warning in all 6 runs (main.yaml, main.yaml (2); both): p99 is late", ", by 3 ms, often"),
+    ],
+)
+def test_a_long_answer_is_cut_where_a_clause_ends(phrase: str, more: str) -> None:
+    """Not at a comma in mid-phrase, nor within brackets."""
+    clause = f"fair: {phrase}{more}; {'another process was busy meanwhile, ' * 4}as it seems"
+    others = [page_parts.Sentence(f"s{each}", ["it is"]) for each in range(5)]
+    lines = page_parts.headline([*others, page_parts.Sentence("trust", [clause, "a last one"])])
+    assert lines[5:] == [f"trust      fair: {phrase}{more}"]
+
+
 def test_a_clause_without_commas_wraps_and_is_never_cut_off() -> None:
     clause = " ".join(["fair: a TaskManager waited"] + ["up to 44% of the time"] * 12)
     others = [page_parts.Sentence(f"s{each}", ["it is"]) for each in range(6)]

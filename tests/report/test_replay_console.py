@@ -103,9 +103,11 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
     assert all(len(line) <= WIDTH for line in lines)
     assert "clause 8" in " ".join(lines)
     assert lines[-1] == "next       go on"
-    assert headline([Sentence("trust", ["its basis"], gives_way=True), *sentences]) == lines
-    short = [Sentence("trust", ["its basis"], gives_way=True), Sentence("next", ["go on"])]
-    assert headline(short) == ["trust      its basis", "next       go on"]
+    shorter = headline([Sentence("trust", ["its basis"]), *sentences])
+    assert len(shorter) == LINES_MAX
+    assert shorter[0] == "trust      its basis"
+    wide = Sentence("trust", ["fair: " + "many words " * 12 + "in one clause"])
+    assert len(headline([wide, *sentences])) == LINES_MAX
     happened = ["snk is busy.", "3 of 4 checkpoints expired:", "their barriers wait " * 20]
     shown = headline([Sentence("verdict", happened, " "), *sentences])
     assert "3 of 4 checkpoints expired" in " ".join(shown)
