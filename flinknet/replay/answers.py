@@ -161,8 +161,10 @@ def advise(
     predictions: Predictions,
     grid: Grid,
     targets: Sequence[Target],
+    found: results.Bottleneck | None,
 ) -> AdvisedRun:
-    """Advice on a run among the settings of a grid; `measured` as of `compared_runs`."""
+    """Advice on a run among the settings of a grid; `measured` as of `compared_runs`, `found` the
+    verdict on the job."""
     settings, rows = zip(*predictions.of_run(run), strict=True)
     points = tuple(row.point for row in rows)
     asked = grid.asked(recorded_setting(run.manifest), is_max_rate=is_max_rate(run.manifest))
@@ -180,8 +182,9 @@ def advise(
     if error.is_tail_off:
         points = tuple(each.without_tail for each in points)
     places = [place for place, each in enumerate(settings) if each in asked]
-    found = advice(points, targets, error, asked=places, why_not=withheld(error, points))
-    return AdvisedRun(points, error, found, share)
+    why_not = withheld(error, points, found)
+    advised = advice(points, targets, error, asked=places, why_not=why_not)
+    return AdvisedRun(points, error, advised, share)
 
 
 def answer_of(
@@ -270,7 +273,8 @@ def job_answer(
     plan: Plan,
     predictions: Predictions,
     observed: Mapping[int, observation.ObservedRun],
-    targets: Sequence[Target] = (),
+    targets: Sequence[Target],
+    found: results.Bottleneck | None,
 ) -> results.JobAnswer:
     seen = _job_observed(plan, observed)
     points = _points(plan, predictions)
@@ -280,7 +284,7 @@ def job_answer(
     notes = [SET_BY_OPERATOR.format(", ".join(own))] if own else []
     error = model_error(recorded, seen, seen.buffers_per_s)
     points = _points(plan, predictions, error)
-    why_not = withheld(error, points)
+    why_not = withheld(error, points, found)
     choice, by_task = None if why_not else chosen(points, targets, error), None
     search = TaskSearch.of(plan, predictions, choice, targets, error)
     if plan.searched and search is not None and (ended := search.ended()) is not None:

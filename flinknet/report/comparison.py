@@ -158,8 +158,7 @@ def _decided(
         count = f"{len(named)} of {len(decisions)}" if len(decisions) > 1 else ""
         marks = ", ".join(filter(None, (count, name)))
         *others, last = named
-        others = [f"{each}," for each in others]
-        begin, *more = [*others, f"{last};"]
+        begin, *more = [*(f"{each}," for each in others), f"{last};"]
         lines += [f"{word}{f' ({marks})' if marks else ''}: {begin}", *more]
     why = [
         f"{reason};" if len(reasons) == 1 else f"{', '.join(dict.fromkeys(of))}: {reason};"

@@ -53,6 +53,9 @@ def _is_healthy(job: results.JobAnswer) -> bool:
 
 def why_not_printed(job: results.JobAnswer) -> str | None:
     """Why no prediction is printed; None if some are."""
+    found = job.answers[0].bottleneck
+    if found is not None and found.why_unpredictable is not None:
+        return found.why_unpredictable
     why = advice.why_no_latency(job)
     if why is None and not job.model_error.counting:
         return results.why_unchecked(job.points)

@@ -38,6 +38,8 @@ NAMES_MAX = 4
 
 CHECK_HOST = "check its CPU, its garbage collection and what runs next to it"
 NOTHING = "nothing holds the job up"
+STOPS, STOOD_STILL = "stops at times", "stood still"
+"""What the verdict says of a TaskManager that stands still, behind its name."""
 
 
 class Cause(StrEnum):
@@ -117,6 +119,16 @@ class Bottleneck:
     def is_healthy(self) -> bool:
         """Whether nothing but the flusher, or a blocking exchange, holds records up."""
         return self.cause in (Cause.NONE, Cause.BUFFER_TIMEOUT, Cause.BLOCKING)
+
+    @property
+    def why_unpredictable(self) -> str | None:
+        """Why predictions say nothing while this holds the job up; None if they do. Latency then
+        follows from pauses, and nobody knows when the next one comes; what waits for a busy task
+        or a slow network is in the model."""
+        said = tuple(f"{self.place} {each}" for each in (STOPS, STOOD_STILL))
+        if not self.evidence[0].startswith(said):
+            return None
+        return f"latency depends on when {self.place} stands still, whatever the settings"
 
     @property
     def clauses(self) -> list[str]:

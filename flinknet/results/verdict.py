@@ -18,6 +18,8 @@ from .bottleneck import (
     LOADED_FROM,
     NOTHING,
     PRESSED_FROM,
+    STOOD_STILL,
+    STOPS,
     Bottleneck,
     Cause,
     Remedy,
@@ -182,7 +184,7 @@ def stopped_host(ledger: Ledger) -> Bottleneck | None:
     place = max(ledger.hosts, key=lambda each: ledger.hosts[each].stood_still, default="")
     if not place or (share := ledger.hosts[place].stood_still) < PRESSED_FROM:
         return None
-    why = f"stood still for {share:.0%} of the time"
+    why = f"{STOOD_STILL} for {share:.0%} of the time"
     remedy = "it was stopped, frozen, or asleep with its machine: run again"
     return _slow_host(ledger, place, share, why, remedy)
 
@@ -221,7 +223,7 @@ def standing_still(ledger: Ledger) -> Bottleneck | None:
     if ledger.origin("tasks", "working") is SeenBy.FLINK and is_held:
         return None
     edge = next(edge for edge, each in ledger.inputs if each.task_manager == place)
-    why = f"stops at times: {found[place]:.0%} of the time it answers on no channel"
+    why = f"{STOPS}: {found[place]:.0%} of the time it answers on no channel"
     seen = tuple(each.name for each in tasks if each.stood_still is not None)
     return replace(
         _slow_host(ledger, place, found[place], why, CHECK_HOST), tasks=seen, edge=edge.name

@@ -14,6 +14,8 @@ from rich.console import Console
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
+from flinknet.replay.advise.advice import all_meet
+from flinknet.replay.advise.judged import JudgedEdge
 from flinknet.replay.advise.targets import Target
 from flinknet.replay.edges import EdgeTimeouts, not_to_the_end
 from flinknet.replay.pipeline import Replay, replay_runs
@@ -22,6 +24,8 @@ from flinknet.replay.read import open_runs
 from flinknet.report.export import replay_document
 from flinknet.report.page import page_of
 from flinknet.report.replay import replay_page
+from flinknet.report.replay_headline import replay_sentences
+from flinknet.results import Bottleneck, Cause
 from flinknet.trace.job_names import NOT_SHOWN, edges_in_flow
 from tests.page_answer import print_replays
 from tests.simulated_chain import (
@@ -109,6 +113,30 @@ def test_the_timeout_of_a_job_is_found_to_the_millisecond(spark: Any, tmp_path: 
     assert one_for_all == [{each * MS} for each in (10, 11, 12, 13)]
     assert (job.choice.point, job.choice.next_longer_ns) == (1, 12 * MS)
     assert 0 < (job.choice.next_longer_margin or 0) < 0.05
+
+
+@pytest.mark.spark
+def test_nothing_is_predicted_or_advised_where_a_task_manager_stands_still(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_tapped_chain(tmp_path / "run", simulated(scenario(10 * MS)))
+    stops = Bottleneck(
+        cause=Cause.SLOW_HOST, evidence=("tm-0 stops at times",), remedy=("x",), place="tm-0"
+    )
+    monkeypatch.setattr(
+        "flinknet.replay.pipeline.judged", lambda own: [JudgedEdge((), True, stops) for _ in own]
+    )
+    targets = [Target.parse("p99<=35.5ms")]
+    found = replay_runs(spark, open_runs([run]), Grid(), targets=targets, refine=True)
+    (job,) = found.jobs
+    why = "latency depends on when tm-0 stands still, whatever the settings"
+    of_edges = {each.advice.withheld for each in job.answers}
+    assert of_edges | {job.advice.withheld} == {why}
+    assert (job.choice, all_meet(found.jobs)) == (None, False)
+    said = {each.name: each.text for each in replay_sentences(job)}
+    assert said["trade-off"].startswith("not predicted: ")
+    assert said["trade-off"].endswith(why)
+    assert said["trust"].startswith("the verdict rests on")
 
 
 def printed(found: Replay, **options: bool) -> str:

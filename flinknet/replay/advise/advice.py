@@ -109,8 +109,15 @@ def patch_of(point: results.TradeOffPoint, recorded: results.TradeOffPoint) -> s
     return "\n".join(lines)
 
 
-def withheld(error: results.ModelError, points: Sequence[results.TradeOffPoint]) -> str | None:
-    """Why nothing can be advised; None if it can, and where nothing is predicted."""
+def withheld(
+    error: results.ModelError,
+    points: Sequence[results.TradeOffPoint],
+    found: results.Bottleneck | None = None,
+) -> str | None:
+    """Why nothing can be advised; None if it can, and where nothing is predicted. `found` is the
+    verdict on the job."""
+    if found is not None and found.why_unpredictable is not None:
+        return found.why_unpredictable
     if _recorded(points).why_no_latency is not None:
         return CONTRADICTED
     known = error.counting

@@ -141,6 +141,8 @@ def test_a_task_manager_that_answers_nobody_at_times_stands_still() -> None:
     assert (found.cause, found.place, found.tasks) == (Cause.SLOW_HOST, "tm1", ("A (1/2)",))
     assert "tm1 stops at times: 20% of the time it answers on no channel" in found.text
     assert silent(0.01, 0.2).place == "tm2"
+    assert "when tm1 stands still" in (found.why_unpredictable or "")
+    assert silent(0.2, 0.15).why_unpredictable is None
 
 
 @pytest.mark.parametrize(("behind", "is_named"), [(0.08, True), (0.0, False)])
