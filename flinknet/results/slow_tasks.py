@@ -162,8 +162,8 @@ def _shares(known: Iterable[float | None]) -> str:
 
 
 def symptoms(ledger: Ledger, vertex: int) -> tuple[Symptom, ...]:
-    """Consequences of a task that holds the job up: back pressure before it, and checkpoints that
-    do not complete."""
+    """Consequences of a task that holds the job up, the gravest first: checkpoints that do not
+    complete, and back pressure before it."""
     before = [ledger.vertices[each] for each in ledger.before(vertex) if each in ledger.vertices]
     pressed = [
         f"{each.name} {_shares([x.waits_for_output for x in each.tasks])}"
@@ -171,7 +171,7 @@ def symptoms(ledger: Ledger, vertex: int) -> tuple[Symptom, ...]:
         if (each.waits_for_output or 0.0) >= PRESSED_FROM
     ]
     back_pressure = [Symptom(f"Back-pressured before it: {named(pressed)}")] if pressed else []
-    return (*back_pressure, *checkpoint_symptoms(ledger, ledger.vertices[vertex].tasks))
+    return (*checkpoint_symptoms(ledger, ledger.vertices[vertex].tasks), *back_pressure)
 
 
 def checkpoint_symptoms(ledger: Ledger, tasks: Sequence[TaskTime] = ()) -> tuple[Symptom, ...]:

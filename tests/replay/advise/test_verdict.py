@@ -174,7 +174,7 @@ def test_checkpoints_that_expire_stand_under_their_cause() -> None:
     assert found.cause is Cause.SLOW_SUBTASK
     assert found.text.endswith(
         "12 of 14 checkpoints expired after 5.00 s: their barriers wait behind 9 buffers in its"
-        " input queues"
+        " input queues. Back-pressured before it: Source 100%"
     )
 
 
