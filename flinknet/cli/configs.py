@@ -105,7 +105,7 @@ def plan_configs(
             else "compare-configs: give two configurations or more, such as base buffer-timeout=5ms"
         )
     plans: list[Plan] = []
-    base_has_total = False  # an earlier result does not tell
+    base_has_total = False  # an earlier result does not say
     for text in configs:
         try:
             name, own = read_config(text)
