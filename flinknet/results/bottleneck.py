@@ -39,7 +39,7 @@ NAMES_MAX = 4
 CHECK_HOST = "check its CPU, its garbage collection and what runs next to it"
 NOTHING = "nothing holds the job up"
 STOPS, STOOD_STILL = "stops at times", "stood still"
-"""What the verdict says of a TaskManager that stands still, behind its name."""
+"""The words of a verdict on a TaskManager that stands still, after its name."""
 
 
 class Cause(StrEnum):

@@ -97,9 +97,9 @@ class Series:
 
 def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
     """Metrics of all tasks and TaskManagers within [from_ns, to_ns); empty without a file. Those of
-    a task are of its attempt with most lines. Where it has fewer than two there, they are with the
-    last one before and the first one behind, each up to FETCHED_NS away: counters grow in between.
-    Lines truncated by a crash are skipped.
+    a task are of its attempt with most lines. Where that has fewer than two there, the nearest ones
+    before and after count, too, up to FETCHED_NS away, since counters grow in between. Lines
+    truncated by a crash are skipped.
     """
     found: dict[tuple[Any, ...], dict[Any, list[dict[str, Any]]]] = {}
     for line in metrics_lines(directory, from_ns - FETCHED_NS, to_ns + FETCHED_NS):

@@ -154,7 +154,7 @@ class Estimate:
 SPREAD_MAX = 100
 """Largest ratio between the ends of an interval from which a number of runs is computed."""
 RUNS_FEW = 2
-"""Number of runs from which nobody can tell how far runs differ."""
+"""Number of runs that do not show how far runs differ."""
 
 MORE_RUNS = "repeat it once, with more --runs"
 
