@@ -60,7 +60,7 @@ BARRIER = "CheckpointBarrier"
 _MESSAGES: dict[str, dict[str, str]] = tomllib.loads(text_of_file("demos", "messages.toml"))
 
 MEANINGS, _EVENTS = _MESSAGES["meanings"], _MESSAGES["events"]
-"""The meaning of each kind of message, by its first words; the event of each data type."""
+"""The meaning of each kind of message, by words that it contains; the event of each data type."""
 
 
 @cache
