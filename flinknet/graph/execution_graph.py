@@ -296,17 +296,6 @@ class ExecutionGraph:
     def subtask(self, vertex_id: ids.ExecutionVertexID) -> ExecutionVertex:
         return self.vertices[vertex_id.job_vertex_id].task_vertices[vertex_id.subtask_index]
 
-    def update_state(self, attempt_id: ids.ExecutionAttemptID, state: ExecutionState) -> bool:
-        """Apply a TaskManager's report about an attempt.
-
-        Returns: whether it was applied; reports about old attempts are ignored.
-        """
-        current = self.subtask(attempt_id.execution_vertex_id).current
-        if current.attempt_id != attempt_id or current.state.is_terminal:
-            return False
-        current.switch_to(state)
-        return True
-
     def producer_state(self, partition_id: ids.ResultPartitionID) -> ExecutionState | None:
         """State of the attempt that writes a partition; None if another attempt has replaced it
         (Flink: SchedulerBase.requestPartitionState).

