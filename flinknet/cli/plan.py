@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Layer = StreamGraph | JobGraph | ExecutionGraph | PhysicalPlan
 
 LAYERS = ("stream", "job", "execution", "physical")
-FORMATS = ("tree", "json", "dot", "svg")
+FORMATS = ("tree", "json", "svg")
 PARALLELISM = "parallelism.default"
 EXIT_WOULD_NOT_START = 1
 
@@ -37,7 +37,7 @@ _OPTIONS = f"""
     Show only this layer. [default: the answer; with --details and in JSON all, of --vertices the
     physical one; in pictures: physical]
 --format (form) = tree
-    Text, JSON, a picture in Graphviz's language, or a picture as SVG.
+    Text, JSON, or a picture as SVG.
 --channels N
     List each channel if there are at most N. [default: 64]
 --details
@@ -268,4 +268,4 @@ def _rendered(layers: Mapping[str, Layer], form: str, channels_max: int) -> str:
 
     ((name, layer),) = layers.items()
     drawn = getattr(picture, f"{name}_picture")(layer)
-    return picture.dot_of(drawn) if form == "dot" else picture.svg_of(drawn)
+    return picture.svg_of(drawn)

@@ -19,8 +19,7 @@
                                 planning builds it, for a job of a real Flink (running_job), too,
                                 with slots; placements: buffers over all
                                 placements that Flink may choose
-    tree, documents             each layer as text, and as JSON; picture: as boxes and arrows, for
-                                Graphviz or as SVG
+    tree, documents             each layer as text, and as JSON; picture: as a drawing in SVG
 
 Pure except `program`, which runs the file of a program. Each layer can be built and printed alone.
 The graphs use only values of the rest of flinknet: ids, types, pool sizes, key groups. The network

@@ -30,7 +30,6 @@ from flinknet.graph import (
 from flinknet.graph.job_config import job_config
 from flinknet.graph.physical_plan import Connection
 from flinknet.graph.picture import (
-    dot_of,
     execution_picture,
     job_picture,
     physical_picture,
@@ -283,21 +282,10 @@ def test_pictures_are_whole() -> None:
             element for element in drawing.iter() if element.get("class") in ("arrow", "strong")
         ]
         assert len(arrows) == len(picture.arrows)
-        assert dot_of(picture).count(" -> ") >= len(picture.arrows)
     strong = [arrow for arrow in physical_picture(plan).arrows if arrow.is_strong]
     assert len(strong) == 8
     assert "red: over the network" in svg_of(physical_picture(plan))
     assert "red: over" not in svg_of(job_picture(job))
-
-
-def test_dot_of_the_figure() -> None:
-    lines = dot_of(physical_picture(figure())).splitlines()
-    assert lines[0] == 'digraph "PhysicalPlan: Figure" {'
-    assert '  subgraph cluster_0 { label="tm-0";' in lines
-    assert '  "0.0" [label="Source: A (1/4)"];' in lines
-    assert '  "0.0" -> "1.0" [color=gray40];' in lines
-    assert '  "0.0" -> "1.3" [color=firebrick];' in lines
-    assert lines[-1] == "}"
 
 
 EXPECTED = Path(__file__).parent / "expected"
