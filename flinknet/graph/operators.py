@@ -46,6 +46,9 @@ class StreamOperator:
 
     inputs = 1
     current_watermark_ms = MIN_WATERMARK_MS
+    takes_batches = False
+    delay_ns = 0
+    """Artificial delay per record."""
     _combined: CombinedWatermark | None = None
     chaining_strategy = ChainingStrategy.ALWAYS
     is_yielding = False
@@ -152,7 +155,7 @@ class UserFunctionOperator(StreamOperator):
 
     def __init__(self, function: Any, *, batched: bool = False) -> None:
         self.function = function
-        self.batched = batched
+        self.takes_batches = batched
 
     def open(self) -> None:
         _call_if_there(self.function, "open")
@@ -161,13 +164,13 @@ class UserFunctionOperator(StreamOperator):
         _call_if_there(self.function, "close")
 
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
-        if self.batched:
-            self.process_batch([value], output, input_number)
+        if self.takes_batches:
+            self._process_array(np.asarray([value]), output)
         else:
             self._process_one(value, output)
 
     def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
-        if self.batched:
+        if self.takes_batches:
             self._process_array(np.asarray(values), output)
         else:
             super().process_batch(values, output, input_number)

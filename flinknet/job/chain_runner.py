@@ -22,7 +22,7 @@ from .context import ProcessingContext, record_text, task_failed
 from .elements import NO_TIMESTAMP
 from .event_time import Passed, Timer
 from .task_chain import NEVER_NS, PORTION_RECORDS, LatencyMeter, TaskChain
-from .task_operators import LatencyOperator, delay_of, plain
+from .task_operators import LatencyOperator
 
 GENERATED = -1
 """Input number of records that a source of the chain generated."""
@@ -72,7 +72,7 @@ class ChainRunner(TaskChain):
 
     @property
     def latency_meters(self) -> Sequence[LatencyMeter]:
-        operators = plain(list(self._chain.operators.values()))
+        operators = self._chain.operators.values()
         return [each.meter for each in operators if isinstance(each, LatencyOperator)]
 
     def open(self) -> None:
@@ -146,7 +146,7 @@ class ChainRunner(TaskChain):
     def _process_one_by_one(self, batch: RecordBatch) -> None:
         context, values, number = self._context, batch.values, batch.input_number
         operator, output = self._chain.entry(batch.operator_id)
-        is_generated, delay_ns = number == GENERATED, delay_of(operator)
+        is_generated, delay_ns = number == GENERATED, operator.delay_ns
         process, collect = operator.process, output.collect
         instants = batch.instants.tolist()
         timestamps = None if batch.timestamps is None else batch.timestamps.tolist()

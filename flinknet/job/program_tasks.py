@@ -46,7 +46,7 @@ from .sources import RequestNextInputSplit, record_source
 from .stream_task import StreamTask
 from .task_chain import TaskWorker
 from .task_frame import TaskFrame
-from .task_operators import TaskOperators, plain, source_of
+from .task_operators import TaskOperators, source_of
 
 _KEYED = ("hash", "custom")
 
@@ -207,7 +207,6 @@ class _ProgramTask(TaskFrame):
             return timers
         for operator_id in chain.operators:
             operator, output = chain.entry(operator_id)
-            (operator,) = plain([operator])
             if isinstance(operator, TimestampsAndWatermarksOperator):
                 emit = partial(operator.emit_periodic, output)
                 timers.append(Timer(emit, interval_ns, first_ns=start_ns + interval_ns))

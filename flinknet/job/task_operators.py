@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from flinknet.graph.operators import (
     UserFunctionOperator,
 )
 from flinknet.graph.user_functions import copied
-from flinknet.graph.watermarks import Output, TaskEvent
+from flinknet.graph.watermarks import Output
 
 from .context import ProcessingContext
 from .event_time import TimestampsAndWatermarksOperator
@@ -145,41 +146,17 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
-class DelayedOperator(StreamOperator):
-    """An operator that takes a fixed time per record."""
+def delay(operator: StreamOperator, delay_ns: int, context: ProcessingContext) -> None:
+    """Make an operator take a fixed time for each record, also if these come in batches."""
+    process = operator.process
 
-    def __init__(self, operator: StreamOperator, delay_ns: int, context: ProcessingContext) -> None:
-        self.operator = operator
-        self.delay_ns = delay_ns
-        self._context = context
+    def process_delayed(value: Any, output: Output, input_number: int = 0) -> None:
+        context.work_ns += delay_ns
+        process(value, output, input_number)
 
-    def open(self) -> None:
-        self.operator.open()
-
-    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
-        self._context.work_ns += self.delay_ns
-        self.operator.process(value, output, input_number)
-
-    def process_watermark(self, timestamp_ms: int, output: Output, input_number: int = 0) -> None:
-        self.operator.process_watermark(timestamp_ms, output, input_number)
-
-    def process_watermark_status(
-        self, is_idle: bool, output: Output, input_number: int = 0
-    ) -> None:
-        self.operator.process_watermark_status(is_idle, output, input_number)
-
-    @property
-    def listens_to(self) -> Sequence[str]:
-        return self.operator.listens_to
-
-    def receive_task_event(self, event: TaskEvent, output: Output) -> None:
-        self.operator.receive_task_event(event, output)
-
-    def finish(self, output: Output) -> None:
-        self.operator.finish(output)
-
-    def close(self) -> None:
-        self.operator.close()
+    operator.delay_ns = delay_ns
+    operator.process = process_delayed  # type: ignore[method-assign]
+    operator.process_batch = partial(StreamOperator.process_batch, operator)  # type: ignore[method-assign]
 
 
 class TaskOperators:
@@ -206,12 +183,15 @@ class TaskOperators:
         return any(
             (isinstance(each, UserFunctionOperator) and source_of(each) is None)
             or (isinstance(each, TimestampsAndWatermarksOperator) and each.calls_functions)
-            for each in plain(list(operators.values()))
+            for each in operators.values()
         )
 
     @staticmethod
     def has_arrays(operators: Mapping[str, StreamOperator]) -> bool:
-        return any(getattr(each, "batched", False) for each in plain(list(operators.values())))
+        return any(
+            isinstance(each, UserFunctionOperator) and each.takes_batches
+            for each in operators.values()
+        )
 
     def batched(self, operators: Mapping[str, StreamOperator]) -> frozenset[str]:
         """Ids of operators that take batches, as do all chained after them and all sources."""
@@ -221,11 +201,10 @@ class TaskOperators:
         self, operator_id: str, operators: Mapping[str, StreamOperator], is_entry: bool
     ) -> bool:
         operator = operators[operator_id]
-        takes_batches = getattr(operator, "batched", False) or getattr(
-            operator, "takes_batches", False
-        )
         is_source = is_entry and source_of(operator) is not None
-        return (takes_batches or (is_source and not delay_of(operator))) and all(
+        if operator.delay_ns or not (operator.takes_batches or is_source):
+            return False
+        return all(
             self._is_batched(each.operator_id, operators, False)
             for each in self._configs[operator_id].chained_outputs
         )
@@ -243,23 +222,12 @@ class TaskOperators:
             )
         if isinstance(operator, UserFunctionOperator):
             operator.context = RecordContext(operator, self._context.event_time_ms)
-        self.names[id(operator)] = config.operator_name
         if config.delay_ns_per_record:
-            operator = DelayedOperator(operator, config.delay_ns_per_record, self._context)
-            self.names[id(operator)] = config.operator_name
+            delay(operator, config.delay_ns_per_record, self._context)
+        self.names[id(operator)] = config.operator_name
         return operator
-
-
-def plain(operators: Sequence[StreamOperator]) -> list[StreamOperator]:
-    """The operators without their delays."""
-    return [each.operator if isinstance(each, DelayedOperator) else each for each in operators]
-
-
-def delay_of(operator: StreamOperator) -> int:
-    return operator.delay_ns if isinstance(operator, DelayedOperator) else 0
 
 
 def source_of(operator: StreamOperator) -> Source | None:
     """The source of a source operator; None for other operators."""
-    (operator,) = plain([operator])
     return operator.function if isinstance(operator, SourceOperator | StreamSource) else None
