@@ -15,7 +15,6 @@ from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
 from flinknet.core.wiring import DistributionPattern
 from flinknet.errors import ConfigError
-from flinknet.plain_values import from_plain, to_plain
 
 from .job_config import JobConfig
 from .operators import OperatorFactory
@@ -94,14 +93,6 @@ class StreamConfig:
     @property
     def ends(self) -> list[NonChainedOutput | NetworkInput]:
         return [*self.outputs, *self.inputs]
-
-    def to_json(self) -> str:
-        return json.dumps(to_plain(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> StreamConfig:
-        found: StreamConfig = from_plain(cls, json.loads(text))
-        return found
 
 
 @dataclass(slots=True, eq=False)

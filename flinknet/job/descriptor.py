@@ -123,13 +123,13 @@ class JobInformation:
 
 @dataclass(frozen=True, slots=True)
 class TaskInformation:
-    """The values that all subtasks of a vertex share, with its chain's head as JSON."""
+    """The values that all subtasks of a vertex share, with the head of its chain."""
 
     vertex_id: str
     vertex_name: str
     parallelism: int
     max_parallelism: int
-    stream_config: str
+    stream_config: StreamConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class TaskDeploymentDescriptor:
 
     @property
     def config(self) -> StreamConfig:
-        return StreamConfig.from_json(self.information.stream_config)
+        return self.information.stream_config
 
 
 def deployed_channels(tasks: Iterable[TaskDeploymentDescriptor]) -> list[InputChannelDescriptor]:
@@ -224,7 +224,7 @@ def descriptors_of(
                 planned.name,
                 planned.parallelism,
                 planned.vertex.max_parallelism,
-                config.to_json(),
+                config,
             )
         found[task.task_manager].append(
             TaskDeploymentDescriptor(

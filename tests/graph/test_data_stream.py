@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,6 +40,7 @@ from flinknet.graph.transformations import (
     SourceTransformation,
 )
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
+from flinknet.plain_values import from_plain, to_plain
 from tests.graph.programs import chain_of, environment, first, same, twice
 
 
@@ -305,7 +307,8 @@ def test_a_configuration_survives_the_journey_as_text() -> None:
     source = env.from_sequence(1, 9)
     source.map(same).rebalance().map(same).print()
     for vertex in graph.job_graph_of(env.execute()).vertices.values():
-        assert graph.StreamConfig.from_json(vertex.config.to_json()) == vertex.config
+        text = json.dumps(to_plain(vertex.config))
+        assert from_plain(graph.StreamConfig, json.loads(text)) == vertex.config
 
 
 Step = tuple[str, int, int, int]

@@ -11,6 +11,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.graph import OperatorChain, job_graph_of, load_program
+from flinknet.plain_values import to_plain
 from tests.graph.programs import chain_of, environment, same
 
 JOB = """
@@ -32,8 +33,9 @@ OTHER_PROCESS = """
 import json, sys
 from pathlib import Path
 from flinknet.graph import OperatorChain, StreamConfig, job_graph_of, load_program
+from flinknet.plain_values import from_plain
 factories = job_graph_of(load_program(Path(sys.argv[1]), {}).stream_graph).factories
-config = StreamConfig.from_json(sys.stdin.read())
+config = from_plain(StreamConfig, json.load(sys.stdin))
 left = []
 chain = OperatorChain(config, factories, {each.edge_id: left.append for each in config.outputs})
 chain.open()
@@ -57,7 +59,7 @@ def test_a_chain_is_built_again_in_another_process(tmp_path: Path) -> None:
     ]
     done = subprocess.run(
         [sys.executable, "-c", OTHER_PROCESS, str(job_file)],
-        input=config.to_json(),
+        input=json.dumps(to_plain(config)),
         capture_output=True,
         text=True,
         check=True,
