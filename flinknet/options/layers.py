@@ -76,7 +76,7 @@ def network_settings(
             hint = f" (removed in Flink {keys.REMOVED[key]})"
         unknown.append(key + hint)
     replaced = {key: keys.find_option(key).replacement for key in gone}
-    past = [f"{key} (in its place: {each})" if each else key for key, each in replaced.items()]
+    past = [f"{key} (use {each})" if each else key for key, each in replaced.items()]
     warnings = (
         *left_out("ignored, Flink has no such key", unknown),
         *left_out("ignored by flinknet, values that it cannot use", unreadable),
@@ -132,14 +132,12 @@ def deprecated_keys(settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
     for key in settings:
         option = keys.find_option(key)
         if key in option.older_keys:
-            text = f"{key}: this key is deprecated; use {option.key}"
-            line = f"{key} is deprecated: use {option.key}"
+            text = f"{key} is deprecated: use {option.key}"
         elif key == option.key and option.replacement:
-            text = f"{key}: Flink 2.x no longer has this key; in its place: {option.replacement}"
-            line = f"Flink 2.x has no {key}: use {option.replacement}"
+            text = f"Flink 2.x has no {key}: use {option.replacement}"
         else:
             continue
-        warnings.append(RunWarning("deprecated-key", text, line))
+        warnings.append(RunWarning("deprecated-key", text))
     return tuple(warnings)
 
 

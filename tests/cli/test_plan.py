@@ -207,7 +207,7 @@ def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:
         *("plan", JOBS / "shuffle.py", "-D", "pipeline.operator-chaining=false"),
         *("-D", "slot.idle.timeout=1s"),
     )
-    assert "pipeline.operator-chaining: this key is deprecated" in result.stderr
+    assert "pipeline.operator-chaining is deprecated: use " in result.stderr
     assert "slot.idle.timeout: ignored by flinknet" in result.stderr
 
 

@@ -59,7 +59,7 @@ def test_a_file_with_which_flink_does_not_start_has_keys_and_no_buffers(
     conf.write_text("taskmanager.memory.size: 1500mb\ntaskmanager.memory.process.size: 2200mb\n")
     conf.rename(tmp_path / "flink-conf.yaml")
     result = flinknet("bench", "config", "--flink-conf", "flink-conf.yaml")
-    assert "this key is deprecated" in result.stderr.splitlines()[0]
+    assert " is deprecated: use " in result.stderr.splitlines()[0]
 
 
 def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path) -> None:
