@@ -32,6 +32,7 @@ from flinknet.units import parse_size_bytes
 from .configs import (
     NETWORK_MEMORY,
     is_of_buffers,
+    names_of_settings,
     plan_configs,
     setting_changes,
     unlike_options,
@@ -249,4 +250,4 @@ def _read_earlier(path: AnyPath) -> EarlierResult:
         raise ConfigError(f"--baseline: {path}: there is no such file") from None
     except (ValueError, RecursionError):
         raise ConfigError(f"--baseline: {path} is not JSON; it is written by --json") from None
-    return earlier_result(document, str(path))
+    return earlier_result(document, str(path), names_of_settings)

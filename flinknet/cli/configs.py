@@ -18,7 +18,7 @@ from flinknet.results.comparison import SettingChange
 from flinknet.units import human_bytes
 
 from . import options
-from .sweep import Plan
+from .sweep import Plan, setting_name, short_name
 
 _KEYS_ALWAYS = frozenset(("execution.buffer-timeout.interval",))
 _WORKLOAD_ALWAYS = frozenset(("producers", "consumers", "rate_per_s"))
@@ -175,6 +175,20 @@ def setting_changes(
             option = _FIELD_OPTIONS.get(name) or name.replace("_", "-")
             changes.append(SettingChange(f"--{option}", *texts))
     return changes
+
+
+def names_of_settings(
+    settings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+) -> list[str]:
+    """Names of settings, given as Flink's keys and the workload, by what differs between them."""
+    rows = [{**config, **workload, "seed": None} for config, workload in settings]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    differ = [key for key in keys if len({str(row.get(key)) for row in rows}) > 1]
+    varied = [key for key in differ if key not in _NAMES] or differ
+    texts = [
+        {short_name(key): str(row.get(key)).replace(" ", "") for key in varied} for row in rows
+    ]
+    return [setting_name(" ".join(map("=".join, each.items()))) for each in texts]
 
 
 def is_of_buffers(change: SettingChange) -> bool:

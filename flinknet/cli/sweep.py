@@ -254,8 +254,13 @@ def _timestamped_directory() -> Path:
     raise AssertionError("unreachable")
 
 
+def setting_name(text: str) -> str:
+    """A setting as directories of runs have it: buffer-timeout-5ms."""
+    return re.sub(r"[^\w.-]+", "-", text.replace("=", "-")).strip("-")
+
+
 def directory_of(out: Path | None, number: int, name: str) -> Path | None:
     """The directory of a run within the sweep's; None if nothing is kept."""
-    setting = re.sub(r"[^\w.-]+", "-", name.replace("=", "-")).strip("-")
+    setting = setting_name(name)
     own = f"run-{number:04d}" + (f"-{setting[:60]}" if setting else "")
     return None if out is None else out / own

@@ -154,6 +154,19 @@ def test_a_bench_is_a_baseline_too_and_results_of_other_versions_can_be_read(
     assert better in result.stdout
 
 
+def test_settings_of_a_bench_are_named_by_what_differs(gate: Callable[..., Result]) -> None:
+    keep_baseline(gate)
+    document = json.loads(Path("main.json").read_text())
+    runs = [run for each in document["configs"] for run in each["runs"]]
+    bench = {"environment": document["environment"], "runs": runs}
+    Path("bench.json").write_text(json.dumps(bench))
+    refused = gate("base", "--baseline", "bench.json")
+    assert "has 2 candidates (buffer-timeout-100ms, buffer-timeout-5ms); give" in refused.stderr
+    options = ("--baseline", "bench.json", "--runs", "3")
+    result = gate("buffer-timeout-5ms:buffer-timeout=2ms", *options)
+    assert "buffer-timeout-5ms against baseline: better in p99 (−60.0%)" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -5,7 +5,7 @@ Fields that a later version added are ignored, and fields that an earlier one la
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
@@ -31,6 +31,9 @@ _MINOR = {"kernel": "kernel", "numpy": "numpy", "zstandard": "zstandard"}
 _SPEED_MIN = 0.1
 """Largest relative difference in speed of machines that count as equally fast."""
 
+NamesOf = Callable[[Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]], Sequence[str]]
+"""Names settings, each given as Flink's keys and the workload, by what differs between them."""
+
 _T = TypeVar("_T")
 
 
@@ -50,10 +53,11 @@ class EarlierResult:
         return [each for each in self.configurations if each.name != self.base]
 
 
-def earlier_result(document: Any, source: str) -> EarlierResult:
-    """Read a document of compare-configs or bench. Raises: ConfigError if it is neither."""
+def earlier_result(document: Any, source: str, names_of: NamesOf) -> EarlierResult:
+    """Read a document of compare-configs, or of bench, whose settings `names_of` names. Raises:
+    ConfigError if it is neither."""
     try:
-        return _read(document, source)
+        return _read(document, source, names_of)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ConfigError(
             f"{source}: not a result of compare-configs or bench (their --json)"
@@ -107,13 +111,13 @@ def _differences(
     )
 
 
-def _read(document: Any, source: str) -> EarlierResult:
+def _read(document: Any, source: str, names_of: NamesOf) -> EarlierResult:
     environment = dict(document["environment"])
     if "configs" in document:
         base = document["base"]
         read = [(each["name"], each["runs"]) for each in document["configs"]]
     else:
-        base, read = None, _settings_of(document["runs"])
+        base, read = None, _settings_of(document["runs"], names_of)
     configurations = tuple(
         Configuration(name, tuple(_run(each) for each in runs)) for name, runs in read if runs
     )
@@ -122,15 +126,18 @@ def _read(document: Any, source: str) -> EarlierResult:
     return EarlierResult(source, environment, environment.get("started_at"), base, configurations)
 
 
-def _settings_of(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """The runs of a bench by setting, which have no names in its document."""
+def _settings_of(
+    runs: Sequence[Mapping[str, Any]], names_of: NamesOf
+) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """The runs of a bench by setting, with the name of each."""
     settings: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         workload = {name: value for name, value in run["workload"].items() if name != "seed"}
         settings.setdefault(repr((run["config"], workload)), []).append(run)
     if len(settings) == 1:
         return [("bench", list(runs))]
-    return [(f"setting {number}", each) for number, each in enumerate(settings.values(), start=1)]
+    names = names_of([(first["config"], first["workload"]) for first, *_ in settings.values()])
+    return list(zip(names, settings.values(), strict=True))
 
 
 def _run(run: Mapping[str, Any]) -> CountedRun:
