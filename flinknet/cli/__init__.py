@@ -32,6 +32,7 @@ normally ends by such a signal, and exits with 0.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ import click
 
 from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
-from flinknet.report.plain_text import asks_for_ascii, fall_back_to_plain_text, printable
+from flinknet.report.plain_text import printable
 from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
@@ -134,8 +135,9 @@ def _exit_code(call: Callable[[], Any]) -> int:
 
 def _known_exit_code(call: Callable[[], Any]) -> int:
     """Call a command and print known errors as one line. Returns: the exit code."""
-    for stream in (sys.stdout, sys.stderr):  # before any console uses them
-        fall_back_to_plain_text(stream, is_ascii=asks_for_ascii(os.environ))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
+            stream.reconfigure(errors="replace")  # what its encoding lacks is "?"
     if not os.path.isabs(os.path.expanduser("~")):  # else libraries make a directory named "~"
         os.environ["HOME"] = "/"
     try:

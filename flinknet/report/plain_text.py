@@ -1,29 +1,11 @@
-"""Text that a terminal, or the file behind a pipe, can take: small plots in characters,
-replacements for characters that it lacks, and nothing that moves the cursor or changes colours.
-
-Tables and plots are laid out before anything is encoded, so a stand-in is as wide as its original
-wherever that can be in a table.
-"""
+"""Text that a terminal can take: small plots in characters, and nothing that moves the cursor or
+changes colours."""
 
 from __future__ import annotations
 
-import codecs
-import io
 import math
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TextIO
-
-_STAND_INS = {
-    **dict(zip("▁▂▃▄▅▆▇█", "_.-:=+*#", strict=True)),  # heights
-    **dict(zip("▓▚▒▞░", "%&+/.", strict=True)),  # shares of a bar
-    **dict(zip("▮━─═│┃", "#=-=||", strict=True)),
-    **dict.fromkeys("┌┬┐├┼┤└┴┘╭╮╯╰", "+"),
-    **dict(zip("→←►◆✓✗", "><>*+x", strict=True)),
-    **dict(zip("–—−×·µμ", "---x.uu", strict=True)),  # noqa: RUF001 - dashes, signs, micro
-    **{"≤": "<=", "≥": ">=", "±": "+/-", "≈": "~"},
-}
 
 _CONTROLS = (
     *(each for each in range(0x20) if chr(each) not in "\t\n"),
@@ -33,76 +15,10 @@ _CONTROLS = (
 )
 _WITHOUT_CONTROLS = dict.fromkeys(_CONTROLS)
 
-_COERCED = "C.UTF-8"
-"""Value that Python itself puts into LC_CTYPE where the locale is C."""
-
-_HANDLER = "flinknet.plain_text"
-_ASCII = "flinknet_ascii"
-
-
-def asks_for_ascii(environment: Mapping[str, str]) -> bool:
-    """Whether the locale is C by name. Python assumes UTF-8 for C, as for no locale at all;
-    PYTHONIOENCODING and PYTHONUTF8 override either."""
-    if environment.get("PYTHONIOENCODING") or environment.get("PYTHONUTF8"):
-        return False
-    locales = (environment.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    given = [each for each in locales if each and each != _COERCED]
-    return bool(given) and given[0] in ("C", "POSIX")
-
-
-def fall_back_to_plain_text(stream: TextIO, *, is_ascii: bool = False) -> None:
-    """Make a stream write characters that its encoding lacks as plain text. A stream in UTF-8 stays
-    unchanged, unless only ASCII is wanted."""
-    if not isinstance(stream, io.TextIOWrapper):
-        return
-    encoding = "ascii" if is_ascii else codecs.lookup(stream.encoding).name
-    if not encoding.startswith("utf"):
-        stream.reconfigure(encoding=_ASCII if encoding == "ascii" else encoding, errors=_HANDLER)
-
 
 def printable(text: str) -> str:
     """The text without control characters other than line ends and tabs."""
     return text.translate(_WITHOUT_CONTROLS)
-
-
-def _replace(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    text = error.object
-    stand_ins = "".join(_stand_in(text, at) for at in range(error.start, error.end))
-    return stand_ins, error.end
-
-
-def _stand_in(text: str, at: int) -> str:
-    character = text[at]
-    if character == "…":
-        after = text[at + 1 : at + 3].lstrip()[:1]
-        is_range = at > 0 and text[at - 1] != "\n" and (after.isdigit() or after in ("+", "-"))
-        return "~" if is_range else "..."
-    if character in _STAND_INS:
-        return _STAND_INS[character]
-    plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
-    return plain or "?"
-
-
-def _find_codec(name: str) -> codecs.CodecInfo | None:
-    """ASCII under a name of its own: click takes a stream in "ascii" for one that nobody has
-    configured, and writes UTF-8 into it.
-    """
-    if name != _ASCII:
-        return None
-    plain = codecs.lookup("ascii")
-    return codecs.CodecInfo(
-        plain.encode,
-        plain.decode,
-        incrementalencoder=plain.incrementalencoder,
-        incrementaldecoder=plain.incrementaldecoder,
-        name=_ASCII,
-    )
-
-
-codecs.register_error(_HANDLER, _replace)
-codecs.register(_find_codec)
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
