@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from flinknet import results
@@ -125,21 +127,23 @@ def bench_table(
     valid are marked.
     """
     runs = max(len(setting.results) for setting in settings)
-    rows = [
-        (MARKS[setting.validity] + (setting.name or page_parts.UNNAMED_SETTING), setting.results)
-        for setting in settings
-    ]
     if any(each.results[-1].link_records_per_s is not None for each in settings):
         figures = [figures[0], LINK_LIMIT, *figures[1:]]
+    columns: dict[str, page_parts.Column] = {
+        "setting": lambda each: MARKS[each.validity] + (each.name or page_parts.UNNAMED_SETTING),
+        **page_parts.medians_of(figures, attrgetter("results")),
+    }
     title = f"medians of {runs} runs" if runs > 1 else ""
-    tones = [_TONES.get(setting.validity, "") for setting in settings]
-    return page_parts.figure_table("setting", figures, rows, title=title, tones=tones)
+    return page_parts.table_of(
+        settings, columns, title, tone=lambda each: _TONES.get(each.validity, "")
+    )
 
 
 def channel_table(channels: Sequence[results.ChannelMeasured]) -> page_parts.Table:
-    has_edges = any(each.edge for each in channels)
-    rows = [(channel_name(each, has_edges=has_edges), [each]) for each in channels]
-    return page_parts.figure_table("channel", CHANNEL_FIGURES, rows)
+    name = partial(channel_name, has_edges=any(each.edge for each in channels))
+    return page_parts.table_of(
+        channels, {"channel": name, **page_parts.columns_of(CHANNEL_FIGURES)}
+    )
 
 
 def bench_page(

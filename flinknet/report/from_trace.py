@@ -13,7 +13,7 @@ from flinknet.units import counted, human_change, parse_duration_ns, run_numbers
 
 from .bench import labels_of
 from .charts import Curves, Series
-from .page_parts import Head, Lines, Row, Sentence, Table, View, heads_of, last_part, table_of
+from .page_parts import Lines, Sentence, View, columns_of, last_part, table_of
 from .trade_words import trade_text
 from .warning_lines import doubts_of_runs, lowered, trust_words
 
@@ -105,7 +105,7 @@ def again_view(document: Mapping[str, Any]) -> View:
             Sentence("trust", trust_words(doubts, *early, *unlike, good=alike)),
             Sentence("next", ["--details shows changes, doubts and notes"]),
         ],
-        [_table(rows)],
+        [table_of(rows, {"setting": _name, **columns_of(_FIGURES)})],
         [
             Lines([MEANING, *machine]),
             Lines(changes),
@@ -132,12 +132,8 @@ def _worst(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{what} {', '.join(found)}"] if found else []
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    found = [
-        Row([f"{'! ' * is_doubtful(row)}{row['name']}", *(each.text(row) for each in _FIGURES)])
-        for row in rows
-    ]
-    return Table([Head("setting"), *heads_of(_FIGURES)], found)
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{'! ' * is_doubtful(row)}{row['name']}"
 
 
 def _in_order(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -68,15 +68,15 @@ def _job_details(result: Mapping[str, Any]) -> Iterator[page_parts.Part]:
     prior = [
         results.PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ())
     ]
-    rows = []
-    for each in result["edges"]:
-        ends = f"{each['source']} -{each['partitioner']}-> {each['target']}"
-        rows.append(page_parts.Row([f"{each['edge_number']} {ends}", *cells_of(each, _EDGE)]))
-    if rows:
+    edges = result["edges"]
+    columns: dict[str, page_parts.Column] = {
+        "edge": lambda x: f"{x['edge_number']} {x['source']} -{x['partitioner']}-> {x['target']}",
+        **page_parts.columns_of(_EDGE),
+    }
+    if edges:
         connections = result["connections"].items()
         shared = [f"{name}: {counted(n, 'channel')} on one connection" for name, n in connections]
-        heads = [page_parts.Head("edge"), *page_parts.heads_of(_EDGE)]
-        yield page_parts.Table(heads, rows, notes=shared)
+        yield page_parts.table_of(edges, columns, notes=shared, unknown="")
     yield page_parts.Lines(list(failed_lines([each for each in prior if each.failure])))
 
 
@@ -120,11 +120,6 @@ _EDGE: Sequence[Figure[Any]] = (
 )  # fmt: skip
 
 
-def cells_of(row: Any, figures: Sequence[Figure[Any]]) -> list[str]:
-    """Figures of a row; blank where nothing is known."""
-    return ["" if each.read(row) is None else each.text(row) for each in figures]
-
-
 _TASKS = {"tasks": "parallelism"}
 _ATTEMPTS = {"tasks": "parallelism", "state": "state", "attempt": "attempt"}
 
@@ -136,16 +131,16 @@ def vertex_table(
 ) -> page_parts.Table:
     """Some fields by heading, and figures, of each vertex; with the time from the first deployment
     to its own, where not all were deployed at once."""
-    deployed_ns = [(each.get("times") or {}).get("deployed_ns") for each in vertices]
-    staged = ["deployed"] if len(set(deployed_ns)) > 1 else []
-    rows = []
-    for each, at_ns in zip(vertices, deployed_ns, strict=True):
-        after = "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
-        cells = [each["name"], *(str(each[field]) for field in fields.values())]
-        cells += [*cells_of(each, figures), *(after for _ in staged)]
-        rows.append(page_parts.Row(cells))
-    names, of_figures = page_parts.heads("vertex", *fields), page_parts.heads_of(figures)
-    return page_parts.Table([*names, *of_figures, *page_parts.heads(*staged)], rows)
+
+    def deployed(vertex: Mapping[str, Any]) -> str:
+        at_ns = (vertex.get("times") or {}).get("deployed_ns")
+        return "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
+
+    columns: dict[str, page_parts.Column] = {"vertex": "name", **fields}
+    columns |= page_parts.columns_of(figures)
+    if len(set(map(deployed, vertices))) > 1:
+        columns["deployed"] = deployed
+    return page_parts.table_of(vertices, columns, unknown="")
 
 
 def failed_lines(attempts: Sequence[results.PriorAttempt]) -> Iterator[str]:

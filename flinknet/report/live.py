@@ -4,6 +4,7 @@ format of Prometheus (base units, as Prometheus wants them: seconds, bytes, rati
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -14,7 +15,7 @@ from flinknet.results import figures
 from flinknet.units import human_bytes, human_count, human_duration
 
 from .console import LivePanel
-from .page_parts import Sentence, View, figure_table, left_out
+from .page_parts import Sentence, View, columns_of, left_out, table_of
 
 LINE_EVERY_NS = 5_000_000_000
 CHANNELS_SHOWN = 12
@@ -86,16 +87,15 @@ def panel(title: str, progress: results.Progress) -> View:
     # The channels with most backlog: there the pressure is.
     busiest = sorted(progress.channels, key=lambda each: -(each.backlog_buffers or 0))
     shown = sorted(busiest[:CHANNELS_SHOWN], key=lambda each: each.channel)
-    has_edges = any(each.edge for each in progress.channels)
-    channels = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
+    name = partial(channel_name, has_edges=any(each.edge for each in progress.channels))
     notes = left_out(progress.channels, CHANNELS_SHOWN, "and {} more channels")
     pressed = sorted(progress.tasks, key=lambda each: -each.back_pressured)[:TASKS_SHOWN]
-    tasks = [(each.name, [each]) for each in progress.tasks if each in pressed]
+    tasks = [each for each in progress.tasks if each in pressed]
     return View(
         [Sentence("run", [f"{title.removeprefix('run ')}: {progress_line(progress)}"])],
         [
-            figure_table("channel", _CHANNEL, channels, notes=notes),
-            *([figure_table("task", _TASK, tasks)] if tasks else []),
+            table_of(shown, {"channel": name, **columns_of(_CHANNEL)}, notes=notes),
+            *([table_of(tasks, {"task": "name", **columns_of(_TASK)})] if tasks else []),
         ],
     )
 

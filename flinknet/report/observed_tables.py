@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from flinknet import results
@@ -22,21 +22,22 @@ from flinknet.results.figures import (
     reader,
 )
 from flinknet.results.trades import change_of
-from flinknet.units import MISSING, counted, human_bytes, human_change, human_duration, human_share
+from flinknet.units import MISSING, counted, human_bytes, human_duration, human_share
 
 from .charts import Bar, BarPart, Bars, Color, OverTime, TimeSeries
 from .page_parts import (
     UNNAMED_SETTING,
     Column,
     Fact,
+    Head,
     Part,
     Row,
     Section,
     Table,
-    figure_table,
+    columns_of,
     heads,
-    heads_of,
     last_part,
+    medians_of,
     table_of,
 )
 from .trade_words import notes_of, timeout_text
@@ -140,8 +141,7 @@ def channel_name(channel: results.ReplayedChannel) -> str:
 
 
 def channel_table(channels: Sequence[results.ReplayedChannel]) -> Table:
-    rows = [(channel_name(each), [each]) for each in channels]
-    return figure_table("channel", _CHANNEL, rows)
+    return table_of(channels, {"channel": channel_name, **columns_of(_CHANNEL)})
 
 
 def diagnosis_table(job: results.JobAnswer) -> Table:
@@ -236,16 +236,21 @@ _OF_RUN = named(
 )
 
 
+_ERRORS = [
+    Figure("", f"error {each}", reader(f"model_error.{each}"), "change")
+    for each in ("throughput", "p50", "p99")
+]
+
+
 def runs_table(answers: Sequence[results.EdgeAnswer]) -> Table:
     """A row for each run: observed figures, and the model's error."""
-    rows, errors = [], ("throughput", "p50", "p99")
-    for each in answers:
-        cells = [last_part(each.trace.path), timeout_text(each.trace.config)]
-        cells += [figure.text(each.observed) for figure in _OF_RUN]
-        cells += [human_change(getattr(each.model_error, name)) for name in errors]
-        rows.append(Row(cells))
-    of_errors = heads(*(f"error {name}" for name in errors))
-    return Table([*heads("run", "timeout"), *heads_of(_OF_RUN), *of_errors], rows)
+    columns: dict[str, Column] = {
+        "run": lambda each: last_part(each.trace.path),
+        "timeout": lambda each: timeout_text(each.trace.config),
+        **medians_of(_OF_RUN, lambda each: [each.observed]),
+        **columns_of(_ERRORS),
+    }
+    return table_of(answers, columns)
 
 
 def edges_table(answers: Sequence[results.EdgeAnswer]) -> Table:
@@ -303,7 +308,8 @@ def checkpoint_table(
         or any(column.read(each) is not None for _, runs in rows for each in runs)
     ]
     notes = [_REPLAYED_CHECKPOINTS] if is_replayed else []
-    return figure_table("checkpoints", shown, rows, notes=notes)
+    columns: dict[str, Column] = {"checkpoints": itemgetter(0), **medians_of(shown, itemgetter(1))}
+    return table_of(rows, columns, notes=notes)
 
 
 def _durations(group: str, field: str) -> list[Figure[results.CheckpointSummary]]:
@@ -342,7 +348,7 @@ def flink_section(vertices: Iterable[results.VertexMetrics], notes: Sequence[str
         rows.append(Row(cells, is_strong=True))
         rows += [Row([x.name, "", *(each.text(x) for each in _FLINK)]) for x in vertex.tasks]
     table = Table(
-        [*heads("vertex", "tasks"), *heads_of(_FLINK)],
+        [*heads("vertex", "tasks"), *(Head(each.name, each.meaning) for each in _FLINK)],
         rows,
         "Mean over tasks (highest task)",
         notes,

@@ -179,34 +179,25 @@ def heads(*names: str, texts: Collection[str] = ()) -> list[Head]:
     return [Head(name, is_text=name in texts) for name in names]
 
 
-def heads_of(figures: Sequence[Figure[Any]]) -> list[Head]:
-    """Headings of figures with their meanings, in groups."""
-    return [Head(each.name, each.meaning, each.group) for each in figures]
+Column = str | Figure[Any] | Callable[[Any], object]
+"""A field of each row, a figure of it, or a function that makes its cell."""
 
 
-def figure_table(
-    heading: str,
-    figures: Sequence[Figure[_T]],
-    rows: Sequence[tuple[str, Sequence[_T]]],
-    *,
-    title: str = "",
-    tones: Sequence[Tone] = (),
-    notes: Sequence[str] = (),
-) -> Table:
-    """A table with one row for each name, which has the medians of what belongs to it, and a tone
-    if there are any."""
-    found = [
-        Row(
-            [name, *(each.show(typical(map(each.read, values))) for each in figures)],
-            tone=tones[number] if tones else "",
-        )
-        for number, (name, values) in enumerate(rows)
-    ]
-    return Table([Head(heading), *heads_of(figures)], found, title, notes)
+def columns_of(figures: Iterable[Figure[Any]]) -> dict[str, Column]:
+    """Columns of figures, under their own headings."""
+    return {each.title: each for each in figures}
 
 
-Column = str | Callable[[Any], object]
-"""A field of each row, or a function that makes its cell."""
+def medians_of(
+    figures: Iterable[Figure[_T]], several: Callable[[Any], Iterable[_T]]
+) -> dict[str, Column]:
+    """Columns of figures that each row has several of, such as those of all runs of a setting."""
+
+    def median_of(figure: Figure[_T]) -> Figure[Any]:
+        return replace(figure, read=lambda row: typical(map(figure.read, several(row))))
+
+    return columns_of(map(median_of, figures))
+
 
 _BY_ENDING: Mapping[str, Callable[[Any], str]] = {
     "bytes_per_s": lambda value: f"{units.human_bytes(value)}/s",
@@ -227,21 +218,33 @@ def table_of(
     texts: Collection[str] = (),
     keys: int = 1,
     is_strong: Callable[[_T], object] = lambda row: False,
+    tone: Callable[[_T], Tone] = lambda row: "",
+    unknown: str = units.MISSING,
 ) -> Table:
     """A table with a row for each mapping or object, and a column for each heading; those of texts
-    may be folded. A number is shown in the unit that its field ends with; an unknown one as a
-    dash."""
+    may be folded. A number is shown in the unit of its figure, or in that which its field ends
+    with; `unknown` stands for one that is not known."""
     found = [
-        Row([_cell(row, each) for each in columns.values()], bool(is_strong(row))) for row in rows
+        Row([_cell(row, x, unknown) for x in columns.values()], bool(is_strong(row)), tone(row))
+        for row in rows
     ]
-    return Table(heads(*columns, texts=texts), found, title, notes, keys)
+    names = [
+        Head(each.name, each.meaning, each.group)
+        if isinstance(each, Figure)
+        else Head(name, is_text=name in texts)
+        for name, each in columns.items()
+    ]
+    return Table(names, found, title, notes, keys)
 
 
-def _cell(row: Any, column: Column) -> str:
+def _cell(row: Any, column: Column, unknown: str) -> str:
+    if isinstance(column, Figure):
+        value: Any = column.read(row)
+        return unknown if value is None else column.show(value)
     field = column if isinstance(column, str) else ""
-    value: Any = reader(column)(row) if isinstance(column, str) else column(row)
+    value = reader(column)(row) if isinstance(column, str) else column(row)
     if value is None or isinstance(value, str):
-        return units.MISSING if value is None else value
+        return unknown if value is None else value
     if (show := _shown_by(field)) is not None:
         return show(value)
     return f"{value:,}" if isinstance(value, int) else units.human_number(value)

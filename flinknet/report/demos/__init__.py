@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from operator import itemgetter
 from string import Formatter
 from typing import Any
 
@@ -33,8 +34,9 @@ from ..page_parts import (
     Table,
     View,
     clauses_of,
-    figure_table,
     heads,
+    medians_of,
+    table_of,
 )
 from ..places import QUOTA
 from ..trade_words import option_texts
@@ -174,8 +176,8 @@ class DemoShown:
     @property
     def table(self) -> Table:
         (heading,), notes = self.texts("rows"), self.texts("notes", *self.notes)
-        columns = self.columns or columns_of(self.name)
-        return figure_table(heading, columns, self.rows, notes=notes)
+        figures = medians_of(self.columns or columns_of(self.name), itemgetter(1))
+        return table_of(self.rows, {heading: itemgetter(0), **figures}, notes=notes)
 
     @property
     def doubts(self) -> list[str]:
