@@ -11,8 +11,7 @@ normally ends by such a signal, and exits with 0.
                         bench_demo, bench_modes (bench config, consume and produce), bench_find
                         (--find, of compare_configs, too)
     compare_configs     with configs: the CONFIG arguments and settings of recorded runs;
-                        compare_runs: plans and the comparison; compare_results: output files and
-                        earlier results
+                        compare_runs: plans and the comparison, earlier results
     plan                with plan_running: a job on a real cluster
     job                 with job_run; job.py has the other commands
     trace               with trace_replay, trace_tap, trace_import (trace sniff, too), trace_export
@@ -25,7 +24,7 @@ normally ends by such a signal, and exits with 0.
     option_tables       options as texts, and those that several commands have
     options             the settings of a call; value_parsers: parsers of values; replay_options:
                         values of options of commands that read recordings
-    files               checks of paths, --json, --report and --plot, a progress line that counts
+    files               checks of paths, what a call writes and prints, a progress line that counts
     metrics_port        live values for Prometheus
 """
 

@@ -24,7 +24,7 @@ from flinknet.whole_files import work_directory
 
 from . import value_parsers
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, existing_path, files_of, one_run, put_json, show, target_of
+from .files import Outputs, existing_path, one_run
 from .job import call_again, is_job, measured_of, name_of, predicted_again, run_again
 from .option_tables import KEYS, NETWORK, WORKERS, options
 from .options import collect
@@ -94,16 +94,15 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     recorded = scenario_of(run)
     attempts = _attempts(recorded, values)
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
-    json_target = target_of(values["json"])
-    reports = ReportFiles.of(values)
+    outputs = Outputs.of(values)
     scenarios = [each.scenario for each in attempts]
     executor = executor or sweep.default_executor(values, scenarios)
     out = sweep.out_directory(values["out"], trace=values["trace"])
     known = [(each.name, each.warnings) for each in attempts]
-    sweep.say_first(known, is_stdout_taken=json_target == STDOUT)
+    sweep.say_first(known, is_stdout_taken=outputs.takes_stdout)
     environment = executor.environment()
     talk = console_for(sys.stderr)
-    files = files_of(out and out / "prediction.json", json_target)
+    files = outputs.json_files(out and out / "prediction.json")
     settings: list[Configuration] = []
     notes = [*notes_of(run, recorded)]
     if values["control"] and recorded.network.is_tls:
@@ -149,19 +148,19 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 _add_row(document, row, files)
     finally:
         if settings:  # finished runs are written and printed even if a later run failed
-            reports.write(page)
-            _print_result(document, out, values)
+            _say_where(out)
+            outputs.write(again_view(document), document, page)
 
 
 def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
     from flinknet.replay.read import result_of
-    from flinknet.report.export import write_json
+    from flinknet.report.from_trace import again_view
 
     from . import sweep
 
     predicted, before = predicted_again(run, values), result_of(run)
     call = call_again(run, before, values)
-    json_target = target_of(values["json"])
+    outputs = Outputs.of(values)
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
     is_longer = values["duration"] is not None
@@ -173,9 +172,8 @@ def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
         found, warnings = measured_of(result), result["warnings"]
         row = _row(name, each.point, found, config=result["config"], warnings=warnings)
         _add_row(document, row, [out / "prediction.json"])
-    for path in files_of(json_target):
-        write_json(path, document)
-    _print_result(document, out, values)
+    _say_where(out)
+    outputs.write(again_view(document), document)
 
 
 def _document(
@@ -214,17 +212,10 @@ def _add_row(document: dict[str, Any], row: dict[str, Any], files: Sequence[AnyP
         write_json(path, document)
 
 
-def _print_result(document: dict[str, Any], out: Path | None, values: Mapping[str, Any]) -> None:
-    from flinknet.report.from_trace import again_view
-
+def _say_where(out: Path | None) -> None:
     if out is not None:
-        click.echo(
-            f"results: {out}/prediction.json, and result.json in each run directory", err=True
-        )
-    if values["json"] == STDOUT:
-        put_json(STDOUT, document)
-    else:
-        show(again_view(document), has_details=values["details"])
+        where = f"{out}/prediction.json, and result.json in each run directory"
+        click.echo(f"results: {where}", err=True)
 
 
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[Plan]:

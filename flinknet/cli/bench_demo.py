@@ -21,7 +21,7 @@ from flinknet.options.keys import RUNTIME_MODE
 from flinknet.whole_files import work_directory
 
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, put_result, target_of
+from .files import Outputs
 from .option_tables import KEYS, NETWORK, WORKERS, options
 from .options import Settings, check_single_values, collect, scenario_of
 
@@ -122,12 +122,11 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     if scenario.workload.is_max_rate and "rate" in chosen["load"]:
         load = chosen["load"]["rate"]
         raise ConfigError(f"--rate: the demo {values['name']} needs a rate, such as {load}")
-    json_target = target_of(values["json"])
-    sweep.say_first([("", warnings)], is_stdout_taken=json_target == STDOUT)
-    reports = ReportFiles.of(values)
+    outputs = Outputs.of(values)
+    sweep.say_first([("", warnings)], is_stdout_taken=outputs.takes_stdout)
     executor = executor or sweep.default_executor(values, [scenario])
     where = values["out"]
-    if where is None and reports.page is not None:  # the page shows messages of the trace
+    if where is None and outputs.page is not None:  # the page shows messages of the trace
         where = str(click.get_current_context().with_resource(work_directory("demo")))
     out = sweep.out_directory(where, trace=False)
     runs = _runs(chosen, settings, scenario)
@@ -142,12 +141,11 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     make: Callable[..., DemoShown] = getattr(module, values["name"].replace("-", "_"))
     command = " ".join(map(quote, click.get_current_context().meta[_ARGUMENTS]))
     shown = replace(make(finished, scenario.workload), command=f"flinknet bench demo {command}")
-    reports.write(lambda: shown.page)
     view = shown.view
-    if reports.page is not None:
-        written = Sentence("next", [f"{reports.page} shows it step by step"])
+    if outputs.page is not None:
+        written = Sentence("next", [f"{outputs.page} shows it step by step"])
         view = replace(view, headline=[*view.headline[:-1], written])
-    put_result(json_target, shown.document(), view)
+    outputs.write(view, shown.document(), lambda: shown.page)
 
 
 def _settings(chosen: Mapping[str, Any], values: Mapping[str, Any]) -> Settings:

@@ -19,7 +19,7 @@ from flinknet.results.comparison import interleaved_orders
 from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
 from flinknet.units import NS_PER_S, human_rate
 
-from .files import STDOUT, check_stdout, put_json, put_text, show, target_of
+from .files import Outputs
 from .value_parsers import percent
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ def find_rates(
     within = percent(text, "--find-within", "3%")
     if not 0.001 <= within <= 0.5:
         raise ConfigError(f"--find-within: {text} is out of range: use 0.1% to 50%, such as 3%")
-    json, csv = target_of(values["json"]), target_of(values["csv"], "--csv")
-    check_stdout(values, "json", "csv")
+    outputs = Outputs.of(values, "csv")
     floors_per_s = [_floor_per_s(each.scenario.workload, target) for each in plans]
     executor = executor or default_executor(values, [each.scenario for each in plans])
     environment = executor.environment()
@@ -113,13 +112,12 @@ def find_rates(
         _show_progress("")
         known = [found[place] for place in sorted(found) if found[place].search.runs]
         if known and known[0] is found.get(0):  # with which the others are compared
-            put_json(json, find_document(environment, known))
-            if csv is not None:
-                put_text(csv, csv_text(find_rows(known)))
-            if STDOUT not in (json, csv):
-                duration_ns = plans[0].scenario.workload.duration_ns
-                view = find_view(known, duration_ns, target.metric)
-                show(view, has_details=values["details"])
+            duration_ns = plans[0].scenario.workload.duration_ns
+            outputs.write(
+                find_view(known, duration_ns, target.metric),
+                find_document(environment, known),
+                csv=lambda: csv_text(find_rows(known)),
+            )
     if any(each.search.is_hopeless or each.search.is_unseen for each in known):
         return 1
     return 0 if all(each.search.is_decided for each in known) else 3

@@ -13,16 +13,7 @@ from flinknet.units import which_runs
 
 from .bench_find import find_rates, is_search
 from .commands import SectionedCommand
-from .files import (
-    STDOUT,
-    ReportFiles,
-    check_stdout,
-    files_of,
-    put_json,
-    put_text,
-    show,
-    target_of,
-)
+from .files import Outputs
 from .metrics_port import serve_metrics
 from .option_tables import LOAD, WORKERS, options
 from .options import collect
@@ -83,14 +74,12 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     plans = sweep.plan_sweep(collect(values), values["seed"])
     if is_search(values):
         return find_rates(plans, executor, values)
-    check_stdout(values, "json", "csv")
-    json, csv = target_of(values["json"]), target_of(values["csv"], "--csv")
-    reports = ReportFiles.of(values)
+    outputs = Outputs.of(values, "csv")
     executor = executor or sweep.default_executor(values, [each.scenario for each in plans])
     out = sweep.out_directory(values["out"], trace=values["trace"])
-    files = files_of(out and out / "bench.json", json)
+    files = outputs.json_files(out and out / "bench.json")
     warned = [(each.name, each.warnings) for each in plans]
-    sweep.say_first(warned, is_stdout_taken=STDOUT in (json, csv))
+    sweep.say_first(warned, is_stdout_taken=outputs.takes_stdout)
     environment = executor.environment()
     talk = console_for(sys.stderr)
     port = values["metrics_port"]
@@ -120,14 +109,13 @@ def run(executor: Executor | None, /, **values: Any) -> int:
             settings = sweep.by_plan(plans, finished)
             is_traced = out is not None and values["trace"]
             replay = f"flinknet trace replay {quote(str(out))}/run-0001*" if is_traced else ""
-            if csv is not None:
-                put_text(csv, runs_csv(settings))
             shown = bench_view(settings, environment, next_step=replay)
-            reports.write(lambda: bench_page(settings, environment, shown))
-            if json == STDOUT:
-                put_json(STDOUT, document)
-            if STDOUT not in (json, csv):
-                show(shown, has_details=values["details"])
+            outputs.write(
+                shown,
+                document,
+                lambda: bench_page(settings, environment, shown),
+                csv=lambda: runs_csv(settings),
+            )
             where = f"; results: {out}/bench.json" if out else ""
             talk.print(f"seed {values['seed']}{where}", style="dim", soft_wrap=True)
             if replay:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +16,7 @@ from flinknet.results.comparison import Outcome
 
 from .bench_find import find_rates, is_search
 from .commands import SectionedCommand, WholeNumber
+from .files import Outputs
 from .option_tables import KEYS, WORKERS, options
 
 if TYPE_CHECKING:
@@ -129,21 +133,24 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     Give two or more; the first is the baseline. With --baseline, which names an earlier result, one
     is enough.
     """
+    from flinknet.report.comparison import comparison_view
+    from flinknet.report.comparison_files import comparison_junit, comparison_markdown
     from flinknet.report.console import console_for
+    from flinknet.report.export import comparison_document, runs_csv, write_json
     from flinknet.report.live import RunsView
+    from flinknet.report.page_parts import Page
 
     from . import sweep
-    from .compare_results import Outputs
     from .compare_runs import Task
     from .configs import CannotStartError
 
-    outputs = Outputs.of(values)
+    outputs = replace(Outputs.of(values, "markdown", "junit", "csv"), step=_try)
     try:
         task = Task.of(configs, values)
     except CannotStartError as error:
         if not values["fail_if"]:
             raise
-        outputs.write_not_started(error.name, error.why)
+        _report_not_started(outputs, error.name, error.why)
         return _EXIT_CODES[Outcome.REGRESSION]
     if is_search(values):
         try:
@@ -174,7 +181,39 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
         except RunFailedError as error:  # its own exit code would mean a broken limit
             raise FlinknetError(f"nothing was compared, a run failed: {error}") from error
     comparison = task.comparison(finished, environment, values)
-    outputs.write(comparison, out)
+    view, document = comparison_view(comparison), comparison_document(comparison)
+    outputs.write(
+        view,
+        document,
+        lambda: Page("compare-configs", [view]),
+        markdown=lambda: comparison_markdown(comparison, view),
+        junit=lambda: comparison_junit(comparison, view),
+        csv=lambda: runs_csv(comparison.measured_here),
+    )
+    if out is not None:
+        _try("--out", partial(write_json, out / "compare.json", document))
     talk = f"seed {values['seed']}" + (f"; runs: {out}" if out else "")
     click.echo(talk, err=True)
     return _EXIT_CODES[comparison.outcome]
+
+
+def _report_not_started(outputs: Outputs, name: str, why: str) -> None:
+    """Report a candidate that cannot start, on stderr, in Markdown and in JUnit XML. The other
+    formats are for measurements, and there are none.
+    """
+    from flinknet.report.comparison_files import not_started_junit, not_started_markdown
+    from flinknet.report.comparison_texts import not_started_line
+
+    outputs.put(
+        markdown=lambda: not_started_markdown(name, why),
+        junit=lambda: not_started_junit(name, why),
+    )
+    click.echo(f"flinknet: {not_started_line(name)} {name}: {why}", err=True)
+
+
+def _try(option: str, write: Callable[[], None]) -> None:
+    """Write a file; report a failure on stderr, as it does not change the verdict."""
+    try:
+        write()
+    except (FlinknetError, OSError) as error:
+        click.echo(f"flinknet: {option} was not written: {error}", err=True)

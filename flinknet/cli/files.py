@@ -1,4 +1,4 @@
-"""Files of a call: checks of paths, what `--json`, `--report` and `--plot` write, and a
+"""Files of a call: checks of paths, what `--json`, `--report` and other options write, and a
 progress line that counts."""
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,19 +150,39 @@ class CountingLine:
             click.echo(f"\r\x1b[Kflinknet: {count:,} {self._noun} …", nl=False, err=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFiles:
-    """Files for the page and the picture of a result; None if not wanted."""
+STDOUT = "-"
 
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where the result of a call goes.
+
+    Attributes:
+        targets: by format, those that are wanted; STDOUT for one at most, and then nothing else is
+            printed there.
+        page, plot: files for the page and the picture; None if not wanted.
+        step: does what an option asked for.
+    """
+
+    targets: Mapping[str, AnyPath | str]
     page: AnyPath | None
     plot: AnyPath | None
+    has_details: bool
+    step: Callable[[str, Callable[[], None]], None] = lambda _, write: write()
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> ReportFiles:
-        """Read the options and check them.
+    def of(cls, values: Mapping[str, Any], *formats: str) -> Outputs:
+        """Read the options of a call: --json, those of other formats, --report, --plot, --details.
 
-        Raises: ConfigError if a file cannot be written, or its format is unknown.
+        Raises: ConfigError if a file cannot be written or has another format, and if two want
+            stdout.
         """
+        names = ("json", *formats)
+        alone = [f"--{each}" for each in names if values[each] == STDOUT]
+        if len(alone) > 1:
+            raise ConfigError(f"{' and '.join(alone)} both want stdout; name a file for one")
+        found = {each: target_of(values[each], f"--{each}") for each in names}
+        targets = {each: target for each, target in found.items() if target is not None}
         page, plot = (
             path_of(values[name]) if values.get(name) is not None else None
             for name in ("report", "plot")
@@ -179,10 +200,48 @@ class ReportFiles:
                 raise ConfigError(f"--plot: {plot} must end in {endings}")
             if find_spec("matplotlib") is None:
                 raise ConfigError(f"--plot: needs matplotlib; {install_line('plot')}")
-        return cls(page, plot)
+        return cls(targets, page, plot, bool(values.get("details")))
 
-    def write(self, make: Callable[[], Page]) -> None:
-        """Write the wanted files; `make` is called only if there are any."""
+    @property
+    def takes_stdout(self) -> bool:
+        """Whether one of the formats is the only output on stdout."""
+        return STDOUT in self.targets.values()
+
+    def json_files(self, own: Path | None) -> list[AnyPath]:
+        """The file of --json and one in the directory of the call, to be written after each run."""
+        found = (own, self.targets.get("json"))
+        return [each for each in found if each is not None and not isinstance(each, str)]
+
+    def write(
+        self,
+        shown: View | Page,
+        document: Any,
+        make_page: Callable[[], Page] | None = None,
+        **texts: Callable[[], str],
+    ) -> None:
+        """Write all files, and print a view unless stdout is taken.
+
+        Args:
+            document: for --json.
+            make_page: called only if a page or a picture is wanted.
+            texts: of other formats, called only if they are wanted.
+        """
+        from flinknet.report.export import dump
+
+        if make_page is not None:
+            self.step("--report", partial(self.write_page, make_page))
+        self.put(**{"json": partial(dump, document), **texts})
+        if not self.takes_stdout:
+            show(shown, has_details=self.has_details)
+
+    def put(self, **texts: Callable[[], str]) -> None:
+        """Write texts of some formats, as far as they are wanted."""
+        for name, text in texts.items():
+            if (target := self.targets.get(name)) is not None:
+                self.step(f"--{name}", partial(put_text, target, text()))
+
+    def write_page(self, make: Callable[[], Page]) -> None:
+        """Write the page and the picture; `make` is called only if one of them is wanted."""
         if self.page is None and self.plot is None:
             return
         page = make()
@@ -195,9 +254,6 @@ class ReportFiles:
 
             if not write_plot(self.plot, page):
                 click.echo(f"--plot: nothing to draw, {self.plot} is not written", err=True)
-
-
-STDOUT = "-"
 
 
 def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:
@@ -216,11 +272,6 @@ def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:
         )
     check_writable_file(path, option)
     return path
-
-
-def files_of(*targets: AnyPath | str | None) -> list[AnyPath]:
-    """The files among targets, without stdout."""
-    return [each for each in targets if each is not None and not isinstance(each, str)]
 
 
 def growing_file(text: str | None) -> Path | str | None:
@@ -262,27 +313,16 @@ def put_json(target: AnyPath | str | None, document: Any) -> None:
         put_text(target, dump(document))
 
 
-def show(view: View, *, has_details: bool = False) -> None:
-    """Print a view."""
-    put_result(None, None, view, has_details=has_details)
+def show(shown: View | Page, *, has_details: bool = False) -> None:
+    """Print a view, or all views of a page."""
+    from flinknet.report.console import console_for, print_page, print_view
+    from flinknet.report.page_parts import Page
 
-
-def put_result(
-    target: AnyPath | str | None, document: Any, view: View, *, has_details: bool = False
-) -> None:
-    """Write a document, if it is wanted, and print a view unless that takes stdout."""
-    from flinknet.report.console import console_for, print_view
-
-    put_json(target, document)
-    if target != STDOUT:
-        print_view(console_for(sys.stdout), view, has_details=has_details)
-
-
-def check_stdout(values: Mapping[str, Any], *names: str) -> None:
-    """Check that one option at most wants stdout. Raises: ConfigError."""
-    alone = [f"--{name.replace('_', '-')}" for name in names if values[name] == STDOUT]
-    if len(alone) > 1:
-        raise ConfigError(f"{' and '.join(alone)} both want stdout; name a file for one")
+    console = console_for(sys.stdout)
+    if isinstance(shown, Page):
+        print_page(console, shown, has_details=has_details)
+    else:
+        print_view(console, shown, has_details=has_details)
 
 
 def _may_be_json(path: AnyPath) -> bool:

@@ -16,10 +16,9 @@ import click
 from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.starting import EXIT_INTERRUPTED
-from flinknet.storage import AnyPath
 
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, put_result, say_warnings, target_of
+from .files import Outputs, say_warnings
 from .option_tables import DEFAULT_DURATION_NS, KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
 from .plan import warn_of_idle_parallelism
@@ -93,15 +92,14 @@ def run(**values: Any) -> int:
     for name in ("json", "report"):
         if values["detached"] and values[name] is not None:
             raise ConfigError(f"--{name}: a detached job has no result yet; leave it out")
-    reports = ReportFiles.of(values)
+    outputs = Outputs.of(values)
     call = call_of(values)
-    json_target = target_of(values["json"])
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
     if values["detached"]:
         _detach(call, out)
         return 0
-    return _attend(call, out, json_target, reports, has_details=values["details"])
+    return _attend(call, out, outputs)
 
 
 def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None) -> JobCall:
@@ -195,26 +193,18 @@ def contact_in(directory: Path, what: str, command: str) -> Contact:
     return contact
 
 
-def _attend(
-    call: JobCall,
-    out: Path,
-    json_target: AnyPath | str | None,
-    reports: ReportFiles,
-    *,
-    has_details: bool,
-) -> int:
+def _attend(call: JobCall, out: Path, outputs: Outputs) -> int:
     """Run a job, print its result and wait for its end. Returns: the exit code."""
     from flinknet.report.job import job_view
     from flinknet.report.page_parts import Page
 
-    ended, result = attend(call, out, sys.stderr if json_target == STDOUT else sys.stdout)
+    ended, result = attend(call, out, sys.stderr if outputs.takes_stdout else sys.stdout)
     is_traced = call.submission.records_trace and result["vertices"]
     replay = f"flinknet trace replay {quote(str(out))}" if is_traced else ""
     view = job_view(result, replay)
-    put_result(json_target, result, view, has_details=has_details)
-    reports.write(lambda: Page("job run", [view]))
+    outputs.write(view, result, lambda: Page("job run", [view]))
     click.echo(f"results: {out}/result.json", err=True)
-    if replay and json_target == STDOUT:  # the view, which ends with it, was not printed
+    if replay and outputs.takes_stdout:  # the view, which ends with it, was not printed
         click.echo(f"next: {replay}", err=True)
     if ended.exit_code == EXIT_INTERRUPTED:
         return EXIT_INTERRUPTED

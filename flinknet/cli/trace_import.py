@@ -17,7 +17,7 @@ from flinknet.units import parse_size_bytes
 
 from . import trace_tap
 from .commands import SectionedCommand
-from .files import CountingLine, check_new_directory, existing_path, put_result, target_of
+from .files import CountingLine, Outputs, check_new_directory, existing_path
 from .option_tables import options
 from .replay_options import answers_of
 
@@ -104,7 +104,7 @@ def import_(captures: tuple[Path, ...], **values: Any) -> None:
         return
     if follow and not isinstance(paths[0], Path):
         raise ConfigError("--follow: only for a file of this machine")
-    target = target_of(values["json"])
+    outputs = Outputs.of(values)
     is_live = len(paths) == 1 and (follow or is_pipe(paths[0]))
     if not is_live and (names := [*(["--follow"] if follow else []), *trace_tap.only_live(values)]):
         raise ConfigError(
@@ -116,7 +116,7 @@ def import_(captures: tuple[Path, ...], **values: Any) -> None:
     directory = out or _directory_for(paths)
     check_new_directory(directory)
     imported = imported_packets(paths, directory, values, is_live=is_live, follows=follow)
-    put_result(target, imported, import_view(imported), has_details=values["details"])
+    outputs.write(import_view(imported), imported)
 
 
 _SNIFF = f"""
@@ -160,7 +160,7 @@ def sniff(**values: Any) -> None:
     from flinknet.capture.sniff import SniffConfig, Sniffer
     from flinknet.report.recordings import import_view
 
-    target = target_of(values["json"])
+    outputs = Outputs.of(values)
     directory = trace_tap.free_directory(Path(values["out"]))
     trace_tap.session_settings(values, directory)  # refuses what is wrong before anything starts
     snap_length = values["snap_length"]
@@ -181,7 +181,7 @@ def sniff(**values: Any) -> None:
         imported = imported_packets([sniffer.path], directory, values, sniffer=sniffer)
     finally:
         sniffer.close()
-    put_result(target, imported, import_view(imported), has_details=values["details"])
+    outputs.write(import_view(imported), imported)
 
 
 def _ports(values: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:

@@ -18,15 +18,7 @@ from flinknet.storage import AnyPath, path_of
 
 from . import replay_options
 from .commands import SectionedCommand
-from .files import (
-    STDOUT,
-    ReportFiles,
-    check_new_directory,
-    check_stdout,
-    path_of_runs,
-    put_text,
-    target_of,
-)
+from .files import Outputs, check_new_directory, path_of_runs
 from .option_tables import REST_FILES, SPARK, options
 
 if TYPE_CHECKING:
@@ -157,7 +149,7 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
 
     from . import value_parsers
 
-    json, csv, channel = values["json"], values["csv"], values["channel"]
+    channel = values["channel"]
     targets = [Target.parse(text) for text in values["target"]]
     edge_timeouts = [replay_options.edge_timeouts_of(text) for text in values["edge_timeout"]]
     most_records = replay_options.number_or("--max-records", values["max_records"], "all")
@@ -168,10 +160,8 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
     is_fine = bool(targets) and values["buffer_timeout"] is None
     grid = replay_options.grid_of(values, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
-    json_target = target_of(json)
-    csv_target = target_of(csv, "--csv")
-    check_stdout(values, "json", "csv")
-    pictures = ReportFiles.of(values)
+    outputs = Outputs.of(values, "csv")
+    outputs = replace(outputs, has_details=outputs.has_details or channels is not None)
     out_dir = path_of(values["out"]) if values["out"] else None
     if out_dir is not None:
         check_new_directory(out_dir)
@@ -180,7 +170,7 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
     if any(warnings for _, warnings in known):
         from .sweep import say_first  # half a second of imports
 
-        say_first(known, is_stdout_taken=STDOUT in (json, csv))
+        say_first(known, is_stdout_taken=outputs.takes_stdout)
 
     session = replace(replay_options.session_options(values), defaults=OF_REPLAYS)
     with replay_options.loading_spark(session, _say) as spark:  # its JVM loads while Python does
@@ -191,7 +181,6 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
         from flinknet.replay.read import AskedPart, open_runs
         from flinknet.replay.spark.frames import write_tables
         from flinknet.replay.spark.units import find_damaged, read_indexes, reporting_progress
-        from flinknet.report.console import console_for, print_page
         from flinknet.report.export import csv_text, replay_document, replay_rows
         from flinknet.report.replay import replay_page
 
@@ -221,7 +210,7 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
                 grid,
                 max_records=most_records,
                 split=parts,
-                details=pictures.page is not None,
+                details=outputs.page is not None,
                 targets=targets,
                 refine=is_fine,
                 edge_timeouts=edge_timeouts,
@@ -233,14 +222,13 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
             _say(f"writing Parquet to {out_dir}")
             write_tables(found.tables(), out_dir)
     shown = replay_page(found.jobs, channels, diagnose=values["diagnose"])
-    pictures.write(lambda: shown)
-    if json_target is not None:
-        put_text(json_target, dumps(replay_document(found.jobs), indent=1) + "\n")
-    if csv_target is not None:
-        put_text(csv_target, csv_text(replay_rows(found.jobs)))
-    if STDOUT not in (json, csv):
-        has_details = values["details"] or channels is not None
-        print_page(console_for(sys.stdout), shown, has_details=has_details)
+    outputs.write(
+        shown,
+        None,
+        lambda: shown,
+        json=lambda: dumps(replay_document(found.jobs), indent=1) + "\n",
+        csv=lambda: csv_text(replay_rows(found.jobs)),
+    )
     replay_options.prepare_faster_starts(session)
     if targets and (is_met := all_meet(found.jobs)) is not True:
         sys.exit(EXIT_UNKNOWN if is_met is None else EXIT_UNMET)

@@ -18,7 +18,7 @@ from flinknet.errors import ConfigError, FlinknetError, TraceError
 from flinknet.units import format_address
 
 from .commands import SectionedCommand
-from .files import check_new_directory, first_line, put_result, say_warnings, target_of, usable
+from .files import Outputs, check_new_directory, first_line, say_warnings, usable
 from .metrics_port import serve_metrics
 from .option_tables import REST_FILES, options
 from .replay_options import rest_place
@@ -149,7 +149,7 @@ def tap(**values: Any) -> None:
     from flinknet.trace.manifest import RESULT_NAME
     from flinknet.trace.run_directory import seal_result
 
-    json_target = target_of(values["json"])
+    outputs = Outputs.of(values)
     out = Path(values["out"])
     directory = free_directory(out)
     config = TapConfig(
@@ -176,8 +176,7 @@ def tap(**values: Any) -> None:
         seal_result(directory)
     except (OSError, FlinknetError) as error:  # the summary is still printed
         result["recording_error"] = result["recording_error"] or str(error)
-    shown = tap_view(result, str(directory))
-    put_result(json_target, result, shown, has_details=values["details"])
+    outputs.write(tap_view(result, str(directory)), result)
     if result["recording_error"] is not None:
         raise TraceError(f"all was forwarded, but {result['recording_error']}")
 
