@@ -23,6 +23,7 @@ from .job_run import attend, call_of, contact_in, run
 from .option_tables import KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
 from .replay_options import edge_timeouts_of
+from .value_parsers import refuse
 from .worker import workers_of
 
 if TYPE_CHECKING:
@@ -261,7 +262,10 @@ def stop_cluster(directory: Path) -> None:
     click.echo("the cluster has ended")
 
 
-_UNUSED = ("flow_control", "edge", "exclusive_buffers", "floating_buffers", "segment_size")
+_UNUSED = (
+    *("flow_control", "edge", "exclusive_buffers", "floating_buffers", "segment_size"),
+    *("report", "plot"),
+)
 """Options of a bench that have no effect on a job, by click's name."""
 
 
@@ -278,10 +282,7 @@ def predicted_again(run: RecordedRun, values: Mapping[str, Any]) -> list[Predict
     """
     from flinknet.replay.rerun import predict_timeouts
 
-    for name in (*_UNUSED, "report", "plot"):
-        if values[name] is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{option}: of a job, only timeouts can differ; leave it out")
+    refuse(values, _UNUSED, ": of a job, only timeouts can differ; leave it out")
     texts = [each.strip() for each in (values["buffer_timeout"] or "").split(",")]
     for_all = [TIMEOUT.kind.read(each, "--buffer-timeout") for each in texts if each]
     asked = [edge_timeouts_of(each) for each in values["edge_timeout"]]

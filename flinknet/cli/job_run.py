@@ -22,6 +22,7 @@ from .files import Outputs, say_warnings
 from .option_tables import DEFAULT_DURATION_NS, KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
 from .plan import warn_of_idle_parallelism
+from .value_parsers import refuse
 from .worker import workers_of
 
 if TYPE_CHECKING:
@@ -89,9 +90,8 @@ def run(**values: Any) -> int:
     """
     from . import sweep
 
-    for name in ("json", "report"):
-        if values["detached"] and values[name] is not None:
-            raise ConfigError(f"--{name}: a detached job has no result yet; leave it out")
+    if values["detached"]:
+        refuse(values, ("json", "report"), ": a detached job has no result yet; leave it out")
     outputs = Outputs.of(values)
     call = call_of(values)
     out = sweep.out_directory(values["out"], trace=True)
@@ -124,10 +124,8 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
     if values["cluster"] is not None:
         contact, cluster = _cluster_in(values["cluster"])
         network = joined_settings(cluster.settings, network)
-        for name in ("task_managers", "slots", "workers"):
-            if values[name] is not None:
-                option = f"--{name.replace('_', '-')}"
-                raise ConfigError(f"{option}: the cluster has its own; leave it out")
+        own = ("task_managers", "slots", "workers")
+        refuse(values, own, ": the cluster has its own; leave it out")
     workload = workload_values(settings.workload)
     check_single_values(settings, "a job")
     if values["start_condition"] is not None:

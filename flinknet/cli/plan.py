@@ -18,7 +18,7 @@ from .files import say_warnings, show
 from .option_tables import REST_FILES, options
 from .plan_running import memory_sentences, show_running_plan
 from .replay_options import rest_place
-from .value_parsers import count, each_of
+from .value_parsers import count, each_of, refuse
 
 if TYPE_CHECKING:
     from flinknet.graph import ExecutionGraph, JobGraph, PhysicalPlan, Program, StreamGraph
@@ -132,9 +132,7 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
             " running job"
         )
     rest_place(values)
-    for name in ("rest_save", "job_name", "parallelism"):
-        if values[name] is not None:
-            raise ConfigError(f"--{name.replace('_', '-')} needs --rest")
+    refuse(values, ("rest_save", "job_name", "parallelism"), " needs --rest")
     if values["start_condition"] is not None:
         settings[START_CONDITION] = values["start_condition"]
     program = _program(job, arguments, vertices, settings)

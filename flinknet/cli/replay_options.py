@@ -21,7 +21,7 @@ from flinknet.units import parse_duration_ns
 
 from .commands import check_installed
 from .files import first_line
-from .value_parsers import count
+from .value_parsers import count, refuse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,9 +43,7 @@ def rest_place(values: Mapping[str, Any]) -> RestPlace | None:
     Raises: ConfigError.
     """
     if values["rest"] is None:
-        for name in _REST_FILES:
-            if values[name] is not None:
-                raise ConfigError(f"--{name.replace('_', '-')} needs --rest")
+        refuse(values, _REST_FILES, " needs --rest")
         return None
     token_file, *files = (values[name] for name in _REST_FILES)
     token = None

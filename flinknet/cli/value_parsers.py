@@ -6,7 +6,7 @@ All raise ConfigError, which names the option and a correct value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -171,3 +171,10 @@ def address(
     if match is None or not lowest <= int(match[3]) <= PORT_MAX:
         raise ConfigError(f"{name}: {text!r} is not an address; write HOST:PORT or [IPV6]:PORT")
     return match[1] or match[2], int(match[3])
+
+
+def refuse(values: Mapping[str, Any], names: Iterable[str], why: str) -> None:
+    """Refuse some options, by click's names. Raises: ConfigError for the first that is given."""
+    for name in names:
+        if values.get(name) is not None:
+            raise ConfigError(f"--{name.replace('_', '-')}{why}")

@@ -18,7 +18,7 @@ from flinknet.units import format_address
 from .files import secret_text
 from .option_tables import options
 from .options import collect
-from .value_parsers import address
+from .value_parsers import address, refuse
 
 if TYPE_CHECKING:
     from flinknet.config import NetworkConfig
@@ -44,9 +44,7 @@ def workers_of(
 
     ends = [values.get(name) for name in ("producers_on", "consumers_on")]
     if values["workers"] is None:
-        for name in ("secret_file", "producers_on", "consumers_on"):
-            if values.get(name) is not None:
-                raise ConfigError(f"--{name.replace('_', '-')} goes with --workers")
+        refuse(values, ("secret_file", "producers_on", "consumers_on"), " goes with --workers")
         return None
     names = [each.strip() for each in values["workers"].split(",")]
     addresses = tuple(address(each, "--workers", lowest=1) for each in names)
