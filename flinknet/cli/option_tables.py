@@ -58,7 +58,7 @@ LOAD = " ".join(
 )
 WORKERS = "--workers --secret-file --producers-on --consumers-on"
 REST_FILES = "--rest-token-file --rest-ca --rest-cert --rest-key"
-SPARK = "--master --remote --spark-conf --properties-file --ship --spark-ui --event-log"
+SPARK = "--master --remote --spark-conf --properties-file --ship"
 
 SHARED = f"""
 [Comparison]
@@ -238,10 +238,6 @@ SHARED = f"""
 --ship = none
     What to send to a cluster. none: nothing, flinknet is installed there. code: flinknet; the
     packages that it needs are installed there.
---spark-ui
-    Serve Spark's own page while it runs.
---event-log DIR
-    Write Spark's event log, for its history server.
 """
 
 _TYPES: Mapping[str, Any] = {

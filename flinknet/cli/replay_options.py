@@ -16,7 +16,6 @@ import click
 from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.options import what_if
-from flinknet.storage import path_of
 from flinknet.units import parse_duration_ns
 
 from .commands import check_installed
@@ -163,14 +162,11 @@ def session_options(values: Mapping[str, Any]) -> SessionOptions:
     """The options of Spark's session. Raises: ConfigError."""
     from flinknet.replay.spark.settings import SessionOptions, parse_conf
 
-    event_log = values["event_log"]
     return SessionOptions(
         values["master"],
         values["remote"],
         dict(parse_conf(each) for each in values["spark_conf"]),
         values["properties_file"],
-        has_ui=values["spark_ui"],
-        event_log=path_of(event_log) if event_log is not None else None,
         ship=values["ship"],
     )
 

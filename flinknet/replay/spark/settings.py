@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.loopback import LOOPBACK_6, loopback
-from flinknet.storage import AnyPath
 
 SHIP_NOTHING, SHIP_CODE = "none", "code"
 """Code that executors get from here: none, or flinknet's."""
@@ -140,20 +139,13 @@ class SessionOptions:
     remote: str | None = None  # server of Spark Connect, sc://HOST:PORT; excludes a master
     conf: Mapping[str, str] = field(default_factory=dict)
     properties_file: Path | None = None  # in the format of spark-defaults.conf, which it replaces
-    has_ui: bool = False  # whether Spark's page is served
-    event_log: AnyPath | None = None  # directory for Spark's event log; None for none
     ship: str = SHIP_NOTHING  # or SHIP_CODE
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Check the options. Raises: ConfigError; FlinknetError if the master does not answer."""
         if self.remote is not None:
-            belongs = {
-                "--master": self.master,
-                "--properties-file": self.properties_file,
-                "--event-log": self.event_log,
-                "--spark-ui": self.has_ui or None,
-            }
+            belongs = {"--master": self.master, "--properties-file": self.properties_file}
             for option, value in belongs.items():
                 if value is not None:
                     raise ConfigError(
@@ -226,16 +218,6 @@ def submitted_settings(
     settings |= options.conf
     if options.master is not None:
         settings["spark.master"] = options.master
-    if options.has_ui:
-        settings["spark.ui.enabled"] = "true"
-    if (log := options.event_log) is not None:
-        settings |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(log)}
-    if isinstance(log, Path):
-        try:
-            log.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"--event-log: {log} cannot be made ({error.strerror})") from error
-        settings["spark.eventLog.dir"] = log.absolute().as_uri()
     return for_executors(settings, environ)
 
 

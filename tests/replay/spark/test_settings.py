@@ -43,7 +43,9 @@ def test_the_user_says_more_than_the_platform_and_that_more_than_we(tmp_path: Pa
     assert found["spark.executorEnv.AWS_REGION"] == "eu-west-1"
     assert "spark.driver.host" not in found
     (tmp_path / "mine").write_text("spark.a 3")
-    asked = SessionOptions("local[1]", properties_file=tmp_path / "mine", has_ui=True)
+    asked = SessionOptions(
+        "local[1]", conf={"spark.ui.enabled": "true"}, properties_file=tmp_path / "mine"
+    )
     found = settings_of(asked, tmp_path, environ)
     assert (found["spark.master"], found["spark.a"]) == ("local[1]", "3")
     assert (found["spark.driver.memory"], found["spark.ui.enabled"]) == ("512m", "true")
@@ -88,13 +90,6 @@ def test_without_a_platform_it_is_this_machine_alone_with_defaults_behind_option
     found = settings_of(options, tmp_path, {})
     assert found["spark.master"] == "local[*]"
     assert found.get("spark.sql.adaptive.enabled") == adaptive
-
-
-def test_an_event_log_has_its_directory(tmp_path: Path) -> None:
-    log = tmp_path / "a/b"
-    found = submitted_settings(SessionOptions(event_log=log), {})
-    assert found == {"spark.eventLog.enabled": "true", "spark.eventLog.dir": log.as_uri()}
-    assert log.is_dir()
 
 
 def test_settings_are_read_back_as_they_were_written(tmp_path: Path) -> None:
@@ -145,7 +140,7 @@ def test_what_is_no_connect_server_is_refused_without_its_token(remote: str) -> 
     ("options", "says"),
     [
         (SessionOptions("local[1]", remote="sc://host"), "--master: cannot be used with --remote"),
-        (SessionOptions(remote="sc://host", has_ui=True), "--spark-ui: cannot be used"),
+        (SessionOptions(remote="sc://host", properties_file=Path("mine")), "--properties-file: cannot"),
         (SessionOptions("sc://host"), "is given by --remote sc://host"),
     ],
 )
