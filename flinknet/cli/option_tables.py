@@ -56,7 +56,7 @@ LOAD = " ".join(
         f"--link --flow-control --partition-type --scheduling {NETWORK} {KEYS}",
     )
 )
-WORKERS = "--workers --secret-file --producers-on --consumers-on"
+WORKERS = "--workers --secret-file"
 REST_FILES = "--rest-token-file --rest-ca --rest-cert --rest-key"
 SPARK = "--master --remote --spark-conf --properties-file --ship"
 
@@ -128,10 +128,6 @@ SHARED = f"""
     HOST:PORT of each `flinknet worker` to run on. [default: this machine]
 --secret-file FILE
     Secret that workers and launchers share; readable by you alone.
---producers-on WORKER
-    Where producers run. [default: the first]
---consumers-on WORKER
-    Where consumers run. [default: the others]
 [Exchange]
 --link LINK ...
     Emulated wire between TaskManagers: some of rtt=2ms,bandwidth=1gbit,jitter=0.2ms,queue=256kb.
