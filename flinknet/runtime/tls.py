@@ -263,8 +263,7 @@ def _check_required(network: NetworkConfig) -> None:
         if not getattr(network, f"ssl_{key.replace('-', '_')}"):
             raise ConfigError(
                 f"security.ssl.internal.{key} is missing: TLS on the data port"
-                " (security.ssl.internal.enabled) needs a certificate of its own and a trust store;"
-                " `flinknet certificates --out DIR` makes a set for experiments"
+                " (security.ssl.internal.enabled) needs a certificate of its own and a trust store"
             )
 
 

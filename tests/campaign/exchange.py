@@ -46,7 +46,7 @@ from .trial import Marks
 @cache
 def tls_wrap() -> Callable[[Connection, bool], Connection]:
     """What puts TLS around connections; certificates are made when it is first called."""
-    from flinknet.certificates.stores import generate, settings_for
+    from tests.certificate_set import generate, settings_for
     from flinknet.runtime.tls import create_tls
 
     directory = Path(mkdtemp(prefix="flinknet-campaign-")) / "set"

@@ -22,7 +22,7 @@ from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
 from flinknet.capture.tap.ends import Address, NotRedirectedError, address_of, check_not_own, plain
 from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
-from flinknet.certificates.stores import AUTHORITY_PEM, NODE_PEM, generate
+from tests.certificate_set import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import ConfigError, LocalTransportError
 from flinknet.runtime.clock import monotonic_ns

@@ -47,6 +47,15 @@ print(json.dumps(found))
 """
 
 
+TLS = [
+    word
+    for key in ("keystore", "keystore-password", "key-password", "truststore", "truststore-password")
+    for word in ("-D", f"security.ssl.internal.{key}=README.md")
+]
+TLS += ["-D", "security.ssl.internal.enabled=true"]
+"""Stores in PKCS12, as far as anyone looks without the package that opens them."""
+
+
 def without(commands: list[list[str]], packages: Sequence[str] = LEFT_OUT) -> Any:
     """What a Python without the packages answers to commands, and which modules it cannot load."""
     arguments = [sys.executable, "-c", WITHOUT, json.dumps([packages, commands])]
@@ -63,7 +72,7 @@ def test_only_what_reads_traces_as_tables_needs_the_packages_that_the_light_form
         (["trace", "replay", RUN], "replay"),
         (["trace", "watch", RUN, "--once"], "analysis"),
         (["trace", "export", RUN, "--format", "csv", "--out", "nowhere"], "analysis"),
-        (["certificates", "--out", "nowhere"], "tls"),
+        (["worker", "--bind", "127.0.0.1:0", *TLS], "tls"),
     ]
     found = without([*works, *(words for words, _ in needs)])
 

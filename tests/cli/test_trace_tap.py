@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from flinknet.certificates.stores import AUTHORITY_PEM, CONFIG, NODE_PEM, generate
+from tests.certificate_set import AUTHORITY_PEM, CONFIG, NODE_PEM, generate
 from flinknet.cli import main
 from flinknet.cli.trace_tap import pairs_of
 from flinknet.core.probe import MessageKind, TracePoint

@@ -122,7 +122,6 @@ WRONG = {
     "job run job.py --duration 0": "0 measures nothing",
     "job list nowhere": "there is no such directory",
     "job cluster stop empty": "empty: no cluster is running there",
-    "certificates": "Missing option '--out'",
     "bench again list.json": NO_TRACE,
     "bench --duration 10": "'10' has no unit; write 10s or 10ms",
     "bench --segment-size 1gb": "64mb does not hold one segment of 1gb; give more memory",
@@ -168,8 +167,6 @@ WRONG = {
     "job run job.py --buffer-timeout 1ms,5ms": "has several values; a job has one of each",
     "job run notes.txt": "no Python file; its name must end in .py",
     "job cancel nowhere": "give the directory that `flinknet job run … --detached` printed",
-    "certificates --out new --host ''": "a name has letters, digits, dots and hyphens",
-    "certificates --out new --password ''": "--password: is empty; leave it out for a random one",
     "doctor --jsn": "No such option '--jsn'. Did you mean '--json'? (see flinknet doctor --help)",
     "doctor --json empty": "empty is there and is not JSON",
     "bench --record-size 100b..3gb": "1gb at most",
@@ -241,10 +238,6 @@ WRONG = {
     "compare-configs base buffer-timeot=5ms": "did you mean buffer-timeout",
     "compare-configs base x.y=1": "Flink has no such key",
     "compare-configs base link=rtt=1ms,2ms": "2 links; give one",
-    "certificates --out notes.txt/new": "cannot be made",
-    "certificates --out new --password short": "at least 6 characters",
-    "certificates --out new --host ü.example": "--host: 'ü.example' is not a name or address",
-    "certificates --out new --days 100000000": "--days: 100000000 is not in the range",
 }
 
 

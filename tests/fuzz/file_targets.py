@@ -29,7 +29,7 @@ from flinknet.capture.rest.jobs import read_jobs, read_settings, read_task_manag
 from flinknet.capture.rest.names import named
 from flinknet.capture.rest.sampler import Sampler
 from flinknet.capture.session import SessionConfig
-from flinknet.certificates.stores import (
+from tests.certificate_set import (
     AUTHORITY_PEM,
     NODE_PEM,
     NODE_STORE,
@@ -375,7 +375,7 @@ def configuration_seeds() -> Iterator[bytes]:
 
 def _stores() -> dict[str, bytes]:
     """Key stores and trust stores, and no password in between that takes long to check: keys are of
-    Ed25519, where a set that `flinknet certificates` makes takes 30 ms for each of its RSA keys and
+    Ed25519, where a set of `certificate_set` takes 30 ms for each of its RSA keys and
     5 for the password of its stores.
     """
     from cryptography import x509

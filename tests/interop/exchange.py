@@ -245,7 +245,7 @@ def produce(directory: Path, *options: str, partitions: int = 1) -> Flinknet:
 
 def tls_keys(directory: Path) -> dict[str, object]:
     """Flink's keys for TLS between TaskManagers, with certificates made for it."""
-    from flinknet.certificates.stores import generate
+    from tests.certificate_set import generate
 
     hosts = ("localhost", "127.0.0.1")
     return dict(generate(directory, "interop secret", hosts=hosts, days=2))

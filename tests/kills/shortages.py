@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
-from flinknet.certificates.stores import generate, settings_for
+from tests.certificate_set import generate, settings_for
 from tests.kills.command import (
     BENCH,
     Done,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pytest
 
-from flinknet.certificates.stores import generate, settings_for
+from tests.certificate_set import generate, settings_for
 from flinknet.core.connection import Connection
 from flinknet.errors import RemoteProtocolError, TransportError
 from flinknet.job.times import TaskTimes

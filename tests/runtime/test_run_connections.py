@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flinknet.certificates.stores import generate, settings_for
+from tests.certificate_set import generate, settings_for
 from flinknet.config import NetworkConfig
 from flinknet.errors import PartitionConnectionError, RunFailedError
 from flinknet.options import network_config

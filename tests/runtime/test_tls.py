@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.certificates.stores import generate, settings_for
+from tests.certificate_set import generate, settings_for
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import NullProbe

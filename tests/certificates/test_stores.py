@@ -1,4 +1,4 @@
-"""The test set of certificates: what is in it, and that it reads back."""
+"""Key stores and trust stores are read as PEM, and what cannot be used says why."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.certificates.stores import generate, read_key_store, read_trust_store, settings_for
+from flinknet.certificates.stores import read_key_store, read_trust_store
 from flinknet.errors import ConfigError
-from flinknet.options import network_config, read_flink_conf
+from tests.certificate_set import generate
 
 PASSWORD = "a secret"
 
@@ -25,11 +25,6 @@ def certificates_in(pem: str) -> list[str]:
     return re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", pem, re.DOTALL)
 
 
-def test_the_files_of_a_set_are_for_their_owner_only(directory: Path) -> None:
-    modes = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
-    assert modes == dict.fromkeys(
-        ("ca.pem", "config.yaml", "node.p12", "node.pem", "password", "truststore.p12"), 0o600
-    )
 
 
 def test_the_key_store_holds_the_node_and_its_authority_and_the_trust_store_the_authority(
@@ -44,40 +39,12 @@ def test_the_key_store_holds_the_node_and_its_authority_and_the_trust_store_the_
     assert certificates_in(chain) == certificates_in((directory / "node.pem").read_text())
 
 
-def test_the_certificate_names_its_hosts_and_serves_both_ends(directory: Path) -> None:
-    from cryptography import x509
-    from cryptography.x509.oid import ExtendedKeyUsageOID
-
-    node = x509.load_pem_x509_certificates((directory / "node.pem").read_bytes())[0]
-    names = node.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["tm.example"]
-    addresses = [str(each) for each in names.get_values_for_type(x509.IPAddress)]
-    assert addresses == ["10.0.0.7", "127.0.0.1", "::1"]
-    usage = node.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert set(usage) == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
-    assert (node.not_valid_after_utc - node.not_valid_before_utc).days == 365
 
 
-def test_the_configuration_file_turns_tls_on(directory: Path) -> None:
-    settings, _ = read_flink_conf(directory / "config.yaml")
-    assert settings == settings_for(directory, PASSWORD)
-    network, warnings = network_config(settings)
-    assert network.is_tls
-    assert network.ssl_keystore == str(directory / "node.p12")
-    assert warnings == ()
 
 
-def test_a_set_never_overwrites_another(directory: Path) -> None:
-    before = (directory / "node.p12").read_bytes()
-    with pytest.raises(ConfigError, match=r"node\.p12 exists; remove it"):
-        generate(directory, PASSWORD)
-    assert (directory / "node.p12").read_bytes() == before
 
 
-def test_a_password_that_java_would_refuse_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="at least 6"):
-        generate(tmp_path / "x", "12345")
-    assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize(
