@@ -95,12 +95,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     attempts = _attempts(recorded, values)
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
     outputs = Outputs.of(values)
-    scenarios = [each.scenario for each in attempts]
-    executor = executor or sweep.default_executor(values, scenarios)
-    out = sweep.out_directory(values["out"], trace=values["trace"])
-    known = [(each.name, each.warnings) for each in attempts]
-    sweep.say_first(known, is_stdout_taken=outputs.takes_stdout)
-    environment = executor.environment()
+    executor, out, environment = sweep.begin(attempts, executor, values, outputs)
     talk = console_for(sys.stderr)
     files = outputs.json_files(out and out / "prediction.json")
     settings: list[Configuration] = []

@@ -75,12 +75,8 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     if is_search(values):
         return find_rates(plans, executor, values)
     outputs = Outputs.of(values, "csv")
-    executor = executor or sweep.default_executor(values, [each.scenario for each in plans])
-    out = sweep.out_directory(values["out"], trace=values["trace"])
+    executor, out, environment = sweep.begin(plans, executor, values, outputs)
     files = outputs.json_files(out and out / "bench.json")
-    warned = [(each.name, each.warnings) for each in plans]
-    sweep.say_first(warned, is_stdout_taken=outputs.takes_stdout)
-    environment = executor.environment()
     talk = console_for(sys.stderr)
     port = values["metrics_port"]
     publish = None if port is None else serve_metrics(port, talk)

@@ -157,12 +157,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
             return find_rates(task.plans, executor, values, task.confidence)
         except RunFailedError as error:  # its own exit code would mean that no rate keeps the limit
             raise FlinknetError(f"a run failed: {error}") from error
-    scenarios = [each.scenario for each in task.plans]
-    executor = executor or sweep.default_executor(values, scenarios)
-    out = sweep.out_directory(values["out"], trace=values["trace"])
-    environment = executor.environment()
-    known = [(each.name, each.warnings) for each in task.plans]
-    sweep.say_first(known, is_stdout_taken=outputs.takes_stdout)
+    executor, out, environment = sweep.begin(task.plans, executor, values, outputs)
     for note in dict.fromkeys((*chain(*task.notes.values()), *task.equals)):
         click.echo(f"Note: {note}", err=outputs.takes_stdout)
     with RunsView(console_for(sys.stderr)) as watcher:

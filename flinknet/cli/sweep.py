@@ -26,7 +26,7 @@ from flinknet.results.comparison import Configuration, CountedRun, interleaved_o
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 
-from .files import say_warnings
+from .files import Outputs, say_warnings
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
 from .worker import workers_of
@@ -74,6 +74,19 @@ def default_executor(values: Mapping[str, Any], scenarios: Sequence[Scenario]) -
         raise ConfigError("--link emulates a wire on this machine; leave it out, or --workers")
     workers = workers_of(values, network)
     return Executor(partial(run_scenario, workers=workers), environment)
+
+
+def begin(
+    plans: Sequence[Plan], executor: Executor | None, values: Mapping[str, Any], outputs: Outputs
+) -> tuple[Executor, Path | None, dict[str, Any]]:
+    """Print warnings about the settings of some plans. Returns: what runs them, the directory for
+    the runs, and the environment. Raises: ConfigError; TransportError if a worker cannot be used.
+    """
+    executor = executor or default_executor(values, [each.scenario for each in plans])
+    out = out_directory(values["out"], trace=values["trace"])
+    warned = [(each.name, each.warnings) for each in plans]
+    say_first(warned, is_stdout_taken=outputs.takes_stdout)
+    return executor, out, executor.environment()
 
 
 def plan_sweep(settings: Settings, seed: int = 1) -> list[Plan]:
