@@ -199,10 +199,8 @@ def _report_not_started(outputs: Outputs, name: str, why: str) -> None:
     from flinknet.report.comparison_files import not_started_junit, not_started_markdown
     from flinknet.report.comparison_texts import not_started_line
 
-    outputs.put(
-        markdown=lambda: not_started_markdown(name, why),
-        junit=lambda: not_started_junit(name, why),
-    )
+    texts = {"markdown": not_started_markdown, "junit": not_started_junit}
+    outputs.put({each: partial(text_of, name, why) for each, text_of in texts.items()})
     click.echo(f"flinknet: {not_started_line(name)} {name}: {why}", err=True)
 
 

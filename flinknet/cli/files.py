@@ -230,11 +230,11 @@ class Outputs:
 
         if make_page is not None:
             self.step("--report", partial(self.write_page, make_page))
-        self.put(**{"json": partial(dump, document), **texts})
+        self.put({"json": partial(dump, document), **texts})
         if not self.takes_stdout:
             show(shown, has_details=self.has_details)
 
-    def put(self, **texts: Callable[[], str]) -> None:
+    def put(self, texts: Mapping[str, Callable[[], str]]) -> None:
         """Write texts of some formats, as far as they are wanted."""
         for name, text in texts.items():
             if (target := self.targets.get(name)) is not None:

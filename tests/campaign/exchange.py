@@ -46,8 +46,8 @@ from .trial import Marks
 @cache
 def tls_wrap() -> Callable[[Connection, bool], Connection]:
     """What puts TLS around connections; certificates are made when it is first called."""
-    from tests.certificate_set import generate, settings_for
     from flinknet.runtime.tls import create_tls
+    from tests.certificate_set import generate, settings_for
 
     directory = Path(mkdtemp(prefix="flinknet-campaign-")) / "set"
     generate(directory, "a secret")

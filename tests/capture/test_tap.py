@@ -22,7 +22,6 @@ from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
 from flinknet.capture.tap.ends import Address, NotRedirectedError, address_of, check_not_own, plain
 from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
-from tests.certificate_set import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import ConfigError, LocalTransportError
 from flinknet.runtime.clock import monotonic_ns
@@ -30,6 +29,7 @@ from flinknet.trace import RunManifest, open_run
 from flinknet.trace.verify import verify_run
 from tests.capture.conversations import Rows, buffer, elements, request, stream
 from tests.capture.rest.saved import directory
+from tests.certificate_set import AUTHORITY_PEM, NODE_PEM, generate
 from tests.pair import RECEIVER, partition_id
 
 HOST = "127.0.0.1"

@@ -25,8 +25,6 @@ def certificates_in(pem: str) -> list[str]:
     return re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", pem, re.DOTALL)
 
 
-
-
 def test_the_key_store_holds_the_node_and_its_authority_and_the_trust_store_the_authority(
     directory: Path,
 ) -> None:
@@ -37,14 +35,6 @@ def test_the_key_store_holds_the_node_and_its_authority_and_the_trust_store_the_
     assert authority == certificates_in((directory / "ca.pem").read_text())[0]
     assert "BEGIN ENCRYPTED PRIVATE KEY" in chain
     assert certificates_in(chain) == certificates_in((directory / "node.pem").read_text())
-
-
-
-
-
-
-
-
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,8 @@ print(json.dumps(found))
 """
 
 
-TLS = [
-    word
-    for key in ("keystore", "keystore-password", "key-password", "truststore", "truststore-password")
-    for word in ("-D", f"security.ssl.internal.{key}=README.md")
-]
+STORES = ("keystore", "keystore-password", "key-password", "truststore", "truststore-password")
+TLS = [word for x in STORES for word in ("-D", f"security.ssl.internal.{x}=README.md")]
 TLS += ["-D", "security.ssl.internal.enabled=true"]
 """Stores in PKCS12, as far as anyone looks without the package that opens them."""
 

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.certificate_set import AUTHORITY_PEM, CONFIG, NODE_PEM, generate
 from flinknet.cli import main
 from flinknet.cli.trace_tap import pairs_of
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.report.tap_console import setting_lines
 from flinknet.trace import TraceReader, open_run
 from flinknet.trace.verify import verify_run
+from tests.certificate_set import AUTHORITY_PEM, CONFIG, NODE_PEM, generate
 
 pytestmark = pytest.mark.usefixtures("usual_signals")
 

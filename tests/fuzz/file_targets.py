@@ -29,13 +29,6 @@ from flinknet.capture.rest.jobs import read_jobs, read_settings, read_task_manag
 from flinknet.capture.rest.names import named
 from flinknet.capture.rest.sampler import Sampler
 from flinknet.capture.session import SessionConfig
-from tests.certificate_set import (
-    AUTHORITY_PEM,
-    NODE_PEM,
-    NODE_STORE,
-    TRUST_STORE,
-    settings_for,
-)
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, FlinknetError, TraceError
 from flinknet.options.files import read_flink_conf
@@ -59,6 +52,13 @@ from tests.capture.pcap import test_files
 from tests.capture.pcap.packets import TUNNELS, tunnelled
 from tests.capture.pcap.test_importing import write_capture
 from tests.capture.rest import saved
+from tests.certificate_set import (
+    AUTHORITY_PEM,
+    NODE_PEM,
+    NODE_STORE,
+    TRUST_STORE,
+    settings_for,
+)
 from tests.fuzz.memory_file import MemoryFile, MemoryPath, is_on_disk, replaced
 from tests.fuzz.target import Target
 from tests.synthetic_trace import START_NS, interleaved, manifest, write_run

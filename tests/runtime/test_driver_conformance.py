@@ -12,7 +12,6 @@ from typing import Protocol
 
 import pytest
 
-from tests.certificate_set import generate, settings_for
 from flinknet.core.connection import Connection
 from flinknet.errors import RemoteProtocolError, TransportError
 from flinknet.job.times import TaskTimes
@@ -20,6 +19,7 @@ from flinknet.options import network_config
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.tls import Tls, create_tls
 from flinknet.simulator.link import LinkEnd, LinkSettings
+from tests.certificate_set import generate, settings_for
 
 SIZES = (1, 7, 100, 3000, 40_000, 0, 300_000)
 

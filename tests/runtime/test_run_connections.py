@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.certificate_set import generate, settings_for
 from flinknet.config import NetworkConfig
 from flinknet.errors import PartitionConnectionError, RunFailedError
 from flinknet.options import network_config
@@ -22,6 +21,7 @@ from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.reader import TraceReader
 from flinknet.trace.verify import verify_run
+from tests.certificate_set import generate, settings_for
 from tests.runtime.cluster.live_job import listening_port
 from tests.runtime.processes import task_managers
 from tests.runtime.runs import MS, run, scenario_of

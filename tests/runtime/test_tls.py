@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.certificate_set import generate, settings_for
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import NullProbe
@@ -22,6 +21,7 @@ from flinknet.runtime.tls import (
     create_tls,
     openssl_ciphers,
 )
+from tests.certificate_set import generate, settings_for
 from tests.node import HOST, Node, drive, settle
 
 PASSWORD = "a secret"

@@ -23,11 +23,11 @@ from cryptography.hazmat.primitives.serialization import (
 from flinknet.capture.rest.answers import HttpAnswers, SavedAnswers, answers_at
 from flinknet.capture.rest.http_client import NotUpYetError, RestClient, RestPlace, base_url
 from flinknet.capture.rest.settings import Layer, ReportedSettings, Stated, checkpoint_settings
-from tests.certificate_set import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.errors import ConfigError, RemoteTransportError
 from flinknet.trace import RunManifest
 from flinknet.trace.manifest import IS_ADAPTIVE
 from tests.capture.rest.saved import MadeAnswers, saved, tapped
+from tests.certificate_set import AUTHORITY_PEM, NODE_PEM, generate
 
 Serve = Callable[..., str]
 

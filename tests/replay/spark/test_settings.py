@@ -140,7 +140,10 @@ def test_what_is_no_connect_server_is_refused_without_its_token(remote: str) -> 
     ("options", "says"),
     [
         (SessionOptions("local[1]", remote="sc://host"), "--master: cannot be used with --remote"),
-        (SessionOptions(remote="sc://host", properties_file=Path("mine")), "--properties-file: cannot"),
+        (
+            SessionOptions(remote="sc://host", properties_file=Path("mine")),
+            "--properties-file: cannot",
+        ),
         (SessionOptions("sc://host"), "is given by --remote sc://host"),
     ],
 )
