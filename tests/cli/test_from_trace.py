@@ -129,7 +129,7 @@ def test_the_page_is_there_when_stdout_is_closed(
     def closed(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("flinknet.cli.bench_again.show", closed)
+    monkeypatch.setattr("flinknet.cli.files.show", closed)
     options = ("--no-trace", "--buffer-timeout", "20ms", "--report", "page.html")
     flinknet("bench", "again", str(recorded), *options)
     assert "Instead of buffer-timeout=10ms" in Path("page.html").read_text(encoding="utf-8")

@@ -394,7 +394,7 @@ def test_without_the_keys_there_is_no_tls(sets: Path, node: NewNode) -> None:
 def test_a_missing_key_is_named(sets: Path, missing: str) -> None:
     settings = settings_for(sets / "ours", PASSWORD)
     del settings[f"security.ssl.internal.{missing}"]
-    with pytest.raises(ConfigError, match=rf"^security\.ssl\.internal\.{missing} is missing.*make"):
+    with pytest.raises(ConfigError, match=rf"^security\.ssl\.internal\.{missing} is missing"):
         create_tls(network_config(settings)[0])
 
 
