@@ -65,13 +65,13 @@ notebook: errors storage units config results
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (12_352, 50),
+    "replay": (12_334, 50),
     "predict": (10_940, 40),
     "core": (11_624, 56),
-    "runtime": (12_501, 50),
-    "report": (8_682, 33),
+    "runtime": (12_484, 50),
+    "report": (8_604, 33),
     "job": (8_005, 35),
-    "cli": (7_540, 33),
+    "cli": (7_386, 31),
     "graph": (6_353, 25),
     "capture": (6_775, 33),
     "trace": (5_753, 24),
@@ -80,7 +80,7 @@ BUDGETS = {
     "(leaves)": (2_416, 14),
     "options": (2_550, 10),
     "export": (506, 4),
-    "certificates": (257, 2),
+    "certificates": (101, 2),
 }
 """Room -> lines and files that it may have. The numbers only fall: a change that needs more room
 makes it in the same room, or argues the new number in its commit; what is saved lowers it.
