@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ METRICS_NAME = "metrics.jsonl"
 FETCHED_NS = 15_000_000_000
 """How far from a short part lines may lie that show how counters grow in it: the JobManager fetches
 metrics every `metrics.fetcher.update-interval`, 10 s by default."""
+
+LOOK_NS = 1_000_000_000
+"""How much later the change of a counter may be noticed than another one of the same answer."""
 
 LIVES_FROM = 0.1
 """A task that grows older by a smaller share of the time between its lines has ended meanwhile, so
@@ -98,8 +102,8 @@ class Series:
 def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
     """Metrics of all tasks and TaskManagers within [from_ns, to_ns); empty without a file. Those of
     a task are of its attempt with most lines. Where that has fewer than two there, the nearest ones
-    before and after count, too, up to FETCHED_NS away, since counters grow in between. Lines
-    truncated by a crash are skipped.
+    before and after count, too, up to FETCHED_NS away, since counters grow in between; those of a
+    task that had ended before have counters that do not. Lines truncated by a crash are skipped.
     """
     found: dict[tuple[Any, ...], dict[Any, list[dict[str, Any]]]] = {}
     for line in metrics_lines(directory, from_ns - FETCHED_NS, to_ns + FETCHED_NS):
@@ -110,11 +114,36 @@ def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
             key = None, line.get("task_manager"), None
         found.setdefault(key, {}).setdefault(line.get("attempt"), []).append(line)
 
+    newest_ns: dict[Any, int] = {}  # by job
+    for (job, _, task), attempts in found.items():
+        if task is not None:
+            ends_ns = (each[-1]["at_ns"] for each in attempts.values())
+            newest_ns[job] = max([newest_ns.get(job, 0), *ends_ns])
+
     def within(lines: list[dict[str, Any]]) -> int:
         return sum(from_ns <= each["at_ns"] < to_ns for each in lines)
 
-    used = (max(reversed(attempts.values()), key=within) for attempts in found.values())
-    return [_series(_near(lines, from_ns, to_ns)) for lines in used]
+    series = []
+    for (job, _, task), attempts in found.items():
+        lines = max(reversed(attempts.values()), key=within)
+        if task is not None and _has_ended(lines, from_ns, newest_ns[job]):
+            stood = {name: each for name, each in lines[-1].items() if _is_counter(name)}
+            lines = [stood, stood | {"at_ns": newest_ns[job]}]
+        series.append(_series(_near(lines, from_ns, to_ns)))
+    return series
+
+
+def _has_ended(lines: list[dict[str, Any]], from_ns: int, newest_ns: int) -> bool:
+    """Whether a task had ended before an instant: it has no line there, and has missed one where
+    others of its job have theirs, since the counters of a running task change."""
+    at_ns = [each["at_ns"] for each in lines]
+    usual_ns = max((b - a for a, b in pairwise(at_ns)), default=FETCHED_NS)
+    last_ns: int = at_ns[-1]
+    return last_ns < from_ns and newest_ns - last_ns > usual_ns + LOOK_NS
+
+
+def _is_counter(name: str) -> bool:
+    return name in ABOUT or (name.startswith(("num", "accumulate")) and "PerSecond" not in name)
 
 
 def _near(lines: list[dict[str, Any]], from_ns: int, to_ns: int) -> list[dict[str, Any]]:

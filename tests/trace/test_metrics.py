@@ -145,3 +145,30 @@ def test_the_clock_of_a_task_that_has_ended_does_not_count(tmp_path: Path) -> No
     (series,) = read_series(write(tmp_path, *lines), 0, 1 << 62)
     assert (series.at_ns / SECOND_NS).tolist() == [10, 12]
     assert series.increase_per_s("accumulateBusyTimeMs") == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "busy_ms_per_s"),
+    [
+        (1, 30, {"ended": 100, "other": 100}),
+        (13, 15, {"ended": 100, "other": 100}),
+        (16, 20, {"ended": 0, "other": 100}),
+        (23, 27, {"ended": 0, "other": 100}),
+        (30, 40, {"ended": None, "other": 100}),
+    ],
+)
+def test_a_task_that_had_ended_before_a_part_did_nothing_in_it(
+    tmp_path: Path, from_s: int, to_s: int, busy_ms_per_s: dict[str, float | None]
+) -> None:
+    lines = [looked_at(at, at, 100 * at, task="ended", inPoolUsage=1) for at in (2, 12, 14.5)]
+    lines += [looked_at(at, at, 100 * at, task="other") for at in (2.1, 12.1, 22.1, 32.1)]
+    write(tmp_path, *sorted(lines, key=lambda line: line["at_ns"]))
+    series_of_tasks = read_series(tmp_path, from_s * SECOND_NS, to_s * SECOND_NS)
+    found = {each.task: each for each in series_of_tasks}
+    assert found.keys() >= {"other"}
+    for task, expected in busy_ms_per_s.items():
+        series = found.get(task)
+        busy = None if series is None else series.increase_per_s("accumulateBusyTimeMs")
+        assert busy == (None if expected is None else pytest.approx(expected))
+        if busy == 0:
+            assert series.mean("inPoolUsage") is None
