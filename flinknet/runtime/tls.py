@@ -246,6 +246,10 @@ class TlsConnection:
 def reason_of(error: ssl.SSLError) -> str:
     """OpenSSL's reason in words, and its usual cause."""
     if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in (9, 10):  # OpenSSL's codes for not valid yet, and for expired
+            why = "the peer's certificate, or one that signed it, is not valid today"
+            why += f" ({error.verify_message})"
+            return f"{why}; let it be renewed, and check the clocks of both hosts"
         why = f"the peer's certificate is not trusted ({error.verify_message})"
         return f"{why}; check security.ssl.internal.truststore"
     reason = (error.reason or str(error)).replace("_", " ").lower()
