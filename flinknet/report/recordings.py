@@ -237,7 +237,8 @@ def import_view(imported: Plain) -> View:
     lost = [f"{human_bytes(resent)} were sent again"] if resent else []
     if windows_ns:
         lost.append(f"receivers had no room for {human_duration(windows_ns)}")
-    lost = lost or [_NOTHING_LOST] * (len(two_way) == len(connections))
+    is_whole = len(whole) == len(connections) and not any(x["tcp"]["data"]["gaps"] for x in whole)
+    lost = lost or [_NOTHING_LOST] * is_whole  # what receivers say of it is in what they sent
     columns: dict[str, Column] = {
         **{"connection": "connection", "layout": "layout", "channels": "channels"},
         "buffers": lambda row: row["messages"].get("BUFFER_RESPONSE", 0),
