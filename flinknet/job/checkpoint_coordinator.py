@@ -100,6 +100,8 @@ class CheckpointCoordinator:
         end_ns: no checkpoint begins from this instant on; None for no end.
         epoch_ns: instant of the run's clock that is timestamp 0.
         spans_ns: when the first SPANS_MAX completed ones were triggered and completed.
+        counts: how many were triggered, aborted and unaligned, and bytes of completed ones.
+        times: of checkpoints, start delays, alignments and travel of barriers, in this order.
     """
 
     tasks: Set[str]
@@ -113,16 +115,15 @@ class CheckpointCoordinator:
     epoch_ns: int = 0
     completed: int = 0
     spans_ns: list[tuple[int, int]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    overtaken_bytes_max: int = 0
+    times: tuple[LogLinearHistogram, ...] = field(
+        default_factory=lambda: tuple(LogLinearHistogram() for _ in range(4))
+    )
     _next_ns: int | None = None
     _last_id: int = 0
     _pending: _Pending | None = None
     _finished: Collection[str] = ()
-    _counts: Counter[str] = field(default_factory=Counter)
-    _overtaken_bytes_max: int = 0
-    _duration: LogLinearHistogram = field(default_factory=LogLinearHistogram)
-    _start_delay: LogLinearHistogram = field(default_factory=LogLinearHistogram)
-    _alignment: LogLinearHistogram = field(default_factory=LogLinearHistogram)
-    _travel: LogLinearHistogram = field(default_factory=LogLinearHistogram)
 
     def __post_init__(self) -> None:
         self._next_ns = self.start_ns + self.interval_ns
@@ -153,7 +154,7 @@ class CheckpointCoordinator:
             self._next_ns += (missed + 1) * self.interval_ns
             self._last_id += 1
             self._pending = _Pending(self._last_id, now_ns)
-            self._counts["triggered"] += self._is_measured(now_ns)
+            self.counts["triggered"] += self._is_measured(now_ns)
             timestamp_ms = (now_ns - self.epoch_ns) // NS_PER_MS
             commands.append(TriggerCheckpoint(self._last_id, timestamp_ms))
         return commands
@@ -179,18 +180,19 @@ class CheckpointCoordinator:
 
     def summary(self) -> CheckpointSummary:
         """Statistics of the checkpoints so far."""
-        completed, counts = self.completed, self._counts
+        completed, counts = self.completed, self.counts
+        duration, start_delay, alignment, travel = (each.summary() for each in self.times)
         return CheckpointSummary(
             triggered=counts["triggered"],
             completed=completed,
             aborted=counts["aborted"],
             unaligned=counts["unaligned"],
-            duration_ns=self._duration.summary(),
-            start_delay_ns=self._start_delay.summary(),
-            alignment_ns=self._alignment.summary(),
-            travel_ns=self._travel.summary(),
+            duration_ns=duration,
+            start_delay_ns=start_delay,
+            alignment_ns=alignment,
+            travel_ns=travel,
             overtaken_bytes_mean=counts["overtaken bytes"] / completed if completed else None,
-            overtaken_bytes_max=self._overtaken_bytes_max if completed else None,
+            overtaken_bytes_max=self.overtaken_bytes_max if completed else None,
             processed_bytes_mean=counts["processed bytes"] / completed if completed else None,
         )
 
@@ -207,18 +209,19 @@ class CheckpointCoordinator:
 
     def _abort(self, pending: _Pending) -> AbortCheckpoint:
         self._pending = None
-        self._counts["aborted"] += self._is_measured(pending.began_ns)
+        self.counts["aborted"] += self._is_measured(pending.began_ns)
         return AbortCheckpoint(pending.checkpoint_id)
 
     def _count(self, pending: _Pending, now_ns: int) -> None:
         answers = list(pending.acknowledged.values())
         self.completed += 1
-        self._counts["unaligned"] += any(each.is_unaligned for each in answers)
-        self._duration.add([now_ns - pending.began_ns])
+        self.counts["unaligned"] += any(each.is_unaligned for each in answers)
+        duration, start_delay, alignment, travel = self.times
+        duration.add([now_ns - pending.began_ns])
         if self.completed <= SPANS_MAX:
             self.spans_ns.append((pending.began_ns, now_ns))
         written_ns = {k: v for each in answers for k, v in each.written_ns.items()}
-        self._travel.add(
+        travel.add(
             [
                 read_ns - written_ns[channel]
                 for each in answers
@@ -226,9 +229,9 @@ class CheckpointCoordinator:
                 if channel in written_ns
             ]
         )
-        self._start_delay.add([x.start_delay_ns for x in answers if x.start_delay_ns is not None])
-        self._alignment.add([x.alignment_ns for x in answers if x.alignment_ns is not None])
+        start_delay.add([x.start_delay_ns for x in answers if x.start_delay_ns is not None])
+        alignment.add([x.alignment_ns for x in answers if x.alignment_ns is not None])
         overtaken_bytes = sum(each.overtaken_bytes for each in answers)
-        self._overtaken_bytes_max = max(self._overtaken_bytes_max, overtaken_bytes)
-        self._counts["overtaken bytes"] += overtaken_bytes
-        self._counts["processed bytes"] += sum(each.processed_bytes for each in answers)
+        self.overtaken_bytes_max = max(self.overtaken_bytes_max, overtaken_bytes)
+        self.counts["overtaken bytes"] += overtaken_bytes
+        self.counts["processed bytes"] += sum(each.processed_bytes for each in answers)

@@ -78,6 +78,7 @@ class FastOutcome(Exchange):
         return CheckpointTimes(
             triggered=self.triggered,
             completed=self.completed,
+            aborted=0,
             unaligned=self.unaligned_total,
             processed_bytes=self.processed_bytes,
             overtaken_bytes=self.overtaken_total,

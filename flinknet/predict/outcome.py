@@ -72,7 +72,10 @@ def is_pressure(why: str) -> bool:
     return why in known or why.startswith("saturated: ")
 
 
-_SUMS = ("triggered", "completed", "unaligned", "processed_bytes", "overtaken_bytes")
+_SUMS = (
+    *("triggered", "completed", "aborted", "unaligned"),
+    *("processed_bytes", "overtaken_bytes"),
+)
 _LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")
 
 _SENT, _WRITER_RESUMES = int(TracePoint.SENT), int(TracePoint.WRITER_RESUMES)
@@ -89,7 +92,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointTimes:
-    """Times of checkpoints none of which was aborted; adds up.
+    """Numbers and times of checkpoints; adds up.
 
     Attributes:
         processed_bytes: data that consumers read between the first and the last barrier.
@@ -99,6 +102,7 @@ class CheckpointTimes:
 
     triggered: int
     completed: int
+    aborted: int
     unaligned: int
     processed_bytes: int
     overtaken_bytes: int
@@ -112,7 +116,7 @@ class CheckpointTimes:
         return CheckpointSummary(
             triggered=self.triggered,
             completed=completed,
-            aborted=0,
+            aborted=self.aborted,
             unaligned=self.unaligned,
             duration_ns=duration,
             start_delay_ns=start_delay,
@@ -138,7 +142,7 @@ class Outcome:
             until the last record was consumed, less one buffer timeout, and at least for the length
             of the window; at the highest rate until the last record was consumed.
         memory_bytes: most that the buffers of all partitions and gates can take; None if unknown.
-        checkpoints: summary of checkpoints; None without any, and where they are not simulated.
+        checkpoints: None without any, and where they are not simulated.
         why_unknown: reason why the rest is unknown; None if it is known. The throughput of a
             saturated job is known.
         phases: outcomes in each phase of the flushers; of a job, and of an edge in a job.
@@ -154,7 +158,7 @@ class Outcome:
     memory_bytes: int | None = None
     credits: int = 0
     method: str = "simulator"
-    checkpoints: CheckpointSummary | None = None
+    checkpoints: CheckpointTimes | None = None
     since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)
     why_unknown: str | None = None
     phases: tuple[Outcome, ...] = ()
@@ -226,6 +230,8 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
     messages = sum(each.messages or 0 for each in parts)
     backlog = sum((each.backlog_buffers.mean or 0.0) * (each.messages or 0) for each in parts)
     most = [each.backlog_buffers.max for each in parts if each.backlog_buffers.max is not None]
+    of_windows = parts if first.phases else parts[:1]  # in each phase they are the same ones
+    checkpoints = [each.checkpoints for each in of_windows if each.checkpoints is not None]
     return Outcome(
         merged([each.latency for each in parts]),
         records,
@@ -235,7 +241,7 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
         max((each.memory_bytes for each in parts if each.memory_bytes is not None), default=None),
         sum(each.credits for each in parts),
         next((each.method for each in parts if each.records), first.method),
-        first.checkpoints,
+        added_checkpoints(checkpoints) if checkpoints else None,
         merged([each.since_source for each in parts]),
         phases=phases,
     )

@@ -24,6 +24,7 @@ from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
 from flinknet.results import BacklogSummary
+from flinknet.simulator.checkpoints import SimulatedCheckpoints
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
@@ -31,7 +32,7 @@ from flinknet.units import NS_PER_S
 
 from .fast_path import FastOutcome, run_fast
 from .kernel_edge import KernelEdge, knows_checkpoints
-from .outcome import BacklogProbe, Outcome
+from .outcome import BacklogProbe, CheckpointTimes, Outcome
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, flushes_factor, places_of
 
@@ -130,7 +131,21 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
         backlog_buffers=probe.summary(),
         memory_bytes=edge.memory_bytes,
         credits=probe.credits,
-        checkpoints=None if (own := cluster.checkpoints) is None else own.coordinator.summary(),
+        checkpoints=None if (own := cluster.checkpoints) is None else _times_of(own),
+    )
+
+
+def _times_of(simulated: SimulatedCheckpoints) -> CheckpointTimes:
+    of = simulated.coordinator
+    return CheckpointTimes(
+        triggered=of.counts["triggered"],
+        completed=of.completed,
+        aborted=of.counts["aborted"],
+        unaligned=of.counts["unaligned"],
+        processed_bytes=of.counts["processed bytes"],
+        overtaken_bytes=of.counts["overtaken bytes"],
+        overtaken_bytes_max=of.overtaken_bytes_max,
+        times=of.times,
     )
 
 
@@ -186,7 +201,7 @@ def outcome_of(fast: FastOutcome) -> Outcome:
         memory_bytes=fast.memory_bytes,
         credits=round(share * fast.credits),
         method="kernel",
-        checkpoints=None if fast.checkpoints is None else fast.checkpoints.summary(),
+        checkpoints=fast.checkpoints,
     )
 
 

@@ -289,7 +289,7 @@ def with_outcome(
         buffers_high_per_s=high.buffers_per_s if high else None,
         credits_per_s=outcome.credits / seconds if seconds > 0 else None,
         method=outcome.method,
-        checkpoints=outcome.checkpoints,
+        checkpoints=None if outcome.checkpoints is None else outcome.checkpoints.summary(),
     )
     row = replace(row, records=outcome.records // phases)
     if exchange is None or setting is None:

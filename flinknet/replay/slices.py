@@ -292,8 +292,8 @@ def added_up(
     last_ns = max(part.last_ns for part in parts)
     length_ns = duration_ns(last_ns, found.records, found.messages or 0, exchange, network)
     checkpoints = [part.checkpoints for part in parts if part.checkpoints is not None]
-    summary = added_checkpoints(checkpoints).summary() if checkpoints else None
-    return replace(found, duration_ns=length_ns, checkpoints=summary)
+    times = added_checkpoints(checkpoints) if checkpoints else None
+    return replace(found, duration_ns=length_ns, checkpoints=times)
 
 
 def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Prediction:

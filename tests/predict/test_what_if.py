@@ -11,9 +11,11 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import bucket_index
 from flinknet.options.what_if import Setting
 from flinknet.predict.kernel_edge import KernelEdge
+from flinknet.predict.outcome import Outcome
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import simulate, simulate_in_full
+from flinknet.results import CheckpointSummary
 from flinknet.simulator.cost_model import Preemptions
 from tests.recorded_exchange import FROM_NS, steady
 from tests.simulation import MS, NEVER, US, S
@@ -282,6 +284,11 @@ def test_buffers_leave_when_full_also_where_barriers_have_ended_one_early() -> N
     assert (outcome.latency.percentile(0.99) or 0) < 1.05 * fill_ns
 
 
+def _checkpoints_of(outcome: Outcome) -> CheckpointSummary:
+    assert outcome.checkpoints is not None
+    return outcome.checkpoints.summary()
+
+
 def test_checkpoints_wait_for_a_slow_channel_or_overtake_its_data() -> None:
     """One of two consumers cannot keep up; barriers wait behind its data, unless they overtake."""
     exchange = exchange_of(
@@ -294,11 +301,8 @@ def test_checkpoints_wait_for_a_slow_channel_or_overtake_its_data() -> None:
     unaligned = replace(network, unaligned_checkpoints=True)
     in_between = replace(unaligned, aligned_checkpoint_timeout_ns=20 * MS)
     aligned, timed, overtaking = (
-        simulate(exchange, each).checkpoints for each in (network, in_between, unaligned)
+        _checkpoints_of(simulate(exchange, each)) for each in (network, in_between, unaligned)
     )
-    assert aligned is not None
-    assert timed is not None
-    assert overtaking is not None
     assert min(each.completed for each in (aligned, timed, overtaking)) >= 3
     assert (aligned.unaligned, aligned.overtaken_bytes_max) == (0, 0)
     assert overtaking.unaligned == overtaking.completed
@@ -314,9 +318,7 @@ def test_who_waits_for_an_alignment_takes_buffers_meanwhile() -> None:
     exchange = replace(exchange, task_managers=((0, 1, 2), (3, 4, 5)))
     network = NetworkConfig(buffer_timeout_ns=MS, checkpoint_interval_ns=10 * MS)
     waiting = replace(network, unaligned_checkpoints=True, aligned_checkpoint_timeout_ns=10 * S)
-    aligned, timed = simulate_in_full(exchange, network), simulate_in_full(exchange, waiting)
+    aligned, timed = (simulate_in_full(exchange, each) for each in (network, waiting))
     assert timed.messages == aligned.messages
     assert timed.latency.counts.tolist() == aligned.latency.counts.tolist()
-    assert timed.checkpoints is not None
-    assert aligned.checkpoints is not None
-    assert timed.checkpoints.alignment_ns == aligned.checkpoints.alignment_ns
+    assert _checkpoints_of(timed).alignment_ns == _checkpoints_of(aligned).alignment_ns

@@ -231,6 +231,22 @@ def test_windows_are_added_up() -> None:
     assert found.window_to_ns == 100 * S
 
 
+@pytest.mark.parametrize(("exclusive_buffers", "core_ns"), [(2, 0), (0, 10 * S)])
+def test_checkpoints_of_all_windows_count(exclusive_buffers: int, core_ns: int) -> None:
+    one = steady(10_000.0, 2.0)
+    network = replace(one.network, exclusive_buffers=exclusive_buffers, buffer_timeout_ns=MS)
+    setting = Setting(replace(network, checkpoint_interval_ns=200 * MS))
+    alone, found = (
+        predicted([one] * windows, setting, core_ns, 100 * S).point.checkpoints
+        for windows in (1, 3)
+    )
+    assert alone is not None
+    assert found is not None
+    assert found.completed == 3 * alone.completed > 0
+    assert found.triggered == 3 * alone.triggered
+    assert found.duration_ns.count == 3 * alone.duration_ns.count
+
+
 @pytest.mark.parametrize(
     ("part_ns", "windows", "simulated_s", "note"),
     [
