@@ -4,7 +4,7 @@ the targets; the model's error on the recorded setting, its scope, and doubts.""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 
 from flinknet.options import BUFFER_TIMEOUT as TIMEOUT_KEY
@@ -328,15 +328,15 @@ def _unknown_lines(job: JobAnswer) -> list[str]:
     ]
 
 
-def error_figures(error: ModelError) -> str:
+def error_figures(error: ModelError, left_out: Collection[str] = ()) -> str:
     figures = {
         "records/s": error.throughput,
         "p50": error.p50,
         "p99": error.p99,
         "buffers/s": error.buffers_per_s,
     }
-    known = [f"{name} {human_change(x)}" for name, x in figures.items() if x is not None]
-    return ", ".join(known)
+    known = {name: x for name, x in figures.items() if x is not None and name not in left_out}
+    return ", ".join(f"{name} {human_change(x)}" for name, x in known.items())
 
 
 def doubts_of(answer: EdgeAnswer) -> list[str]:

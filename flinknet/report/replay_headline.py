@@ -189,15 +189,17 @@ def _trust(job: results.JobAnswer) -> list[str]:
     error, timeouts = job.model_error, _timeouts(job.answers[0])
     is_kept = error.throughput is not None and abs(error.throughput) < RATE_KEPT
     shown = replace(error, throughput=None) if is_kept else error
-    figures = advice.error_figures(replace(shown, p99=None) if error.is_tail_off else shown)
+    left_out = {"p99": error.p99 or 0.0} if error.is_tail_off else {}
+    if error.buffers_per_s is not None and advice.is_off(error.buffers_per_s):
+        left_out["buffers/s"] = error.buffers_per_s
+    figures = advice.error_figures(shown, left_out)
     figures = figures or "records/s 0%" * is_kept
     if not figures:
         return []
     fitted = "records/s fitted, " * advice.is_fitted(job)
     unchecked = ", latency unchecked" if error.p50 is None and error.p99 is None else ""
-    found = [f"model error as recorded: {fitted}{figures}{unchecked}"]
-    if error.is_tail_off:
-        found.insert(0, f"p99 left out ({human_change(error.p99 or 0.0)})")
+    found = [f"{name} left out ({human_change(x)})" for name, x in left_out.items()]
+    found.append(f"model error as recorded: {fitted}{figures}{unchecked}")
     grade = error.grade
     if timeouts < TIMEOUTS_MIN:
         grade = "poor"

@@ -70,9 +70,10 @@ class ModelError:
 
     @property
     def grade(self) -> str:
-        """How far predictions can be relied on, in a word: by the largest of the errors that count,
-        and at most fair where latency was not recorded."""
+        """How far predictions can be relied on, in a word: by the largest of all errors, that of
+        buffers per second, too, and at most fair where latency was not recorded."""
         largest = max(map(abs, self.counting.values()), default=math.inf)
+        largest = max(largest, abs(self.buffers_per_s or 0.0))
         if largest <= GOOD_ERROR and self.p50 is not None:
             return "good"
         return "fair" if largest <= FAIR_ERROR else "poor"

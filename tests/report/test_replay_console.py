@@ -124,6 +124,16 @@ def test_a_p99_that_must_not_be_relied_on_is_left_out_alone() -> None:
     assert head.split() == ["timeout", "records/s", "p50", "buffers/s"]
 
 
+def test_buffers_per_s_count_for_the_grade_and_are_left_out_where_they_are_off() -> None:
+    error = {"throughput": 0.0, "p50": 0.04, "p99": 0.1}
+    job = answer(model_error=error | {"buffers_per_s": 1.11})
+    shown = printed_first(job)
+    trust = " ".join(" ".join(shown[: shown.index("")]).split())
+    assert "poor: buffers/s left out (+111.0%); model error as recorded: p50 +4.0%, p99" in trust
+    near = sentences_of(typed(answer(model_error=error | {"buffers_per_s": 0.2})).alone)
+    assert near["trust"].startswith("fair: model error as recorded: p50 +4.0%, p99 +10.0%, buffers")
+
+
 CHOICE = {
     **{"targets": ["p99<=12ms"], "point": 2, "is_safe": True, "margin": 0.3, "nearest": None},
     **{"patch": "execution.buffer-timeout.interval: 100 ms", "recorded_margin": 0.2},
