@@ -277,9 +277,9 @@ def _next(job: results.JobAnswer) -> list[str]:
         return ["give a limit on p50 or p90, or record again"]
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
-    return [
-        f"give a limit, as in --target '{words.example_limit(job.points)}', for the keys to set"
-    ]
+    if (limit := words.example_limit(job.points)) is None:
+        return ["no setting has less latency; try others: --buffer-timeout, --floating-buffers"]
+    return [f"give a limit, as in --target '{limit}', for the keys to set"]
 
 
 def _if_needed(choice: results.Choice, job: results.JobAnswer, steps: list[str]) -> list[str]:

@@ -29,6 +29,10 @@ USUAL_NS = 5 * units.NS_PER_MS
 TRADES_MAX = 4
 """Timeouts that are compared with the recorded one, at most."""
 
+LIMIT_ROOM = 1.15
+"""Factor from the latency of a setting that is predicted to keep a limit to that limit, at least,
+before this is rounded."""
+
 LABELS_SHOWN = 4
 """Settings that are named of a note; the rest is counted, if it is more than one."""
 
@@ -55,11 +59,27 @@ def _recorded_percentile(points: Iterable[TradeOffPoint]) -> tuple[str, float | 
     return ("p50", found.p50) if is_short else ("p99", found.p99)
 
 
-def example_limit(points: Iterable[TradeOffPoint]) -> str:
-    """A limit as an example: some half of what the recorded setting has, to two digits."""
-    name, value_ns = _recorded_percentile(points)
-    half_ms = (value_ns or 40 * units.NS_PER_MS) / units.NS_PER_MS / 2
-    return f"{name}<={float(f'{half_ms:.2g}'):g}ms"
+def example_limit(points: Sequence[JobPoint]) -> str | None:
+    """A limit as an example that another setting for Flink is predicted to keep, in the recorded
+    situation: some half of what the recorded setting has, or more, to two digits. None where no
+    such setting has less."""
+    name, recorded_ns = _recorded_percentile(points)
+    base = next((situation_of(each) for each in points if each.is_recorded), None)
+    others = [
+        each
+        for each in points
+        if not each.is_recorded
+        and situation_of(each) == base
+        and len({*each.timeouts_ns}) < 2
+        and (timeout_ns_of(each) < 0 or timeout_ns_of(each) % units.NS_PER_MS == 0)
+    ]
+    found_ns = [getattr(each.latency_high_ns or each.latency_ns, name) for each in others]
+    least_ns = min((each for each in found_ns if each is not None), default=None)
+    if recorded_ns is None or least_ns is None:
+        return None
+    limit_ms = max(recorded_ns / 2, LIMIT_ROOM * least_ns) / units.NS_PER_MS
+    limit_ms = float(f"{limit_ms:.2g}")
+    return f"{name}<={limit_ms:g}ms" if limit_ms * units.NS_PER_MS < recorded_ns else None
 
 
 def frontier_meaning(points: Iterable[TradeOffPoint]) -> str:

@@ -151,6 +151,23 @@ def with_choice(**changes: Any) -> dict[str, Any]:
     return answer(advice={"frontier": [], "choice": choice, "situations": situations})
 
 
+@pytest.mark.parametrize(
+    ("other", "next_step"),
+    [
+        (point("0 ms"), "give a limit, as in --target 'p99<=4.5ms', for the keys to set"),
+        (point("8 ms"), "give a limit, as in --target 'p99<=8.3ms', for the keys to set"),
+        (point("9 ms"), "no setting has less latency; try others: "),
+        (point("100 ms"), "no setting has less latency; try others: "),
+        (point("1 ms", consumer_speed=2.0), "no setting has less latency; try others: "),
+    ],
+)
+def test_a_limit_is_an_example_only_where_a_predicted_setting_keeps_it(
+    other: dict[str, Any], next_step: str
+) -> None:
+    given = answer(trade_offs=[other, point("10 ms", is_recorded=True)])
+    assert sentences_of(typed(given).alone)["next"].startswith(next_step)
+
+
 def test_a_limit_on_a_p99_that_is_left_out_is_said_to_have_no_answer() -> None:
     given = with_choice(point=None, is_known=False, margin=None, recorded_margin=None)
     off = given | {"model_error": {"throughput": 0.0, "p50": -0.1, "p99": 0.8}}
