@@ -49,6 +49,7 @@ class RecordedRun:
     described: tuple[ReplayedRecording, ...] = ()  # descriptions of several recordings
     losses: tuple[TraceLoss, ...] = ()
     flow: tuple[Edge, ...] = ()  # all edges of the job, in the direction of flow
+    beside: tuple[int, ...] = ()  # vertices at none of its recorded edges; the first edge has them
 
     @property
     def ends(self) -> Edge:
@@ -268,13 +269,17 @@ def edges_of(run: RecordedRun) -> list[RecordedRun]:
     edges = edges_in_flow(run.manifest)
     jobs = {each.job for each in edges if each.index in recorded}
     run = replace(run, flow=tuple(each for each in edges if each.job in jobs))
+    own = [each for each in run.flow if each.index in recorded]
+    seen = {end for each in own for end in (each.source, each.target)}
+    ends = dict.fromkeys(end for each in run.flow for end in (each.source, each.target))
+    beside = tuple(each for each in ends if each not in seen)
     if len(recorded) < 2:
-        return [run]
-    indexes = [each.index for each in run.flow if each.index in recorded]
-    return [
+        return [replace(run, beside=beside)]
+    first, *others = [
         replace(run, run=run.run + place, manifest=run.manifest.of_edge(index), edge=index)
-        for place, index in enumerate(indexes)
+        for place, index in enumerate(each.index for each in own)
     ]
+    return [replace(first, beside=beside), *others]
 
 
 def part_of(run: RecordedRun, asked: AskedPart) -> RecordedRun:

@@ -122,7 +122,8 @@ class EdgeShare:
 
 @dataclass(frozen=True, slots=True)
 class FlinkMetrics:
-    """Flink's own metrics of the two vertices of an edge, and of all TaskManagers."""
+    """Flink's own metrics of the two vertices of an edge, for the first edge of a job also of those
+    at no recorded edge, and of all TaskManagers."""
 
     vertices: tuple[VertexMetrics, ...]
     task_managers: tuple[TaskManagerMetrics, ...]

@@ -38,7 +38,9 @@ def flink_metrics(run: RecordedRun, measured: results.Measured) -> results.Flink
     series = series_of(run)
     vertices: Sequence[Mapping[str, Any]] = run.manifest.scenario["job"]["vertices"]
     of_index = {each["index"]: each for each in vertices}
-    source, target = (vertex_metrics(of_index[each], series) for each in (edge.source, edge.target))
+    source, target, *others = (
+        vertex_metrics(of_index[each], series) for each in (edge.source, edge.target, *run.beside)
+    )
     records_per_s = _records_per_s(run.manifest, edge, edges.values(), source, target)
     recorded = measured.throughput_records_per_s
     share = results.EdgeShare(
@@ -56,7 +58,7 @@ def flink_metrics(run: RecordedRun, measured: results.Measured) -> results.Flink
         whole = None if segments is None else round(segments)
         found = results.TaskManagerMetrics(each.task_manager or "", cores, whole, used)
         task_managers.append(found)
-    return results.FlinkMetrics((source, target), tuple(task_managers), share)
+    return results.FlinkMetrics((source, target, *others), tuple(task_managers), share)
 
 
 def series_of(run: RecordedRun) -> list[Series]:

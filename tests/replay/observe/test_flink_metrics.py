@@ -11,7 +11,7 @@ import pytest
 
 from flinknet.capture.rest.names import named
 from flinknet.replay.observe.flink_metrics import flink_metrics
-from flinknet.replay.read import RecordedRun
+from flinknet.replay.read import RecordedRun, edges_of
 from flinknet.results import EdgeShare
 from flinknet.trace.metrics import METRICS_NAME
 from tests.capture.rest.saved import channel, job, tapped, vertex, vertex_id
@@ -85,6 +85,26 @@ def test_rates_and_shares_are_those_of_the_part_that_is_used(run: RecordedRun) -
         0.5,
         64,
     )
+
+
+def test_a_vertex_behind_channels_that_were_not_recorded_has_its_metrics_too(
+    run: RecordedRun,
+) -> None:
+    plan = job(
+        vertex(1, "A", 1, places=("x",)),
+        vertex(2, "B", 1, (1, "HASH"), places=("y",)),
+        vertex(3, "C", 1, (2, "FORWARD"), places=("y",)),
+    )
+    manifest = named(tapped(channel(0, 0, vertex_id(1), 0, 0)), [plan])
+    (edge,) = edges_of(replace(run, manifest=manifest))
+    lines = [line(at, "C (1/1)", 3, accumulateBusyTimeMs=900 * at) for at in (11, 12)]
+    write(run, *lines)
+    found = flink_metrics(edge, MEASURED)
+    assert [(each.name, each.busy) for each in found.vertices] == [
+        ("A", None),
+        ("B", None),
+        ("C", 0.9),
+    ]
 
 
 def test_without_metrics_the_channels_are_known_and_nothing_else(run: RecordedRun) -> None:
