@@ -39,7 +39,7 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
     --once
         Show one update and end.
     --duration TIME
-        Stop after TIME. [default: at Ctrl-C]
+        Stop after TIME. [default: when all runs have ended, or at Ctrl-C]
     [Output]
     --details
     --json [FILE]
@@ -51,7 +51,7 @@ def watch(path: Path, **values: Any) -> None:
 
     \b
     flinknet trace watch recordings/
-        the last minute of all runs in a directory, until Ctrl-C
+        the last minute of all runs in a directory, until they have ended
     flinknet trace watch RUN --window 10s --every 2s
         the last ten seconds
     flinknet trace watch RUN --once --json
@@ -60,7 +60,7 @@ def watch(path: Path, **values: Any) -> None:
     DIR is a run directory or a directory of run directories: of a tap (also with --ring), or of a
     bench or a job that is still running. The newest part is shown edge by edge: throughput, bounds
     of the latency, backlog, where the time goes, and what limits the edge. Runs that begin later
-    are found, too.
+    are found, too, until all have ended.
     """
     from flinknet.replay.watch import Watch
     from flinknet.report.console import console_for
@@ -82,21 +82,23 @@ def watch(path: Path, **values: Any) -> None:
             else WatchView(console_for(sys.stdout), str(path), has_details=values["details"])
         )
         with view or nullcontext(), suppress(KeyboardInterrupt):
-            _show(watching.look(), view, target)
+            is_over = _show(watching.look(), view, target).has_ended or values["once"]
             shown_ns = begun_ns = monotonic_ns()
-            while not values["once"] and (now_ns := monotonic_ns()) < begun_ns + length_ns:
+            while not is_over and monotonic_ns() < begun_ns + length_ns:
+                sleep(min(every_ns / NS_PER_S, 1.0))
+                now_ns = monotonic_ns()
                 if now_ns - shown_ns >= every_ns and watching.has_grown():
-                    _show(watching.look(), view, target)
+                    is_over = _show(watching.look(), view, target).has_ended
                     shown_ns = monotonic_ns()
                 elif view is not None:
                     view.wait((now_ns - shown_ns) // NS_PER_S)
-                sleep(min(every_ns / NS_PER_S, 1.0))
 
 
-def _show(look: WatchLook, view: WatchView | None, target: Path | str | None) -> None:
+def _show(look: WatchLook, view: WatchView | None, target: Path | str | None) -> WatchLook:
     from flinknet.report.export import watch_document
 
     if view is not None:
         view.update(look)
     if target is not None:
         add_line(target, dumps(watch_document(look)))
+    return look

@@ -23,10 +23,13 @@ from flinknet.predict.measured_part import LOOK_BACK_NS, longest_life_ns
 from flinknet.results import LatencyBounds, TraceLoss, WatchedEdge, WatchLook
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import BlockType
+from flinknet.trace.manifest import CAPTURE_NAME, MANIFEST_NAME, RESULT_NAME
 from flinknet.trace.metrics import FETCHED_NS, METRICS_NAME, is_within
 from flinknet.trace.run import TRACE_SUFFIX, WholeBlock, process_of, trace_files, whole_blocks
+from flinknet.trace.run_directory import is_being_written
 
 from .advise.judged import JudgedEdge, judged
+from .observe.flink_metrics import flink_metrics
 from .observe.measured import ObservedRun, regime_shares
 from .observe.observed import observe_here
 from .observe.units import even_cuts
@@ -51,11 +54,13 @@ look takes at most some 20 s of processor time."""
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A part of a run, in a directory of its own; all is known of [from_ns, to_ns)."""
+    """A part of a run, in a directory of its own; all is known of [from_ns, to_ns). What passed is
+    known for `behind_ns` more, in which records may be under way that have not been consumed."""
 
     directory: Path
     from_ns: int
     to_ns: int
+    behind_ns: int
 
 
 @dataclass(slots=True)
@@ -69,9 +74,11 @@ class GrowingRun:
     _has_ended: bool = False
 
     def excerpt(self, directory: Path, span_ns: int) -> Excerpt:
-        """Copy the newest part into a new directory, up to `span_ns` and EVENTS_MAX of it. Raises:
-        TraceFormatError if nothing can be said of the run yet, or if it is damaged."""
+        """Copy the newest part into a new directory, up to `span_ns` and EVENTS_MAX of it; of a run
+        that has ended that of its measured part. Raises: TraceFormatError if nothing can be said
+        of the run yet, or if it is damaged."""
         manifest, _ = RunManifest.load_with_fault(self.path)
+        self._has_ended |= bool(manifest.files)
         known: dict[Path, list[WholeBlock]] = {}
         for file in sorted(self.path.glob(f"*{TRACE_SUFFIX}")):
             with suppress(FileNotFoundError):  # dropped by a ring meanwhile
@@ -84,8 +91,12 @@ class GrowingRun:
         if not known:
             raise TraceFormatError(f"{self.path}: no event has been written yet")
         processes = {file: process_of(file) for file in known}
-        to_ns = _known_to_ns(known, processes)
-        from_ns = max(to_ns - span_ns, min(each.first_ns for own in known.values() for each in own))
+        first_ns = min(each.first_ns for own in known.values() for each in own)
+        known_to_ns, life_ns = _known_to_ns(known, processes)
+        to_ns, measured_to_ns = known_to_ns - life_ns, manifest.measured_to_ns
+        if self._has_ended and manifest.measured_from_ns is not None and measured_to_ns is not None:
+            first_ns, to_ns, life_ns = manifest.measured_from_ns, measured_to_ns, 0
+        from_ns = max(to_ns - span_ns, first_ns)
         from_ns = _from_ns(known, from_ns, to_ns)
         if to_ns <= from_ns:
             raise TraceFormatError(f"{self.path}: too little has been written yet")
@@ -101,7 +112,7 @@ class GrowingRun:
         self._copy_metrics(directory, before_ns - FETCHED_NS)
         part = replace(manifest, measured_from_ns=from_ns, measured_to_ns=to_ns, files={})
         replace(part, processes=tuple(copied)).save(directory)
-        return Excerpt(directory, from_ns, to_ns)
+        return Excerpt(directory, from_ns, to_ns, life_ns)
 
     def _copy_metrics(self, directory: Path, from_ns: int) -> None:
         """Copy what Flink's metrics have been since an instant, if the run has any."""
@@ -114,9 +125,12 @@ class GrowingRun:
                 shutil.copyfileobj(source, target)
 
     def has_ended(self) -> bool:
-        """Whether the run has ended: its manifest then has the checksums of its files."""
-        with suppress(TraceFormatError):  # not there yet
-            self._has_ended |= bool(RunManifest.load_with_fault(self.path)[0].files)
+        """Whether the run has ended: it then has its result, or checksums of its files."""
+        if not self._has_ended:
+            with suppress(TraceFormatError):  # not there yet
+                self._has_ended = bool(RunManifest.load_with_fault(self.path)[0].files)
+            results = (self.path / name for name in (RESULT_NAME, CAPTURE_NAME))
+            self._has_ended |= any(each.is_file() for each in results)
         return self._has_ended
 
 
@@ -141,9 +155,11 @@ def _from_ns(known: dict[Path, list[WholeBlock]], from_ns: int, to_ns: int) -> i
     return even_cuts(from_ns, to_ns, starts_ns, ends_ns, counts, parts)[-2]
 
 
-def _known_to_ns(known: dict[Path, list[WholeBlock]], processes: dict[Path, ProcessInfo]) -> int:
+def _known_to_ns(
+    known: dict[Path, list[WholeBlock]], processes: dict[Path, ProcessInfo]
+) -> tuple[int, int]:
     """Until when all is known of what the processes that work have done: as far as each of them
-    has written, less the time that records took lately."""
+    has written; and the time that records took lately."""
     last_ns: dict[tuple[str, int], int] = {}
     for file, blocks in known.items():
         key = processes[file].name, processes[file].pid
@@ -156,7 +172,7 @@ def _known_to_ns(known: dict[Path, list[WholeBlock]], processes: dict[Path, Proc
         if recent:
             with TraceReader(file, [each.extent for each in recent]) as reader:
                 life_ns = max(life_ns, longest_life_ns(reader, newest_ns - LOOK_BACK_NS, to_ns))
-    return to_ns - min(life_ns, LIFE_MAX_NS)
+    return to_ns, min(life_ns, LIFE_MAX_NS)
 
 
 def _copy(file: Path, blocks: list[WholeBlock], directory: Path, process: ProcessInfo) -> None:
@@ -167,9 +183,9 @@ def _copy(file: Path, blocks: list[WholeBlock], directory: Path, process: Proces
 
 
 class Watch:
-    """Follows the newest part, `span_ns` long, of each run in a directory. Those that had ended
-    before are left out while others continue. Raises: ConfigError for a path that is no
-    directory."""
+    """Follows the newest part, `span_ns` long, of each run in a directory, until all have ended.
+    Those that had ended before are left out while others continue. Raises: ConfigError for a path
+    that is no directory."""
 
     def __init__(self, path: Path, work_dir: Path, *, span_ns: int) -> None:
         if not path.is_dir():
@@ -181,6 +197,7 @@ class Watch:
         self._runs: dict[Path, GrowingRun] = {}
         self._followed: set[Path] = set()
         self._sizes: dict[Path, int] = {}
+        self._have_ended = False
 
     def look(self) -> WatchLook:
         """The newest part of each run."""
@@ -190,7 +207,10 @@ class Watch:
         waiting: dict[str, str] = {}
         directories = sorted({file.parent for file in trace_files(self._path)})
         runs = [self._runs.setdefault(each, GrowingRun(each)) for each in directories]
-        self._followed |= {each.path for each in runs if not each.has_ended()}
+        going_on = {each.path for each in runs if not each.has_ended()}
+        self._have_ended = bool(runs) and not going_on  # others may begin in a directory of several
+        has_ended = self._have_ended and not is_being_written(self._path)
+        self._followed |= going_on
         for run in [each for each in runs if each.path in self._followed] or runs:
             self._excerpts += 1
             name, directory = run.path.name, self._work_dir / f"newest-{self._excerpts}"
@@ -207,16 +227,20 @@ class Watch:
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
         events = sum(each.events for each in self._runs.values())
-        return WatchLook(events, tuple(edges), bottlenecks, waiting)
+        return WatchLook(events, tuple(edges), bottlenecks, waiting, has_ended)
 
     def has_grown(self) -> bool:
-        """Whether anything has been written since the last look."""
+        """Whether anything has been written since the last look, or all have ended."""
+        if self._have_ended and not is_being_written(self._path):
+            return True
         return self._file_sizes() != self._sizes
 
     def _file_sizes(self) -> dict[Path, int]:
         sizes = {}
-        for file in trace_files(self._path):
-            with suppress(FileNotFoundError):  # dropped by a ring meanwhile
+        files = trace_files(self._path)
+        others = (MANIFEST_NAME, RESULT_NAME, CAPTURE_NAME)
+        for file in (*files, *(each.parent / name for each in files for name in others)):
+            with suppress(FileNotFoundError):  # dropped by a ring meanwhile, or not there yet
                 sizes[file] = file.stat().st_size
         return sizes
 
@@ -230,7 +254,7 @@ def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]
     runs = [replace(each, losses=_without_credit(each.losses)) for each in runs]
     observed = observe_here(runs, split=None)
     verdicts = judged(observed)
-    edges = [_watched(name, *each) for each in zip(observed, verdicts, strict=True)]
+    edges = [_watched(name, excerpt, *each) for each in zip(observed, verdicts, strict=True)]
     said = dict.fromkeys(each.bottleneck.text for each in verdicts if each.bottleneck is not None)
     return edges, "; ".join(said) or None
 
@@ -240,9 +264,27 @@ def _without_credit(losses: Iterable[TraceLoss]) -> tuple[TraceLoss, ...]:
     return tuple(each for each in losses if each.kind != CREDIT_UNKNOWN_KIND)
 
 
-def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> WatchedEdge:
+def _passed_per_s(excerpt: Excerpt, observed: ObservedRun) -> tuple[float, float]:
+    """Records and bytes of records that passed per second: as in a replay, or as far as it is known
+    where what passed is known for longer than the rest."""
+    measured, windows = observed.measured, observed.rows.throughput
+    if not excerpt.behind_ns or not windows:
+        return measured.throughput_records_per_s or 0.0, measured.throughput_bytes_per_s or 0.0
+    width_ns = windows[0].width_ns
+    to_ns = (observed.run.duration_ns + excerpt.behind_ns) // width_ns * width_ns
+    passed = [each for each in windows if each.from_ns < to_ns]
+    records_per_s = sum(each.records for each in passed) * 1e9 / to_ns
+    return records_per_s, records_per_s * measured.bytes / max(measured.records, 1)
+
+
+def _watched(
+    name: str, excerpt: Excerpt, observed: ObservedRun, judged_edge: JudgedEdge
+) -> WatchedEdge:
     run, rows, measured = observed.run, observed.rows, observed.measured
-    seconds = run.duration_ns / 1e9
+    records_per_s, bytes_per_s = _passed_per_s(excerpt, observed)
+    flink = flink_metrics(run, measured)
+    local = 0 if flink is None else flink.share.local_channels or 0
+    counted_per_s = flink.share.records_per_s if flink is not None and local else None
     verdict = next(iter(judged_edge.diagnosis), None)
     is_between = run.manifest.is_from_between
     p50, p99 = measured.latency_ns.p50, measured.latency_ns.p99
@@ -261,8 +303,8 @@ def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> Watch
         to_ns=run.to_ns,
         channels=len(run.manifest.channels),
         records=measured.records,
-        records_per_s=measured.records / seconds,
-        bytes_per_s=measured.bytes / seconds,
+        records_per_s=records_per_s if counted_per_s is None else counted_per_s,
+        bytes_per_s=bytes_per_s,
         latency=bounds,
         backlog_buffers=measured.backlog_buffers,
         regimes=regime_shares(rows),
@@ -272,4 +314,7 @@ def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> Watch
         share=0.0 if verdict is None else verdict.share or 0.0,
         why=UNKNOWN if verdict is None else verdict.text,
         is_bottleneck=judged_edge.is_bottleneck,
+        behind_ns=excerpt.behind_ns,
+        local_channels=0 if counted_per_s is None else local,
+        uncounted_channels=local if counted_per_s is None else 0,
     )

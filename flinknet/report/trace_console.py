@@ -179,6 +179,9 @@ def _seconds(span_ns: int) -> str:
 
 EDGES_SHOWN = 12
 
+BEHIND_SHARE = 0.1
+"""Share of a part for which more is known of rates alone, above which that is said."""
+
 
 class WatchView(LivePanel):
     """A live panel where there is a terminal, else the panel once for each look, with the time and
@@ -214,17 +217,17 @@ class WatchView(LivePanel):
 def watch_view(look: WatchLook, path: str, waited_s: int = 0) -> View:
     """Runs, edges and what limits them, some seconds after the last new event."""
     since = [f"no new event for {waited_s} s"] if waited_s else []
+    events = f"{look.events:,} events read"
     edges = look.edges[:EDGES_SHOWN]
-    replay = f"when it has ended: flinknet trace replay {path}"
-    spans_ns = [each.to_ns - each.from_ns for each in edges]
-    newest = [f"the last {human_duration(max(spans_ns))}"] if spans_ns else []
+    replay = f"{'' if look.has_ended else 'when it has ended: '}flinknet trace replay {path}"
+    newest = [_part(max(edges, key=lambda each: each.to_ns - each.from_ns))] if edges else []
     waiting = [f"{name}: {text}" for name, text in look.waiting.items()]
     if not look.edges and not look.waiting:
         waiting = ["no trace file there or in a directory directly below it yet"]
     bars = share_bars(REGIMES, {_name(each): each.regimes for each in edges}, "time of channels")
     return View(
         [
-            Sentence("watching", [path, f"{look.events:,} events read", *newest, *since]),
+            Sentence("ended" if look.has_ended else "watching", [path, events, *newest, *since]),
             Sentence("verdict", _verdict(look), " ", takes_rest=True),
             Sentence("waiting", waiting),
             Sentence("trust", _trust(edges, waiting)),
@@ -233,6 +236,14 @@ def watch_view(look: WatchLook, path: str, waited_s: int = 0) -> View:
         [_watched_table(look.edges)] if edges else [],
         [*bars, *([Lines([f"  {_name(each)}: {each.why}" for each in edges])] if edges else [])],
     )
+
+
+def _part(edge: WatchedEdge) -> str:
+    span_ns = edge.to_ns - edge.from_ns
+    if edge.behind_ns <= BEHIND_SHARE * span_ns:
+        return f"the last {human_duration(span_ns)}"
+    first = f"the first {human_duration(span_ns)}, as records take so long"
+    return f"the last {human_duration(span_ns + edge.behind_ns)}; all but records/s of {first}"
 
 
 def _verdict(look: WatchLook) -> list[str]:
@@ -270,10 +281,16 @@ def _watched_table(edges: Sequence[WatchedEdge]) -> Table:
         **{"backlog": "backlog_buffers.mean", "max": "backlog_buffers.max"},
         "starved": lambda edge: human_share(edge.starved),
     }
+    notes = []
+    if local := sum(each.local_channels for each in edges[:EDGES_SHOWN]):
+        of_local = f"those of {counted(local, 'local channel')}, by Flink's counters"
+        notes.append(f"records/s: with {of_local}; all else: without them")
+    if uncounted := sum(each.uncounted_channels for each in edges[:EDGES_SHOWN]):
+        notes.append(f"without what passes on {counted(uncounted, 'local channel')}")
     return table_of(
         edges[:EDGES_SHOWN],
         columns,
-        notes=left_out(edges, EDGES_SHOWN, "and {} more edges"),
+        notes=[*notes, *left_out(edges, EDGES_SHOWN, "and {} more edges")],
         texts=["verdict"],
         is_strong=lambda edge: edge.is_bottleneck,
     )

@@ -153,8 +153,9 @@ class LatencyBounds:
 class WatchedEdge:
     """An edge in the newest part of a run: ends of the part by the clock of the trace; shares of
     the time of the channel that waited most for credit, and behind a barrier, None without a
-    channel; the limit of the edge in a word (`verdict`) and in a sentence. Others are as of
-    TraceDescription and EdgeAnswer."""
+    channel; the limit of the edge in a word (`verdict`) and in a sentence. Records per second are
+    as in a replay; where some channels are local, those of all channels by Flink's counters, if it
+    has them. Others are as of TraceDescription and EdgeAnswer."""
 
     run: str
     edge_number: int
@@ -174,6 +175,9 @@ class WatchedEdge:
     share: float
     why: str
     is_bottleneck: bool | None
+    behind_ns: int = 0  # records that passed are known for so much longer, and count per second
+    local_channels: int = 0  # whose records are counted, too
+    uncounted_channels: int = 0  # local ones whose records nobody counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +188,4 @@ class WatchLook:
     edges: tuple[WatchedEdge, ...]
     bottlenecks: Mapping[str, str]  # limit of each job, in words, by run
     waiting: Mapping[str, str]  # runs without a result yet, with the reason
+    has_ended: bool = False  # all runs have, and no more begin in their directory

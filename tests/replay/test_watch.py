@@ -4,6 +4,7 @@ still being written."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -23,7 +24,7 @@ from flinknet.replay.watch import GrowingRun, Watch, watched
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter, file_index, open_run
 from flinknet.trace.metrics import FETCHED_NS, metrics_lines
 from flinknet.trace.run import whole_blocks
-from flinknet.trace.run_directory import seal_run
+from flinknet.trace.run_directory import RunDirectory, seal_run
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import (
     CONSUME_NS,
@@ -38,7 +39,8 @@ from tests.recorded_run import (
 from tests.tapped_run import exchange_of, write_tapped_exchange
 
 SECOND = 1000 * MS
-TAPPED = Path(__file__).parents[2] / "traces/recordings/tap-slow-sink"
+RECORDINGS = Path(__file__).parents[2] / "traces/recordings"
+TAPPED = RECORDINGS / "tap-slow-sink"
 
 
 def trace(*arguments: str | Path) -> Result:
@@ -83,6 +85,61 @@ def test_runs_that_had_ended_are_left_out_while_others_go_on(tmp_path: Path) -> 
     assert {edge.run for edge in watch.look().edges} == {"c"}
     seal_run(tmp_path / "c")
     assert {edge.run for edge in watch.look().edges} == {"c"}
+
+
+@pytest.mark.parametrize("says_so", ["manifest.json", "result.json", "capture.json"])
+@pytest.mark.parametrize("is_above", [False, True])
+def test_a_watch_ends_when_its_runs_have(tmp_path: Path, says_so: str, is_above: bool) -> None:
+    run = write_run(tmp_path / "runs/run", period_ns=SECOND, block_events=8)
+    if says_so == "manifest.json":
+        seal_run(run)
+    else:
+        (run / says_so).write_text("{}")
+    shown = trace("watch", run.parent if is_above else run, "--json")
+    assert shown.exit_code == 0, shown.output
+    (line,) = shown.stdout.splitlines()
+    assert json.loads(line)["has_ended"]
+    text = trace("watch", run).stdout
+    assert text.startswith("ended ")
+    assert "next flinknet trace replay " in " ".join(text.split())
+
+
+def test_a_watch_goes_on_while_other_runs_may_begin(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path / "sweep") as sweep:
+        seal_run(write_run(sweep.path / "run-0001", period_ns=SECOND, block_events=8))
+        watch = Watch(sweep.path, tmp_path, span_ns=10 * SECOND)
+        assert not watch.look().has_ended
+        assert not watch.has_grown()
+    assert watch.has_grown()
+    assert watch.look().has_ended
+
+
+def test_of_a_run_that_has_ended_the_rate_is_that_of_a_replay(tmp_path: Path) -> None:
+    """Its records are under way for 2.6 s at most, and its measured part is 0.5 s long."""
+    work = tmp_path / "work"
+    work.mkdir()
+    run = shutil.copytree(RECORDINGS / "slow-consumer", tmp_path / "run")
+    ended = Watch(run, work, span_ns=10 * SECOND).look()
+    assert ended.has_ended
+    (edge,) = ended.edges
+    assert edge.to_ns - edge.from_ns == SECOND // 2
+    assert (edge.records_per_s, edge.behind_ns) == (pytest.approx(10_610), 0)
+    (run / "result.json").unlink()
+    edit_manifest(run, lambda manifest: manifest.update(files={}))
+    going_on = Watch(run, work, span_ns=10 * SECOND).look()
+    assert not going_on.has_ended
+    (edge,) = going_on.edges
+    assert edge.behind_ns > 2 * SECOND
+    assert edge.records_per_s == pytest.approx(10_000, rel=0.2)
+
+
+def test_the_rate_of_a_tapped_edge_has_local_channels_as_in_a_replay() -> None:
+    found = json.loads(trace("watch", TAPPED, "--json").stdout)
+    sink = found["edges"][-1]
+    assert sink["local_channels"] == 3
+    assert sink["records_per_s"] == pytest.approx(535, rel=0.1)
+    shown = " ".join(trace("watch", TAPPED).stdout.split())
+    assert "records/s: with those of 5 local channels, by Flink's counters" in shown
 
 
 def test_a_look_lacks_what_the_run_lacks(tmp_path: Path) -> None:

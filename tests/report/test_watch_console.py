@@ -91,3 +91,15 @@ def test_what_is_unknown_is_null_in_json() -> None:
     assert edge["latency"]["p99_max_ns"] is None
     assert edge["regimes"] is None
     assert document["schema_version"] == 2
+
+
+def test_a_part_that_ends_before_the_newest_event_says_by_how_much() -> None:
+    late = replace(OWN, to_ns=500 * MS, behind_ns=2_500 * MS, local_channels=2)
+    text = shown(WatchLook(1, (OWN,), {}, {}, has_ended=True))
+    assert text.startswith("ended      runs; 1 events read; the last 60.0 s")
+    text = shown(WatchLook(1, (late,), {}, {}))
+    assert "the last 3.00 s; all but records/s of the first 500 ms" in text
+    assert "records/s: with those of 2 local channels, by Flink's counters" in text
+    assert "without what passes on 3 local channels" in shown(
+        WatchLook(1, (replace(TAPPED, uncounted_channels=3),), {}, {})
+    )
