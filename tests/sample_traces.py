@@ -31,7 +31,7 @@ def summary(path: Path) -> dict[str, Any]:
             for block in reader.events((*COLUMN_NAMES, ORDER)):
                 for name, values in block.items():
                     sums[name] += int(values.sum(dtype=np.int64))
-    described = dataclasses.replace(describe_run(run), path="").to_dict()
+    described = describe_run(run) | {"path": ""}
     found = {"info": described, "verify": dataclasses.asdict(verify_run(run)), "column_sums": sums}
     plain: dict[str, Any] = json.loads(json.dumps(found))
     return plain

@@ -86,7 +86,7 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
 
     def described(path: AnyPath) -> dict[str, Any]:
         opened = open_run(path)
-        return describe_run(opened).to_dict() | {"is_sealed": opened.is_sealed}
+        return describe_run(opened) | {"is_sealed": opened.is_sealed}
 
     target = target_of(json)
     found = _run_paths(paths)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,93 +14,22 @@ from flinknet.core.probe import MessageKind, TracePoint
 from .format import ROW_BYTES
 from .index import spans_of
 from .job_names import Edge, edges_in_flow
-from .manifest import RunManifest
-from .metrics import METRICS_NAME, MetricsDescription, describe_metrics
+from .metrics import METRICS_NAME, describe_metrics
 from .reader import TraceReader
 from .run import Run, check_file
 from .schema import TIMESTAMPS
-from .trace_file import Truncation
 
 _POINTS = {each.value: each.name for each in TracePoint}
 _TIMES = (TIMESTAMPS[0], "watermark_ms", "marker_ms")
 _KINDS = {each.value: each.name for each in MessageKind}
 
 
-@dataclass(frozen=True, slots=True)
-class FileDescription:
-    file: str
-    process: str
-    pid: int
-    size_bytes: int
-    blocks: int
-    events: int
-    dropped_events: int | None  # None: unknown without a trailer
-    first_ns: int | None
-    last_ns: int | None
-    truncation: Truncation | None
+def describe_run(run: Run) -> dict[str, Any]:
+    """Describe a run as JSON-ready plain data, from its indexes and the two narrow columns that
+    identify events; None for what is unknown: channels have no ends without a manifest, and a file
+    without its trailer does not say how many events it lacks.
 
-
-@dataclass(frozen=True, slots=True)
-class EdgeDescription:
-    """One edge of a job, numbered from 1 in the direction of flow, with its job (from 1) and its
-    key in the manifest; None for what the recording does not say.
-    """
-
-    number: int
-    source: str
-    target: str
-    job: int
-    index: int
-    partitioner: str | None
-    partition_type: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelDescription:
-    """One channel: its edge's number and its ends (None without a manifest), and its events in all
-    files."""
-
-    index: int
-    edge: int | None
-    producer: int | None
-    consumer: int | None
-    connection: str | None
-    events: int
-    first_ns: int | None
-    last_ns: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RunDescription:
-    path: str
-    manifest: RunManifest | None
-    files: tuple[FileDescription, ...]
-    edges: tuple[EdgeDescription, ...]
-    channels: tuple[ChannelDescription, ...]
-    events_by_kind: dict[str, dict[str, int]]  # trace point -> message kind -> events
-    events: int
-    size_bytes: int
-    first_ns: int | None
-    last_ns: int | None
-    bytes_per_event: float | None
-    compression_ratio: float | None  # bytes as recorded / bytes in the files
-    metrics: MetricsDescription | None = None  # None: without a metrics file
-    missing_files: tuple[str, ...] = ()  # that the manifest names
-    record_times: tuple[str, ...] = ()  # which times of stream elements are in the files
-
-    def to_dict(self) -> dict[str, Any]:
-        described = asdict(self)
-        for name in ("metrics", "missing_files"):
-            if not described[name]:
-                del described[name]
-        if self.manifest is not None:
-            described["manifest"] = self.manifest.to_dict()
-        return described
-
-
-def describe_run(run: Run) -> RunDescription:
-    """Describe a run from its indexes and the two narrow columns that identify events. Raises:
-    TraceError for a file that cannot be read, or was changed since the run.
+    Raises: TraceError for a file that cannot be read, or was changed since the run.
     """
     metrics, missing = None, list[str]()
     if run.manifest is not None:  # else the path is that of a file
@@ -126,65 +55,75 @@ def describe_run(run: Run) -> RunDescription:
         point, kind = pair >> 8, pair & 255
         of_point = by_kind.setdefault(_POINTS.get(point, str(point)), {})
         of_point[_KINDS.get(kind, str(kind))] = count
-    events = sum(file.events for file in files)
-    size_bytes = sum(file.size_bytes for file in files)
+    events = sum(file["events"] for file in files)
+    size_bytes = sum(file["size_bytes"] for file in files)
     edges = () if run.manifest is None else edges_in_flow(run.manifest)
-    return RunDescription(
-        path=str(run.path),
-        manifest=run.manifest,
-        files=tuple(files),
-        edges=_describe_edges(run, edges),
-        channels=_describe_channels(run, edges, spans),
-        events_by_kind=by_kind,
-        events=events,
-        size_bytes=size_bytes,
-        first_ns=min((first for _, first, _ in spans.values()), default=None),
-        last_ns=max((last for _, _, last in spans.values()), default=None),
-        bytes_per_event=size_bytes / events if events else None,
-        compression_ratio=events * ROW_BYTES / size_bytes if events else None,
-        metrics=metrics,
-        missing_files=tuple(missing),
-        record_times=tuple(each for each in _TIMES if each in times),
-    )
+    return {
+        "path": str(run.path),
+        "manifest": None if run.manifest is None else run.manifest.to_dict(),
+        "files": files,
+        "edges": _describe_edges(run, edges),
+        "channels": _describe_channels(run, edges, spans),
+        "events_by_kind": by_kind,  # by trace point
+        "events": events,
+        "size_bytes": size_bytes,
+        "first_ns": min((first for _, first, _ in spans.values()), default=None),
+        "last_ns": max((last for _, _, last in spans.values()), default=None),
+        "bytes_per_event": size_bytes / events if events else None,
+        "compression_ratio": events * ROW_BYTES / size_bytes if events else None,  # of rows
+        **({} if metrics is None else {"metrics": asdict(metrics)}),
+        **({"missing_files": missing} if missing else {}),  # that the manifest names
+        "record_times": [each for each in _TIMES if each in times],
+    }
 
 
-def _describe_file(reader: TraceReader) -> FileDescription:
+def _describe_file(reader: TraceReader) -> dict[str, Any]:
     blocks, process = reader.blocks(), reader.process
-    return FileDescription(
-        *(reader.path.name, process.name, process.pid, reader.size_bytes, len(blocks)),
-        sum(block.count for block in blocks),
-        reader.dropped_events,
-        min((block.first_ns for block in blocks), default=None),
-        max((block.last_ns for block in blocks), default=None),
-        reader.truncation,
-    )
+    return {
+        "file": reader.path.name,
+        "process": process.name,
+        "pid": process.pid,
+        "size_bytes": reader.size_bytes,
+        "blocks": len(blocks),
+        "events": sum(block.count for block in blocks),
+        "dropped_events": reader.dropped_events,
+        "first_ns": min((block.first_ns for block in blocks), default=None),
+        "last_ns": max((block.last_ns for block in blocks), default=None),
+        "truncation": None if reader.truncation is None else asdict(reader.truncation),
+    }
 
 
-def _describe_edges(run: Run, edges: Sequence[Edge]) -> tuple[EdgeDescription, ...]:
+def _describe_edges(run: Run, edges: Sequence[Edge]) -> list[dict[str, Any]]:
+    """The edges of all jobs, which count from 1; `index` is the key of an edge in the manifest."""
     job: Any = (run.manifest and run.manifest.scenario.get("job")) or {}
-    stated = {each["index"]: each for each in job.get("edges", ())}
-    return tuple(
-        EdgeDescription(
-            each.number,
-            each.source_name,
-            each.target_name,
-            each.job + 1,
-            each.index,
-            *(stated.get(each.index, {}).get(name) for name in ("partitioner", "partition_type")),
-        )
+    stated: Mapping[int, Any] = {each["index"]: each for each in job.get("edges", ())}
+    return [
+        {
+            "number": each.number,
+            "source": each.source_name,
+            "target": each.target_name,
+            "job": each.job + 1,
+            "index": each.index,
+            **{
+                name: stated.get(each.index, {}).get(name)
+                for name in ("partitioner", "partition_type")
+            },
+        }
         for each in edges
-    )
+    ]
 
 
 def _describe_channels(
-    run: Run, edges: Sequence[Edge], spans: dict[int, tuple[int, int, int]]
-) -> tuple[ChannelDescription, ...]:
+    run: Run, edges: Sequence[Edge], spans: Mapping[int, tuple[int, int, int]]
+) -> list[dict[str, Any]]:
     numbers = {each.index: each.number for each in edges}
-    ends: dict[int, tuple[Any, ...]] = {
+    ends = {
         each.index: (numbers[each.edge], each.producer, each.consumer, each.connection)
         for each in (run.manifest.channels if run.manifest else ())
     }
-    return tuple(
-        ChannelDescription(index, *ends.get(index, (None,) * 4), *spans.get(index, (0, None, None)))
-        for index in sorted(ends.keys() | spans.keys())
-    )
+    names = "edge", "producer", "consumer", "connection", "events", "first_ns", "last_ns"
+    found = []
+    for index in sorted(ends.keys() | spans.keys()):
+        own = *ends.get(index, (None,) * 4), *spans.get(index, (0, None, None))
+        found.append({"index": index, **dict(zip(names, own, strict=True))})
+    return found

@@ -121,7 +121,7 @@ def look_into(path: Path) -> None:
     with suppress(TraceError):
         asdict(verify.verify_run(run, faults))
     refuse(run, faults)
-    describe.describe_run(run).to_dict()
+    describe.describe_run(run)
 
 
 @cache

@@ -114,8 +114,8 @@ def test_the_trace_of_another_process_is_refused(tmp_path: Path) -> None:
 def test_info_names_what_is_missing_and_a_replay_refuses_it(tmp_path: Path, name: str) -> None:
     run = write_sealed(tmp_path / "run")
     (run / name).unlink()
-    described = describe_run(open_run(run)).to_dict()
-    assert described["missing_files"] == (name,)
+    described = describe_run(open_run(run))
+    assert described["missing_files"] == [name]
     doubts = info_view(described).parts[1]
     assert isinstance(doubts, Lines)
     assert doubts.lines == [f"{name} is missing: copy it back"]
