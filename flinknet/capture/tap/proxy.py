@@ -20,17 +20,7 @@ from flinknet.units import format_address
 
 from ..channels import Ends
 from ..observer import ConnectionObserver
-from .ends import (
-    Address,
-    End,
-    NotRedirectedError,
-    PlainEnd,
-    TlsContexts,
-    TlsEnd,
-    check_not_own,
-    original_destination,
-    plain,
-)
+from .ends import Address, End, PlainEnd, TlsContexts, TlsEnd, plain
 from .relay import Relay, Turn
 
 CONNECT_TIMEOUT_NS: Final = 10_000_000_000
@@ -48,8 +38,7 @@ INCIDENTS_KEPT: Final = 100
 
 
 class Proxy:
-    """Relays connections from each listening address to its upstream; without an upstream, to the
-    destination from which the kernel redirected the connection to the tap.
+    """Relays connections from each listening address to its upstream.
 
     Args:
         ended: called with each relay that has ended.
@@ -60,7 +49,7 @@ class Proxy:
 
     def __init__(
         self,
-        pairs: Sequence[tuple[Address, Address | None]],
+        pairs: Sequence[tuple[Address, Address]],
         observer_for: Callable[[Ends], ConnectionObserver],
         ended: Callable[[Relay], None],
         tls: TlsContexts | None = None,
@@ -82,8 +71,7 @@ class Proxy:
             for address, upstream in pairs:
                 self._listen(address, upstream)
             for _, upstream in pairs:
-                if upstream is not None:
-                    self._check_upstream(upstream)
+                self._check_upstream(upstream)
         except BaseException:
             self.close()
             raise
@@ -124,7 +112,7 @@ class Proxy:
             listener.close()
         self._selector.close()
 
-    def _listen(self, address: Address, upstream: Address | None) -> None:
+    def _listen(self, address: Address, upstream: Address) -> None:
         sock = socket.socket(family_of(address[0]))
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -167,7 +155,7 @@ class Proxy:
                             " (taskmanager.data.bind-port)"
                         )
 
-    def _accept(self, listener: Listener, upstream: Address | None) -> None:
+    def _accept(self, listener: Listener, upstream: Address) -> None:
         taken = listener.accept(socket.socket.accept)
         if taken is None:
             if listener.refusal is not None:  # it pauses until the next tick
@@ -177,21 +165,14 @@ class Proxy:
         sock, peer = taken
         self.accepted += 1
         name = f"{_text(peer)} through {_text(listener.sock.getsockname())}"
-        target = upstream
         try:
-            if target is None:  # a port of the tap may be one of its client, to another address
-                own = {each.server.sock.getsockname()[:2] for each in self.relays}
-                check_not_own(peer[:2], own)
-                target = original_destination(sock)
-            self._open(sock, peer, target, name)
+            self._open(sock, peer, upstream, name)
         except OSError as error:
             self.refused += 1
             sock.close()
-            text = str(error.strerror)
+            text = f"upstream {_text(upstream)}: {error.strerror}; is its TaskManager up?"
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 text = "too many open files; raise the limit (ulimit -n)"
-            elif target is not None and not isinstance(error, NotRedirectedError):
-                text = f"upstream {_text(target)}: {error.strerror}; is its TaskManager up?"
             self._note(name, text)
 
     def _open(self, sock: socket.socket, peer: Address, upstream: Address, name: str) -> None:
