@@ -184,7 +184,7 @@ def advise(
     places = [place for place, each in enumerate(settings) if each in asked]
     why_not = withheld(error, points, found)
     advised = advice(points, targets, error, asked=places, why_not=why_not)
-    return AdvisedRun(points, error, advised, share)
+    return AdvisedRun(tuple(map(results.without_open_tails, points)), error, advised, share)
 
 
 def answer_of(
@@ -301,7 +301,7 @@ def job_answer(
         feeding=tuple(fed.index(each.source) if each.source in fed else None for each in ends),
         observed=seen,
         model_error=error,
-        points=points,
+        points=tuple(map(results.without_open_tails, points)),
         simulated_ns=plan.part.simulated_ns,
         is_whole=plan.part.simulated_ns >= plan.run.duration_ns,
         notes=(*not_to_the_end(plan.edges), *notes, *assumed),

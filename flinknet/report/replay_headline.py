@@ -204,6 +204,10 @@ def _trust(job: results.JobAnswer) -> list[str]:
     if timeouts < TIMEOUTS_MIN:
         grade = "poor"
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
+    open_tails = sum(x.startswith(results.OPEN_TAIL) for each in job.points for x in each.notes)
+    if open_tails:
+        of_all = f" at {open_tails} of {len(job.points)} settings" * (open_tails < len(job.points))
+        found.append(f"{results.OPEN_TAIL}{of_all}")
     if any(each.buffers_low_per_s for each in job.points):
         is_paused = any(each.startswith(results.PAUSES_NOTED) for each in job.notes)
         found.append(f"{'other ' * is_paused}host delays come on top")

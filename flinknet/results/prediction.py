@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from .measures import BacklogSummary, CheckpointSummary, LatencySummary
 
 ERROR_TO_BET_ON = 0.5
 """Relative error of the model beyond which its predictions are no more than a hint."""
+
+TAIL_SPAN_MAX, TAIL_LEAST_NS = 10.0, 100_000
+"""Factor between the ends of an interval of p99 above which it says nothing; shorter latencies
+count as so long."""
+
+OPEN_TAIL = "p99 cannot be predicted from this recording"
+"""Beginning of the note on a prediction whose interval says nothing."""
 
 PAUSES_NOTED = "TaskManagers stood still"
 """Beginning of the note on pauses that are in the intervals."""
@@ -101,6 +108,9 @@ class Price:
     cpu_cores_change: float | None
 
 
+_LATENCIES = ("latency_ns", "latency_low_ns", "latency_high_ns", "since_source_ns")
+
+
 @dataclass(frozen=True, slots=True)
 class TradeOffPoint:
     """The prediction for an edge, or for a job, under one setting.
@@ -140,14 +150,16 @@ class TradeOffPoint:
     @property
     def without_tail(self) -> Self:
         """The prediction without p99 and all beyond it."""
-        low, high, since = self.latency_low_ns, self.latency_high_ns, self.since_source_ns
-        return replace(
-            self,
-            latency_ns=self.latency_ns.without_tail,
-            latency_low_ns=None if low is None else low.without_tail,
-            latency_high_ns=None if high is None else high.without_tail,
-            since_source_ns=None if since is None else since.without_tail,
-        )
+        known = {name: getattr(self, name) for name in _LATENCIES}
+        return replace(self, **{name: x and x.without_tail for name, x in known.items()})
+
+    @property
+    def tail_span(self) -> float | None:
+        """Factor between the ends of the interval of p99; None without one."""
+        if self.latency_low_ns is None or self.latency_high_ns is None:
+            return None
+        low_ns, high_ns = self.latency_low_ns.p99, self.latency_high_ns.p99
+        return None if low_ns is None or high_ns is None else high_ns / max(low_ns, TAIL_LEAST_NS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +187,21 @@ class JobPoint(TradeOffPoint):
         """The prediction without p99 and all beyond it, of the job and of its edges."""
         point = super(JobPoint, self).without_tail  # super() alone fails with slots
         return replace(point, edges=tuple(each.without_tail for each in self.edges))
+
+
+_Point = TypeVar("_Point", bound=TradeOffPoint)
+
+
+def without_open_tails(point: _Point) -> _Point:
+    """A prediction, and those for the edges of a job, without p99 where its interval says
+    nothing."""
+    if isinstance(point, JobPoint):
+        point = replace(point, edges=tuple(map(without_open_tails, point.edges)))
+    if (span := point.tail_span) is None or span <= TAIL_SPAN_MAX:
+        return point
+    edges: dict[str, Any] = {"edges": point.edges} if isinstance(point, JobPoint) else {}
+    note = f"{OPEN_TAIL}: the ends of its interval differ by a factor of {span:,.0f}"
+    return replace(point.without_tail, notes=(*point.notes, note), **edges)
 
 
 def why_unchecked(points: Sequence[TradeOffPoint]) -> str:

@@ -16,7 +16,7 @@ from flinknet.report.observed_tables import diagnosis_table
 from flinknet.report.page_parts import LINES_MAX, WIDTH, Head, Row, Sentence, Table, headline
 from flinknet.report.predicted import grid_of
 from flinknet.report.replay_headline import replay_sentences
-from flinknet.results import JobAnswer, TaskTimeouts
+from flinknet.results import OPEN_TAIL, JobAnswer, TaskTimeouts
 from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.results.recordings import EdgeShare, FlinkMetrics, TaskManagerMetrics, VertexMetrics
 from flinknet.units import human_duration
@@ -132,6 +132,19 @@ def test_buffers_per_s_count_for_the_grade_and_are_left_out_where_they_are_off()
     assert "poor: buffers/s left out (+111.0%); model error as recorded: p50 +4.0%, p99" in trust
     near = sentences_of(typed(answer(model_error=error | {"buffers_per_s": 0.2})).alone)
     assert near["trust"].startswith("fair: model error as recorded: p50 +4.0%, p99 +10.0%, buffers")
+
+
+def test_a_p99_that_cannot_be_predicted_is_no_trade_off() -> None:
+    given = answer()
+    note = f"{OPEN_TAIL}: the ends of its interval differ by a factor of 102"
+    for each in given["trade_offs"]:
+        each["latency_ns"] = each["latency_ns"] | {"p99": None, "p99_9": None, "max": None}
+        each["notes"] = [note]
+    said = sentences_of(typed(given).alone)
+    assert "p99" not in said["trade-off"]
+    assert f"; {OPEN_TAIL}" in said["trust"]
+    given["trade_offs"][0]["notes"] = []
+    assert f"{OPEN_TAIL} at 2 of 3 settings" in sentences_of(typed(given).alone)["trust"]
 
 
 CHOICE = {

@@ -29,6 +29,7 @@ from flinknet.replay.advise.targets import Target
 from flinknet.report.advice import recommendations
 from flinknet.report.export import replay_rows
 from flinknet.results import (
+    OPEN_TAIL,
     Advice,
     BacklogSummary,
     Choice,
@@ -40,6 +41,7 @@ from flinknet.results import (
     SituationAdvice,
     TaskTimeouts,
     TradeOffPoint,
+    without_open_tails,
 )
 
 MS = 1_000_000
@@ -259,6 +261,25 @@ def test_without_its_tail_a_prediction_has_no_p99_of_any_clock_or_edge() -> None
     summaries = [each.latency_ns for each in both] + [each.since_source_ns for each in both]
     assert summaries == [edge.latency_ns.without_tail] * 4
     assert edge.latency_ns.p99 is not None
+
+
+def test_a_p99_whose_interval_says_nothing_is_left_out_of_a_job_or_of_an_edge() -> None:
+    near, far = (
+        replace(
+            POINTS[1],
+            latency_low_ns=LatencySummary(1000, p50=1.0 * MS, p99=low_ms * MS),
+            latency_high_ns=LatencySummary(1000, p50=4.0 * MS, p99=high_ms * MS),
+        )
+        for low_ms, high_ms in ((2.0, 19.0), (0.4, 41.0))
+    )
+    assert without_open_tails(near) == near
+    of_edge = without_open_tails(JobPoint.of(near, (5 * MS,), (near, far)))
+    assert of_edge.latency_ns == near.latency_ns
+    assert [each.latency_ns.p99 for each in of_edge.edges] == [5.0 * MS, None]
+    of_job = without_open_tails(JobPoint.of(far, (5 * MS,), (near,)))
+    assert (of_job.latency_ns.p50, of_job.latency_ns.p99) == (2.5 * MS, None)
+    assert of_job.edges == (near,)
+    assert of_job.notes == (f"{OPEN_TAIL}: the ends of its interval differ by a factor of 102",)
 
 
 def test_a_model_of_unknown_error_advises_nothing() -> None:
