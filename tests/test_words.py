@@ -81,7 +81,8 @@ TREE = sorted(
     path
     for room in ("flinknet", "pyspark_flinknet", "bench", "tests", "docs", "deploy")
     for path in (ROOT / room).rglob("*")
-    if path.suffix in (".py", ".js", ".html", ".md", ".yaml", ".sh") and path != OWN
+    if path.suffix in (".py", ".js", ".html", ".md", ".yaml", ".sh", ".toml", ".txt")
+    and path != OWN
 )
 OWN_PAGES = [
     ROOT / each for each in ("README.md", "SECURITY.md", "CHANGELOG.md", "bench/README.md")
@@ -96,8 +97,12 @@ def odd_words(text: str) -> list[str]:
 
 
 def texts(path: Path) -> Iterator[str]:
-    """The strings of a module that users may read: all but docstrings, and those of commands."""
+    """The strings of a module that users may read: all but docstrings, and those of commands; of
+    texts that are data everything."""
     source = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield source
+        return
     if not odd_words(source):
         return
     remarks: set[int] = set()
@@ -126,7 +131,7 @@ def test_messages_and_help_have_plain_words() -> None:
     odd = {
         path.relative_to(ROOT).as_posix(): places
         for path in modules
-        if path.suffix == ".py"
+        if path.suffix in (".py", ".toml", ".txt")
         and (places := [place for text in texts(path) for place in odd_words(text)])
     }
     assert not odd

@@ -21,7 +21,7 @@ normally ends by such a signal, and exits with 0.
 
     commands            kinds of commands, with help in sections; completion in a shell; one line
                         about a rejected call or a missing package
-    option_tables       options as texts, and those that several commands have
+    option_tables       options as texts; those that several commands have are in options.txt
     options             the settings of a call; value_parsers: parsers of values; replay_options:
                         values of options of commands that read recordings
     files               checks of paths, what a call writes and prints, a progress line that counts
