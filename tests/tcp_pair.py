@@ -114,7 +114,7 @@ class TcpPair:
     @property
     def staged_bytes(self) -> int:
         """Bytes that the consumer has read and not handed to a channel."""
-        return self.consumer.snapshot(now_ns=0).staged_bytes
+        return self.consumer.staged_bytes
 
     def waiting(self, channel: int) -> int:
         """Buffers and events that a channel holds."""

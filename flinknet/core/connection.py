@@ -61,28 +61,14 @@ batches do not change what may leave, since credit limits it, and save system ca
 
 @dataclass(frozen=True, slots=True)
 class ProducerChannelSnapshot:
-    """State of a requested channel (-1: unknown) at a producer. It is open until its receiver
-    cancels it; `starved_ns` is how long data has waited for credit so far.
+    """State of a requested channel (-1: unknown) at a producer; `starved_ns` is how long data has
+    waited for credit so far.
     """
 
     channel: int
-    is_open: bool
     backlog_buffers: int
     credits_available: int
     starved_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerSnapshot:
-    """State of the consumer's end of a connection.
-
-    Attributes:
-        unread_ns: total time so far that the socket was not read for lack of a buffer.
-        staged_bytes: payload that was read and has no buffer yet. Both are always 0 with credit.
-    """
-
-    unread_ns: int = 0
-    staged_bytes: int = 0
 
 
 class Connection(Protocol):

@@ -60,7 +60,7 @@ def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
 
 def netty_inbound_bytes(connections: Iterable[ConsumerConnection]) -> int:
     """Bytes read and staged for lack of a buffer; always 0 with credit."""
-    return sum(each.snapshot(now_ns=0).staged_bytes for each in connections)
+    return sum(each.staged_bytes for each in connections)
 
 
 def netty_inbound_bytes_max(

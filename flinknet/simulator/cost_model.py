@@ -87,10 +87,6 @@ class Preemptions:
     starts_ns: IntArray
     lengths_ns: IntArray
 
-    def since(self, from_ns: int) -> Preemptions:
-        """These preemptions, with instants counted from `from_ns`."""
-        return replace(self, starts_ns=self.starts_ns - from_ns)
-
     def condensed(self, factor: float) -> Preemptions:
         """An even sample of 1 / `factor` of the preemptions, in a window shorter by `factor`."""
         count = len(self.starts_ns)

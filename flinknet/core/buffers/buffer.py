@@ -19,10 +19,6 @@ class MemorySegment:
         self.view = view
         self.index = index
 
-    @property
-    def size_bytes(self) -> int:
-        return len(self.view)
-
     def with_neighbours(self, count: int) -> memoryview:
         """The memory of `count` adjacent segments of one pool, from this one on, by index."""
         size = len(self.view)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from flinknet import errors
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.connection import ConsumerSnapshot
 from flinknet.core.probe import ControlMessages, MessageKind, TracePoint, note, note_received
 from flinknet.core.wire import layout, messages
 from flinknet.core.wire.ids import InputChannelID
@@ -50,8 +49,10 @@ class CreditBasedPartitionRequestClientHandler:
         self.buffer: NetworkBuffer | None = None
         self.wants_data = True
 
-    def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        return ConsumerSnapshot()
+    @property
+    def staged_bytes(self) -> int:
+        """Payload that was read and has no buffer yet; always 0 with credit."""
+        return 0
 
     def next_deadline_ns(self) -> int | None:
         return None

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from flinknet import errors
-from flinknet.core.connection import SEND_BATCH_BYTES, ConsumerSnapshot
+from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.probe import ControlMessages, MessageKind, Probe, TracePoint, note
 from flinknet.core.wire import messages
 from flinknet.core.wire.frames import LayoutDetectingDecoder
@@ -194,8 +194,9 @@ class ConsumerConnection:
                 self._send_request(channel)
         self._handler.handle_deadline()
 
-    def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        return self._handler.snapshot(now_ns=now_ns)
+    @property
+    def staged_bytes(self) -> int:
+        return self._handler.staged_bytes
 
     # PartitionRequestClient: called by channels and their creators
 

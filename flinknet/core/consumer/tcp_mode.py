@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.connection import ConsumerSnapshot
 from flinknet.core.probe import ControlMessages, TracePoint, note_received
 from flinknet.core.wire.layout import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, ErrorResponse, Message
@@ -50,15 +49,12 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         self._staged: deque[StagedBuffer | Message] = deque()
         self._needs_memory = False
         self._is_due = False
-        self._unread_ns = 0
-        self._unread_since_ns = 0
 
-    def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        unread_ns = 0 if self.wants_data else now_ns - self._unread_since_ns
-        staged_bytes = sum(
+    @property
+    def staged_bytes(self) -> int:
+        return sum(
             each.buffer.size_bytes for each in self._staged if isinstance(each, StagedBuffer)
         )
-        return ConsumerSnapshot(self._unread_ns + unread_ns, staged_bytes)
 
     def drop(self) -> None:
         while self._staged:
@@ -145,7 +141,6 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
     def _stage(self, arrived: StagedBuffer | Message) -> None:
         if self.wants_data:
             self.wants_data = False
-            self._unread_since_ns = self._control.now_ns
             assert isinstance(arrived, StagedBuffer)
             self._control.note(_READING_STOPS, 0, arrived.channel.index)
         self._staged.append(arrived)
@@ -153,7 +148,6 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
     def _resume_reading(self) -> None:
         if not self.wants_data:
             self.wants_data = True
-            self._unread_ns += self._control.now_ns - self._unread_since_ns
             self._control.note(_READING_RESUMES, 0, -1)
 
     def _handle_message(self, message: Message) -> None:

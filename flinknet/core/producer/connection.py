@@ -176,12 +176,10 @@ class ProducerConnection:
         return out
 
     def snapshot(self, *, now_ns: int) -> tuple[ProducerChannelSnapshot, ...]:
-        readers = self.queue.readers
         return tuple(
             [
                 ProducerChannelSnapshot(
                     reader.channel,
-                    readers.get(reader.receiver_id) is reader,
                     0 if reader.subpartition is None else reader.subpartition.backlog(),
                     reader.credits_available,
                     reader.starved_until(now_ns),

@@ -163,7 +163,7 @@ def test_a_request_gets_all_its_buffers_or_none_and_is_called_when_they_are_ther
     pool = BatchShuffleReadBufferPool(6 * MIB, MIB)
     first, second = Requester(), Requester()
     segments = pool.try_request(first)
-    assert [segment.size_bytes for segment in segments] == [MIB] * 4
+    assert [len(segment.view) for segment in segments] == [MIB] * 4
     assert pool.try_request(second) == []
     pool.recycle(segments[:1])
     assert (pool.available_buffers, second.calls) == (3, 0)
