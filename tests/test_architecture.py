@@ -67,7 +67,7 @@ notebook: errors storage units config results
 BUDGETS = {
     "replay": (12_386, 50),
     "predict": (10_959, 40),
-    "core": (11_624, 56),
+    "core": (11_600, 56),
     "runtime": (12_488, 50),
     "report": (8_621, 33),
     "job": (8_008, 35),
@@ -75,7 +75,7 @@ BUDGETS = {
     "graph": (6_353, 25),
     "capture": (6_644, 33),
     "trace": (5_619, 24),
-    "simulator": (1_735, 10),
+    "simulator": (1_731, 10),
     "results": (4_442, 20),
     "(leaves)": (2_416, 14),
     "options": (2_550, 10),
