@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,6 @@ from statistics import median
 from typing import Any
 
 from bench.measure import (
-    FLINKNET,
     print_table,
     processor_share,
     rate,
@@ -39,6 +37,7 @@ from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.layout import Direction, encode_add_credit
 from flinknet.options import network_config, read_flink_conf
 from flinknet.runtime.tls import create_tls
+from tests.certificate_set import CONFIG, generate
 
 CASES = {
     "network_throughput[1,100ms] 100 B": ("--record-size", "100b", "--buffer-timeout", "100ms"),
@@ -161,7 +160,8 @@ def main() -> None:
     duration = ("--duration", f"{arguments.seconds:g}s")
     rows, of_credit = [], []
     with tempfile.TemporaryDirectory(prefix="flinknet-certificates-") as directory:
-        config = _certificates(Path(directory) / "set")
+        generate(Path(directory), "a password")
+        config = str(Path(directory, CONFIG))
         costs = costs_of_add_credit(config)
         sides: dict[str, Sequence[str]] = {PLAIN: (), TLS: ("--flink-conf", config)}
         for name, options in CASES.items():
@@ -204,13 +204,6 @@ def main() -> None:
         ),
         of_credit,
     )
-
-
-def _certificates(directory: Path) -> str:
-    """Make a set. Returns: the file of the settings that use it."""
-    command = [str(FLINKNET), "certificates", "--out", str(directory)]
-    subprocess.run(command, check=True, capture_output=True)
-    return str(directory / "config.yaml")
 
 
 if __name__ == "__main__":
