@@ -340,13 +340,10 @@ def _with_names(edge: cells.EdgeTime, vertices: Mapping[int, cells.VertexTime]) 
 
 
 def _checkpoints(run: RecordedRun) -> cells.CheckpointCounts:
-    """The checkpoints that ended while the run was recorded, its start-up included. One that failed
-    after the timeout has expired: Flink's answer has no reason."""
-    from_ns, to_ns = run.from_ns, run.to_ns
-    if run.whole_ns is not None and not run.is_asked_part:
-        from_ns, to_ns = run.whole_ns
+    """The checkpoints that ended in the part used. One that failed after the timeout has expired:
+    Flink's answer has no reason."""
     timeout_ns = recorded_network(run.manifest).checkpoint_timeout_ns
-    lines = checkpoints_within(run.place, from_ns, to_ns)
+    lines = checkpoints_within(run.place, run.from_ns, run.to_ns)
     ended = {str(each["checkpoint"]): each for each in lines}.values()
     completed = sum(each.get("status") == COMPLETED for each in ended)
     failed = (each.get("duration_ms") for each in ended if each.get("status") == FAILED)

@@ -4,7 +4,7 @@ and the checkpoints that the run counted itself, or that Flink reported to a tap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -128,25 +128,26 @@ def interval_ns_of(barriers: Sequence[BarrierRow]) -> int | None:
     return max(round(median_ns / NS_PER_MS), 1) * NS_PER_MS
 
 
+def begun_within(
+    barriers: Sequence[BarrierRow], from_ns: int, to_ns: int
+) -> dict[int, list[BarrierRow]]:
+    """The barriers of each checkpoint whose first one left within [from_ns, to_ns)."""
+    return {
+        number: own
+        for number, own in _by_checkpoint(barriers).items()
+        if from_ns <= min(each.sent_ns for each in own) < to_ns
+    }
+
+
 def checkpoints_of(
-    barriers: Sequence[BarrierRow],
+    begun: Collection[Sequence[BarrierRow]],
     consumer_of: Mapping[int, int],
-    window_ns: tuple[int, int],
     *,
     is_from_between: bool,
-) -> CheckpointSummary | None:
-    """Summarise the checkpoints whose first barrier left within a window; None without any. One is
-    complete when each channel that ever had a barrier has had this one. The network shows neither
-    triggers nor bytes. Between processes the travel of a barrier is unknown, and its alignment
-    lasts until its producer may go on."""
-    from_ns, to_ns = window_ns
-    begun = [
-        own
-        for own in _by_checkpoint(barriers).values()
-        if from_ns <= min(each.sent_ns for each in own) < to_ns
-    ]
-    if not begun:
-        return None
+) -> CheckpointSummary:
+    """Summarise checkpoints by their barriers. One is complete when each channel that ever had a
+    barrier has had this one. The network shows neither triggers nor bytes. Between processes the
+    travel of a barrier is unknown, and its alignment lasts until its producer may go on."""
     channels = len({each.channel for own in begun for each in own})
     duration, alignment, travel = (LogLinearHistogram() for _ in range(3))
     for own in begun:
@@ -254,14 +255,21 @@ def checkpoints_in(run: RecordedRun, barriers: Sequence[BarrierRow]) -> Checkpoi
     tasks that read the edge, and bytes of the whole job; a whole run of flinknet adds its own."""
     consumer_of = {info.index: info.consumer for info in run.manifest.channels} if barriers else {}
     is_from_between = run.manifest.is_from_between
-    window_ns = run.from_ns, run.to_ns
-    summary = checkpoints_of(barriers, consumer_of, window_ns, is_from_between=is_from_between)
-    if summary is None or not is_from_between:
-        return summary and _counted(summary, run)
+    begun = begun_within(barriers, run.from_ns, run.to_ns)
+    if not begun:
+        return None
+    summary = checkpoints_of(begun.values(), consumer_of, is_from_between=is_from_between)
+    if not is_from_between:
+        return _counted(summary, run)
     stated = run.manifest.scenario.get("job")
     job = stated if isinstance(stated, Mapping) else {}
     reported = checkpoints_within(run.place, run.from_ns, run.to_ns + NOTICED_NS)
-    lines = [each for each in reported if each.get("job") in (job.get("ids") or ())]
+    numbers = range(min(begun), max(begun) + 1)  # others ended meanwhile, too
+    lines = [
+        each
+        for each in reported
+        if each.get("job") in (job.get("ids") or ()) and each["checkpoint"] in numbers
+    ]
     if not lines:
         return summary
     vertices = job["vertices"] if (edge := recorded_edge(run)) else ()

@@ -12,8 +12,10 @@ import pytest
 from flinknet.graph import StreamExecutionEnvironment, StreamGraph
 from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.grid import Grid
+from flinknet.replay.ledger import ledger_of
 from flinknet.replay.observe.checkpoints import (
     BarrierRow,
+    begun_within,
     checkpoints_of,
     interval_ns_of,
     since_trigger,
@@ -30,6 +32,7 @@ from tests.replay.advise.test_between import tapped
 from tests.simulation import MS
 from tests.traced_run import trace_job
 
+TAPPED = Path(__file__).parents[3] / "traces/recordings/tap-slow-sink-checkpoints"
 LENGTH_NS = 250 * MS
 SETTINGS = {"taskmanager.memory.segment-size": "4kb", "execution.buffer-timeout.interval": "5 ms"}
 
@@ -99,7 +102,8 @@ def test_a_tap_that_asked_flink_knows_what_was_overtaken_and_how_long_barriers_t
                 ("j", completed(8_000, [11])),
                 ("j", {"status": "FAILED"}),
                 ("another", completed(1 << 30, [1_000])),
-            ]
+            ],
+            start=1,
         )
     ]
     (path / METRICS_NAME).write_text("".join(f"{json.dumps(each)}\n" for each in lines))
@@ -154,6 +158,21 @@ def completed(persisted: int, start_delays_ms: list[int]) -> dict[str, object]:
     }
 
 
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "count", "aborted"), [(40, 55, 3, 3), (None, None, 10, 9)]
+)
+def test_checkpoints_of_a_part_are_those_of_that_part(
+    from_s: int | None, to_s: int | None, count: int, aborted: int
+) -> None:
+    """All expire, the last one behind the end; two did so while the job was starting."""
+    asked = AskedPart(from_s and from_s * 1000 * MS, to_s and to_s * 1000 * MS)
+    observed = observe_here(open_runs([TAPPED], asked))
+    found = [each.measured.checkpoints for each in observed]
+    assert [(each.triggered, each.aborted) for each in found] == [(count, aborted)] * 2
+    counts = ledger_of(observed).checkpoints
+    assert (counts.completed, counts.expired, counts.failed) == (0, count, 0)
+
+
 def test_the_interval_of_checkpoints_is_that_of_most() -> None:
     begun_ms = {3: 0, 4: 100, 6: 301, 7: 400, 8: 520}  # nothing was recorded of the fifth
     rows = [
@@ -203,9 +222,10 @@ def test_alignment_is_from_the_first_barrier_of_a_consumer_to_its_last() -> None
         *(barrier(1, 0, 100, 110), barrier(1, 1, 105, 150), barrier(1, 2, 100, 115)),
         *(barrier(2, 0, 200, 210), barrier(2, 1, 200, 260)),
     ]
-    found = checkpoints_of(rows, {0: 0, 1: 0, 2: 1}, (0, 1000), is_from_between=False)
+    begun = begun_within(rows, 0, 1000)
+    found = checkpoints_of(begun.values(), {0: 0, 1: 0, 2: 1}, is_from_between=False)
     assert (found.triggered, found.completed, found.aborted) == (2, 1, None)
     assert (found.alignment_ns.min, found.alignment_ns.max) == (0, 40)
     assert (found.travel_ns.min, found.travel_ns.max) == (10, 45)
     assert found.duration_ns.max == 50
-    assert checkpoints_of(rows, {}, (500, 1000), is_from_between=False) is None
+    assert begun_within(rows, 150, 1000).keys() == {2}
