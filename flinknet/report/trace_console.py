@@ -220,14 +220,14 @@ def watch_view(look: WatchLook, path: str, waited_s: int = 0) -> View:
     events = f"{look.events:,} events read"
     edges = look.edges[:EDGES_SHOWN]
     replay = f"{'' if look.has_ended else 'when it has ended: '}flinknet trace replay {path}"
-    newest = [_part(max(edges, key=lambda each: each.to_ns - each.from_ns))] if edges else []
+    newest = _part(max(edges, key=lambda each: each.to_ns - each.from_ns)) if edges else []
     waiting = [f"{name}: {text}" for name, text in look.waiting.items()]
     if not look.edges and not look.waiting:
         waiting = ["no trace file there or in a directory directly below it yet"]
     bars = share_bars(REGIMES, {_name(each): each.regimes for each in edges}, "time of channels")
     return View(
         [
-            Sentence("ended" if look.has_ended else "watching", [path, events, *newest, *since]),
+            Sentence("ended" if look.has_ended else "watching", [path, *newest, *since, events]),
             Sentence("verdict", _verdict(look), " ", takes_rest=True),
             Sentence("waiting", waiting),
             Sentence("trust", _trust(edges, waiting)),
@@ -238,12 +238,12 @@ def watch_view(look: WatchLook, path: str, waited_s: int = 0) -> View:
     )
 
 
-def _part(edge: WatchedEdge) -> str:
+def _part(edge: WatchedEdge) -> list[str]:
     span_ns = edge.to_ns - edge.from_ns
     if edge.behind_ns <= BEHIND_SHARE * span_ns:
-        return f"the last {human_duration(span_ns)}"
-    first = f"the first {human_duration(span_ns)}, as records take so long"
-    return f"the last {human_duration(span_ns + edge.behind_ns)}; all but records/s of {first}"
+        return [f"the last {human_duration(span_ns)}"]
+    rates = f"records/s of the last {human_duration(span_ns + edge.behind_ns)}"
+    return [rates, f"all else of the first {human_duration(span_ns)} of it"]
 
 
 def _verdict(look: WatchLook) -> list[str]:

@@ -52,7 +52,7 @@ def shown(look: WatchLook, waited_s: int = 0) -> str:
 def test_each_edge_has_its_figures_and_what_limits_it() -> None:
     look = WatchLook(12_345, (OWN, TAPPED), {"run-0001": "the buffer timeout"}, {"new": "empty"})
     text = shown(look, waited_s=7)
-    first = "watching   runs; 12,345 events read; the last 60.0 s; no new event for 7 s"
+    first = "watching   runs; the last 60.0 s; no new event for 7 s; 12,345 events read"
     assert text.startswith(first)
     (own,) = [
         line for line in text.splitlines() if line.startswith("run-0001, 1 Source → Sink  buffer")
@@ -96,9 +96,9 @@ def test_what_is_unknown_is_null_in_json() -> None:
 def test_a_part_that_ends_before_the_newest_event_says_by_how_much() -> None:
     late = replace(OWN, to_ns=500 * MS, behind_ns=2_500 * MS, local_channels=2)
     text = shown(WatchLook(1, (OWN,), {}, {}, has_ended=True))
-    assert text.startswith("ended      runs; 1 events read; the last 60.0 s")
+    assert text.startswith("ended      runs; the last 60.0 s; 1 events read")
     text = shown(WatchLook(1, (late,), {}, {}))
-    assert "the last 3.00 s; all but records/s of the first 500 ms" in text
+    assert "records/s of the last 3.00 s; all else of the first 500 ms of it" in text
     assert "records/s: with those of 2 local channels, by Flink's counters" in text
     assert "without what passes on 3 local channels" in shown(
         WatchLook(1, (replace(TAPPED, uncounted_channels=3),), {}, {})
