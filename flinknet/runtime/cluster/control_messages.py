@@ -297,11 +297,9 @@ class UpdatePartitions:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """JobManager or launcher: answer this heartbeat, when so many bytes have come that follow it,
-    are no message and are dropped."""
+    """JobManager or launcher: answer this heartbeat."""
 
     number: int
-    payload_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
