@@ -12,7 +12,7 @@ costs a hundred times the call. `memory` is the table of its records, such as Ch
 `views` makes them records in Python and in compiled functions alike. In every function `m` is the
 exchange. Times are ns. Records come as ramps: a number of them, evenly spaced between two instants.
 
-- `exchange_memory`, `memory`: all records. `compiling`: how functions are compiled and kept.
+- `memory`: all records. `compiling`: how functions are compiled and kept.
 - `times`: what is due next, arrivals, latencies, batches.
 - `source`: steps of a source. `writer`: its records in buffers. `channel`: buffers
   that wait to be sent; at the consumer free buffers, credit, gates.
