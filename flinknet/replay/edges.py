@@ -111,10 +111,8 @@ class Pairs:
         np.add.at(found, self._place, values)
         return found
 
-    def edge(
-        self, records: IntArray, shares: Mapping[str, FloatArray], *, mean: Iterable[str]
-    ) -> EdgeTime:
-        """The edge of the pairs: their shares by consumer, and the `mean` of some."""
+    def edge(self, records: IntArray, shares: Mapping[str, FloatArray]) -> EdgeTime:
+        """The edge of the pairs, with their shares by consumer."""
         infos, ends = self._run.manifest.channels, self._run.ends
         network = recorded_network(self._run.manifest)
         inputs = []
@@ -134,7 +132,6 @@ class Pairs:
                     info.consumer_process,
                     len(own),
                     int(records[own].sum()),
-                    {name: float(at[name].mean()) for name in mean},
                     most,
                     info.producer_process,
                     info.producer,

@@ -88,13 +88,11 @@ def _own(edges: Sequence[ObservedRun]) -> cells.Ledger:
                 )
             )
         vertices[vertex] = cells.VertexTime(name, tasks)
-    seen = dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), cells.SeenBy.OWN_EVENTS)
     codes = {str(each.get("code")) for each in stated_warnings(edges[0].run)}
     found = cells.Ledger(
         vertices,
         times,
         hosts=_hosts(edges[0]),
-        seen_by=seen,
         is_unpaced=is_max_rate(manifest),
         is_behind=not codes.isdisjoint((GIVEN_UP, RATE_NOT_REACHED)),
     )
@@ -130,8 +128,9 @@ def _own_edge(observed: ObservedRun) -> cells.EdgeTime:
         starts_ns = [row.from_ns for row in rows.throughput if row.buffers]
         written = min(min(starts_ns, default=math.inf) / observed.measured.duration_ns, 1.0)
     return replace(
-        pairs.edge(records, shares, mean=REGIMES),
+        pairs.edge(records, shares),
         has_barriers=any(row.data_type in BARRIER_TYPES for row in rows.messages),
+        flushing=float(shares["waiting_for_flush"].mean()),
         written=written,
         credit=observed.credit,
     )
@@ -206,12 +205,10 @@ def _captured(edges: Sequence[ObservedRun]) -> cells.Ledger:
     for index, vertex in described.items():
         vertices[index] = _reported(vertex, [each for each in times if each.target == index], run)
     times = [_with_names(each, vertices) for each in times]
-    seen = {"channels": cells.SeenBy.TAP, "tasks": cells.SeenBy.TAP}
-    if any(task.working is not None for each in vertices.values() for task in each.tasks):
-        seen |= {"tasks": cells.SeenBy.FLINK, "checkpoints": cells.SeenBy.FLINK}
-        seen |= dict.fromkeys(("tasks.held_by_barrier", "tasks.stood_still"), cells.SeenBy.TAP)
+    is_reported = any(t.working is not None for each in vertices.values() for t in each.tasks)
     unseen = [each for each in links if each.name not in recorded]
-    found = cells.Ledger(vertices, [*times, *unseen], _checkpoints(run), seen_by=seen)
+    by = cells.SeenBy.FLINK if is_reported else cells.SeenBy.TAP
+    found = cells.Ledger(vertices, [*times, *unseen], _checkpoints(run), tasks_by=by)
     return in_order(found) if described else found
 
 
@@ -255,7 +252,7 @@ def _captured_edge(observed: ObservedRun) -> cells.EdgeTime:
     checkpoints = {each.value for each in rows.milestones if each.data_type in BARRIER_TYPES}
     records = pairs.summed(rows.throughput_by_channel.of(pairs.channel, "records"))
     return replace(
-        pairs.edge(records, shares, mean=()),
+        pairs.edge(records, shares),
         has_barriers=len(checkpoints) >= CHECKPOINTS_MIN
         or int(blocked_ns.max(initial=0)) >= BLOCKED_NS_MIN,
         is_credit_known=run.is_credit_known and is_answered,

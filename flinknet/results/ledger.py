@@ -9,9 +9,8 @@ from enum import StrEnum
 
 from .measures import CreditPath
 
-FLUSH, CREDIT, SOCKET = "waiting_for_flush", "waiting_for_credit", "in_socket"
-QUEUE, BARRIER, IDLE = "in_receiver_queue", "blocked_by_alignment", "idle"
-"""Names of the places where the oldest record of a channel can be."""
+CREDIT, SOCKET, BARRIER = "waiting_for_credit", "in_socket", "blocked_by_alignment"
+"""Names of places where the oldest record of a channel can be."""
 
 LATE, UNANSWERED, WITHOUT_CREDIT = "late", "unanswered", "without_credit"
 """Names of further shares of a channel: buffers that took over 2 ms from one TaskManager to the
@@ -23,7 +22,6 @@ class SeenBy(StrEnum):
     OWN_EVENTS = "own events"
     TAP = "tap"
     FLINK = "Flink's metrics"
-    MODEL = "the model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +66,14 @@ class VertexTime:
 
 @dataclass(frozen=True, slots=True)
 class InputTime:
-    """The channels of one edge to one consumer: shares of their time, by the names above; of the
-    channel with the largest one, or the least UNANSWERED, and as a mean where all of the time
-    shows. Sender, producer and connection are those of the channel with the largest LATE."""
+    """The channels of one edge to one consumer: shares of their time, by the names above, of the
+    channel with the largest one, or the least UNANSWERED. Sender, producer and connection are those
+    of the channel with the largest LATE."""
 
     consumer: int  # its subtask; below 0 where that is unknown
     task_manager: str
     channels: int
     records: int
-    mean: Mapping[str, float] = field(default_factory=dict)  # over its channels
     most: Mapping[str, float] = field(default_factory=dict)  # of one channel
     sender: str = ""
     producer: int = -1
@@ -99,19 +96,13 @@ class EdgeTime:
     buffers: float | None = None  # that each channel may have under way
     has_barriers: bool = True  # enough checkpoints passed to judge how they align
     is_credit_known: bool = True
+    flushing: float = 0.0  # mean share in which the oldest record of a channel waits for the flusher
     written: float | None = None  # of a blocking exchange: time before its first buffer, as a share
     credit: Sequence[CreditPath] = ()  # by pair of TaskManagers; empty: none was recorded
 
     def most(self, what: str) -> float:
         """Largest share of a channel; 0 where none shows it."""
         return max((each.most.get(what, 0.0) for each in self.inputs), default=0.0)
-
-    def mean(self, what: str) -> float:
-        """Mean share over all channels."""
-        channels = sum(each.channels for each in self.inputs)
-        return sum(each.channels * each.mean.get(what, 0.0) for each in self.inputs) / (
-            channels or 1
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,22 +132,16 @@ class HostTime:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All tasks and edges of one job, its local channels included. `seen_by` has the origin of the
-    cells of `tasks`, `channels`, `checkpoints` and `hosts`, and of the columns that differ from
-    their table, such as `tasks.stood_still`; see `origin`."""
+    """All tasks and edges of one job, its local channels included."""
 
     vertices: Mapping[int, VertexTime]  # by their numbers in the job
     edges: Sequence[EdgeTime]
     checkpoints: CheckpointCounts = CheckpointCounts()
     hosts: Mapping[str, HostTime] = field(default_factory=dict)  # by name, as far as seen
-    seen_by: Mapping[str, SeenBy] = field(default_factory=dict)
+    tasks_by: SeenBy = SeenBy.OWN_EVENTS  # who saw how busy the tasks were, and their records
     is_unpaced: bool = False  # the sources emit as fast as they can: something is always the limit
     is_behind: bool = False  # records were due faster than they were taken
     overtime_ns: int = 0  # for how long the job went on after its sources had ended
-
-    def origin(self, table: str, column: str) -> SeenBy | None:
-        """The origin of a cell; None where nobody saw the table."""
-        return self.seen_by.get(f"{table}.{column}", self.seen_by.get(table))
 
     @property
     def tasks(self) -> Iterator[TaskTime]:

@@ -29,7 +29,6 @@ from .bottleneck import (
 from .ledger import (
     BARRIER,
     CREDIT,
-    FLUSH,
     LATE,
     SOCKET,
     UNANSWERED,
@@ -220,7 +219,7 @@ def standing_still(ledger: Ledger) -> Bottleneck | None:
         for each in tasks
         if each.stood_still is not None
     )
-    if ledger.origin("tasks", "working") is SeenBy.FLINK and is_held:
+    if ledger.tasks_by is SeenBy.FLINK and is_held:
         return None
     edge = next(edge for edge, each in ledger.inputs if each.task_manager == place)
     why = f"{STOPS}: {found[place]:.0%} of the time it answers on no channel"
@@ -386,7 +385,7 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
     is_hidden = [
         e.target in unseen and waits.get(e.source, 0) >= PRESSED_FROM for e in ledger.edges
     ]
-    if any(is_hidden) and ledger.origin("tasks", "working") is SeenBy.FLINK:
+    if any(is_hidden) and ledger.tasks_by is SeenBy.FLINK:
         return None
     most_waiting = max(waits, key=lambda each: waits[each])
     busiest = max(ledger.tasks, key=lambda each: each.works)
@@ -414,8 +413,8 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
         symptoms=checkpoint_symptoms(ledger),
         headroom=headroom,
     )
-    edge = max(ledger.edges, key=lambda each: each.mean(FLUSH), default=None)
-    if edge is None or (share := edge.mean(FLUSH)) < IDLE_BELOW:
+    edge = max(ledger.edges, key=lambda each: each.flushing, default=None)
+    if edge is None or (share := edge.flushing) < IDLE_BELOW:
         return found
     waiting = Symptom(
         f"On {edge.name} the oldest record waits for the flusher {share:.0%} of the time, so a"

@@ -127,14 +127,13 @@ def _skews(ledger: Ledger, edge: EdgeTime, own: Sequence[Bottleneck]) -> list[Bo
         return []
     taken: dict[int, float] = {each.consumer: each.records for each in edge.inputs}
     sent, where = edge.sent, ""
-    origin = ledger.origin("tasks", "records")
-    if origin is SeenBy.FLINK:
+    if ledger.tasks_by is SeenBy.FLINK:
         tasks = ledger.vertices[edge.target].tasks if edge.target in ledger.vertices else ()
         known = [each.records for each in tasks if each.records is not None]
         is_of_edge = len([x for x in ledger.edges if x.target == edge.target]) == 1
         is_used = is_of_edge and len(known) == len(tasks)
         taken, sent = dict(enumerate(known)) if is_used else {}, {}
-    elif origin is SeenBy.TAP:
+    elif ledger.tasks_by is SeenBy.TAP:
         where = " on recorded channels"
     found = []
     for vertex, did, noun, records in (

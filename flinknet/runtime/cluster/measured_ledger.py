@@ -30,7 +30,6 @@ def verdict_on_job(
         ledger.Ledger(
             {at[each.name]: ledger.VertexTime(each.name, _task_times(each)) for each in vertices},
             [ledger.EdgeTime(at[each.source], at[each.target], each.name) for each in edges],
-            seen_by={"tasks": ledger.SeenBy.OWN_EVENTS},
             overtime_ns=_overtime_ns(vertices, edges),
         )
     )
@@ -99,12 +98,13 @@ def ledger_of_load(
                 if (each.edge, each.consumer) == (edge.index, task.subtask)
             ]
             most = {ledger.CREDIT: max(own), ledger.BARRIER: aligning if len(own) > 1 else 0.0}
-            place, mean = f"tm-{task.task_manager}", {ledger.FLUSH: flushing}
-            inputs.append(ledger.InputTime(task.subtask, place, len(own), 0, mean, most))
+            place = f"tm-{task.task_manager}"
+            inputs.append(ledger.InputTime(task.subtask, place, len(own), 0, most))
         floating = network.floating_buffers * len(inputs) / sum(each.channels for each in inputs)
         buffers = network.exclusive_buffers + floating
+        ends = edge.source, edge.target, edge.name
         times.append(
-            ledger.EdgeTime(edge.source, edge.target, edge.name, inputs=inputs, buffers=buffers)
+            ledger.EdgeTime(*ends, inputs=inputs, buffers=buffers, flushing=flushing)
         )
     return ledger.Ledger(
         {vertex: ledger.VertexTime(names[vertex], own) for vertex, own in tasks.items()},
@@ -120,8 +120,6 @@ def ledger_of_load(
             )
             for name, busy in processors.busy_share.items()
         },
-        dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), ledger.SeenBy.OWN_EVENTS)
-        | {f"channels.{ledger.FLUSH}": ledger.SeenBy.MODEL},
         is_unpaced=load.scenario.workload.is_max_rate,
         is_behind=is_behind,
     )

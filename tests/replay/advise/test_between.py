@@ -132,7 +132,7 @@ def silent(a: float, b: float, *, busy: float = 0.1) -> Bottleneck:
     ]
     inputs = [InputTime(each, f"tm{each + 1}", 1, 5) for each in range(2)]
     edges = [EdgeTime(0, 1, "A", inputs=inputs)]
-    found = verdict(Ledger({1: VertexTime("A", tasks)}, edges, seen_by={"tasks": SeenBy.FLINK}))
+    found = verdict(Ledger({1: VertexTime("A", tasks)}, edges, tasks_by=SeenBy.FLINK))
     return found
 
 
@@ -162,7 +162,7 @@ def test_a_task_behind_another_of_its_task_manager_gets_nothing_to_answer_while_
     }
     inputs = [InputTime(each, f"tm{each + 1}", 1, 5) for each in range(2)]
     edges = [EdgeTime(each, each + 1, "AB"[each], inputs=inputs) for each in range(2)]
-    found = verdict(Ledger(vertices, edges, seen_by={"tasks": SeenBy.FLINK}))
+    found = verdict(Ledger(vertices, edges, tasks_by=SeenBy.FLINK))
     assert found.cause is (Cause.SLOW_HOST if is_named else Cause.NONE)
     assert ("tm1 stops at times: 39%" in found.text) is is_named
 

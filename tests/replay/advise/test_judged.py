@@ -91,7 +91,7 @@ def test_no_skew_of_recorded_channels_contradicts_counters_of_all(
     inputs = [cells.InputTime(place, "tm", 1, count) for place, count in enumerate((0, 2552, 0))]
     edge = cells.EdgeTime(0, 1, "A", inputs=inputs, sent={0: 0, 1: 2552})
     (found,) = judged_ledger(
-        cells.Ledger({1: cells.VertexTime("Sink", tasks)}, [edge], seen_by={"tasks": seen_by})
+        cells.Ledger({1: cells.VertexTime("Sink", tasks)}, [edge], tasks_by=seen_by)
     )
     assert [each.text for each in found.diagnosis if each.cause is Cause.SKEW] == texts
 
@@ -106,7 +106,7 @@ def test_counters_say_nothing_of_skew_if_one_is_missing_or_they_are_of_several_e
     inputs = [cells.InputTime(place, "tm", 1, 10) for place in range(2)]
     known = [cells.EdgeTime(place, 9, f"{place}", inputs=inputs) for place in range(edges)]
     job = cells.Ledger(
-        {9: cells.VertexTime("Join", tasks)}, known, seen_by={"tasks": cells.SeenBy.FLINK}
+        {9: cells.VertexTime("Join", tasks)}, known, tasks_by=cells.SeenBy.FLINK
     )
     found = [x for edge in judged_ledger(job) for x in edge.diagnosis if x.cause is Cause.SKEW]
     assert len(found) == skews

@@ -74,7 +74,7 @@ def of(*vertices: cells.VertexTime, **more: cells.CheckpointCounts) -> Bottlenec
 def test_a_job_is_not_called_healthy_where_a_task_waits_for_one_that_was_not_seen() -> None:
     def is_healthy(waits: float, *busy: float | None) -> bool:
         found = ledger(source(), vertex("Map", [0.0, 0.0], waits=waits), vertex("Sink", busy))
-        by_flink = replace(found, seen_by={"tasks": cells.SeenBy.FLINK})
+        by_flink = replace(found, tasks_by=cells.SeenBy.FLINK)
         assert healthy(found) is not None  # of flinknet's own runs a task that ended may be unknown
         return healthy(by_flink) is not None
 
@@ -205,14 +205,6 @@ def test_a_healthy_job_says_what_would_saturate_next() -> None:
     )
     pressed = healthy(ledger(source(0.3), vertex("Map", [0.2, 0.2])))
     assert "Source waits for its output 30% of the time" in pressed.text
-
-
-def test_each_cell_of_a_ledger_says_where_it_comes_from() -> None:
-    seen = {"tasks": cells.SeenBy.FLINK, "tasks.stood_still": cells.SeenBy.TAP}
-    found = cells.Ledger({}, [], seen_by=seen)
-    assert found.origin("tasks", "working") is cells.SeenBy.FLINK
-    assert found.origin("tasks", "stood_still") is cells.SeenBy.TAP
-    assert found.origin("hosts", "busy") is None
 
 
 @pytest.mark.parametrize(
