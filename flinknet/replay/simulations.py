@@ -234,16 +234,6 @@ def _contradiction(jobs: tuple[RecordedJob, ...], core_ns: int) -> str | None:
     return contradiction(fit.queued, found.latency.summary(), way_ns, p99_high_ns)
 
 
-def point_of(setting: Setting, *, is_recorded: bool) -> TradeOffPoint:
-    return TradeOffPoint(
-        config=effective_flink_keys(setting.network),
-        throughput_records_per_s=None,
-        latency_ns=UNKNOWN_LATENCY,
-        backlog_buffers=UNKNOWN_BACKLOG,
-        buffers_per_s=None,
-        is_recorded=is_recorded,
-        **situation_of(setting),
-    )
 
 
 def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Prediction:
@@ -256,7 +246,15 @@ def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Predic
         edge=edge,
         candidate=unit.candidates[place],
         setting=AskedSetting(**columns_of(setting)),
-        point=point_of(setting, is_recorded=settings == unit.recorded),
+        point=TradeOffPoint(
+            config=effective_flink_keys(setting.network),
+            throughput_records_per_s=None,
+            latency_ns=UNKNOWN_LATENCY,
+            backlog_buffers=UNKNOWN_BACKLOG,
+            buffers_per_s=None,
+            is_recorded=settings == unit.recorded,
+            **situation_of(setting),
+        ),
         window_to_ns=unit.part.to_ns,
         **more,
     )
@@ -324,13 +322,11 @@ def unknown(row: Prediction, why: str | None) -> Prediction:
     return row if why is None else replace(row, point=replace(row.point, why_unknown=why))
 
 
-def with_notes(row: Prediction, recorded: Setting, *, is_timed: bool | None = None) -> Prediction:
+def with_notes(row: Prediction, recorded: Setting, *, is_timed: bool) -> Prediction:
     """The row with the notes about its timeout, and why nothing is predicted."""
     point = row.point
     notes = list(point.notes if row.records is not None else row.assumed)
     timeout_ns, recorded_ns = row.setting.buffer_timeout_ns, recorded.network.buffer_timeout_ns
-    if is_timed is None:
-        is_timed = point.latency_low_ns is None and point.why_no_latency is None
     if timeout_ns >= 0 and (recorded_ns < 0 or recorded_ns > timeout_ns) and is_timed:
         notes.append(SHORTER)
     if timeout_ns > 0 and timeout_ns % NS_PER_MS and not point.is_recorded:

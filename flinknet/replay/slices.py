@@ -317,5 +317,5 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
             row = replace(row, windows=len(parts), simulated_ns=part.simulated_ns)
         simulated = with_delays(simulated, exchange, setting)
         row = simulations.with_outcome(row, simulated, exchange, setting)
-    row = simulations.with_notes(simulations.unknown(row, error), unit.recorded[0])
+    row = simulations.with_notes(simulations.unknown(row, error), unit.recorded[0], is_timed=True)
     return within_clocks(row, manifest_of(unit.place).clock.error_ns)
