@@ -14,7 +14,7 @@ long as it took them to leave.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,18 +166,20 @@ def are_idle(tasks: Sequence[Series | None]) -> bool:
     return bool(idle_ms_per_s) and min(idle_ms_per_s) >= IDLE_MS_PER_S
 
 
+def tasks_of(vertex: Mapping[str, Any], series: Iterable[Series]) -> dict[str | None, Series]:
+    """Flink's metrics of the tasks of a vertex of a job, by name of the task."""
+    names, own = set(vertex["tasks"]), (vertex.get("job"), vertex.get("id"))
+    found = (each for each in series if (each.job, each.vertex) == own)
+    return {each.task: each for each in found if each.task in names}
+
+
 def series_of_tasks(
     place: RunPlace, manifest: RunManifest, vertex: int, from_ns: int, to_ns: int
 ) -> dict[str | None, Series]:
     """Flink's metrics of the tasks of a vertex, by name of the task."""
     vertices: Any = manifest.scenario["job"]["vertices"]
     described = next(each for each in vertices if each["index"] == vertex)
-    own = described.get("job"), described.get("id")
-    return {
-        each.task: each
-        for each in series_within(place, from_ns, to_ns)
-        if (each.job, each.vertex) == own
-    }
+    return tasks_of(described, series_within(place, from_ns, to_ns))
 
 
 def _ns_per_record(series: Series, is_all_seen: bool) -> float | None:

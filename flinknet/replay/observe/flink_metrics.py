@@ -73,7 +73,7 @@ def task_shares(run: RecordedRun) -> dict[str | None, list[float | None]]:
 
 
 def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> results.VertexMetrics:
-    own = {each.task: each for each in _tasks_of(vertex, series)}
+    own = queued.tasks_of(vertex, series)
     tasks = tuple(
         results.TaskMetrics(
             name,
@@ -97,17 +97,13 @@ def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> resul
 def records_in(vertex: Mapping[str, Any], series: Iterable[Series]) -> dict[str, float]:
     """Records that tasks of a vertex have read since they were started, by Flink's counters."""
     found = {}
-    for each in _tasks_of(vertex, series):
+    for name, each in queued.tasks_of(vertex, series).items():
         column = each.values.get(queued.RECORDS_IN)
-        if each.task is not None and column is not None and not np.isnan(column).all():
-            found[each.task] = float(np.nanmax(column))
+        if name is not None and column is not None and not np.isnan(column).all():
+            found[name] = float(np.nanmax(column))
     return found
 
 
-def _tasks_of(vertex: Mapping[str, Any], series: Iterable[Series]) -> list[Series]:
-    names = set(vertex["tasks"])
-    own = vertex.get("job"), vertex.get("id")
-    return [each for each in series if each.task in names and (each.job, each.vertex) == own]
 
 
 def _records_per_s(
@@ -133,7 +129,7 @@ def _local_bytes_share(
 ) -> float | None:
     if any(each.target == edge.target for each in edges if each.index != edge.index):
         return None
-    own = _tasks_of(target, series)
+    own = queued.tasks_of(target, series).values()
     local, remote = (
         [each.increase_per_s(name) for each in own]
         for name in (queued.BYTES_IN_LOCAL, queued.BYTES_IN_REMOTE)
