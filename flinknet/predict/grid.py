@@ -34,13 +34,9 @@ NO_CHECKPOINTS = (
 
 @dataclass(frozen=True, slots=True, init=False)
 class Grid:
-    """Lists of values; settings without a list stay as recorded.
+    """Lists of values; settings without a list stay as recorded."""
 
-    Attributes:
-        lists: values by name of the list (`Asked.values`), such as buffer_timeouts_ns.
-    """
-
-    lists: Mapping[str, tuple[Any, ...]]
+    lists: Mapping[str, tuple[Any, ...]]  # by `Asked.values`, such as buffer_timeouts_ns
 
     def __init__(self, **lists: Sequence[Any]) -> None:
         """Values may be text, as on the command line.

@@ -44,36 +44,22 @@ WAIT_STEPS = (239, 241, 251, 263, 269, 271)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobEdge:
-    """An edge of a recorded job.
+    """An edge of a recorded job. Consumers have the numbers of the producers behind them. Without
+    instants of its own its recorded arrivals are those at the job, not those at its producers."""
 
-    Attributes:
-        edge: its number and name, the vertices and tasks at its ends.
-        exchange: the recording: channels, settings, and the TaskManagers of tasks in this
-            attempt of the job. Consumers have the numbers of the producers behind them.
-        has_own_instants: its recorded arrivals are when its producers emitted its records; False
-            where they are when those came to the job.
-        why_unknown: reason why the edge cannot be predicted; None if it can.
-        is_in_turn: its producers are known to send to each channel in turn, or each record to all.
-    """
-
-    edge: Edge
-    exchange: RecordedExchange
+    edge: Edge  # its number and name, the vertices and tasks at its ends
+    exchange: RecordedExchange  # with the TaskManagers of tasks in this attempt of the job
     has_own_instants: bool = True
-    why_unknown: str | None = None
-    is_in_turn: bool = False
+    why_unknown: str | None = None  # why it cannot be predicted; None if it can
+    is_in_turn: bool = False  # producers send to each channel in turn, or each record to all
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Departures:
-    """Records in the order in which a task was done with them.
-
-    Attributes:
-        origins_ns: instants at which they came to the job, less the delays of machines;
-            UNKNOWN_ORIGIN where that is not known.
-    """
+    """Records in the order in which a task was done with them."""
 
     at_ns: IntArray
-    origins_ns: IntArray
+    origins_ns: IntArray  # when they came to the job, less machines' delays; or UNKNOWN_ORIGIN
 
 
 NOTHING = Departures(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -81,17 +67,11 @@ NOTHING = Departures(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @dataclass(frozen=True, eq=False)
 class RecordedJob:
-    """A job in a part of a recording.
+    """A job in a part of a recording."""
 
-    Attributes:
-        edges: in the direction of flow.
-        origin: what recorded it: run, tap or capture.
-        notes: assumptions, as lines.
-    """
-
-    edges: Sequence[JobEdge]
-    origin: str = RUN
-    notes: Sequence[str] = ()
+    edges: Sequence[JobEdge]  # in the direction of flow
+    origin: str = RUN  # what recorded it: run, tap or capture
+    notes: Sequence[str] = ()  # assumptions, as lines
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -144,15 +124,10 @@ class RecordedJob:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passage:
-    """Way of a task's records from its inputs to its outputs.
-
-    Attributes:
-        routes: channels of successive records written, as recorded or in turn; repeated where there
-            are more.
-    """
+    """Way of a task's records from its inputs to its outputs."""
 
     outputs_per_input: float
-    routes: IntArray
+    routes: IntArray  # channels of successive records written, recorded or in turn; repeated
 
     def inputs(self, count: int) -> IntArray:
         """For `count` records read, the place of the one that each record written follows from."""

@@ -44,43 +44,29 @@ _TURNS_PER_RECORD = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExchangeTask:
-    """A task of an exchange.
-
-    Attributes:
-        channels: in the order of its subpartitions, or of its gate.
-        pool_buffers: most buffers in the pool of its partition or gate.
-    """
+    """A task of an exchange."""
 
     task_manager: int
-    channels: list[RecordedChannel]
-    pool_buffers: int
+    channels: list[RecordedChannel]  # in the order of its subpartitions, or of its gate
+    pool_buffers: int  # most buffers in the pool of its partition or gate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelEdge:
-    """An exchange to run, alone or with others, with its tasks in their places.
+    """An exchange to run, alone or with others, with its tasks in their places. A record has the
+    mean length of the recorded ones, and no less than the load generator's stamp needs. Of channels
+    that a task of another exchange writes, only the number of records counts."""
 
-    Attributes:
-        exchange: without idle tasks; of channels that a task of another exchange writes, only the
-            number of records counts.
-        record_bytes: length of each record in a buffer: the mean of the recorded ones, and no less
-            than the load generator's stamp needs.
-        buffers: network memory that each TaskManager needs, up to the last one used.
-        producers, consumers: recorded numbers of its tasks.
-        before: place of the exchange that its producers read; None for sources.
-        passages: what these do with their records, by recorded number.
-    """
-
-    exchange: RecordedExchange
+    exchange: RecordedExchange  # without idle tasks
     network: NetworkConfig
-    record_bytes: int
+    record_bytes: int  # length of each record in a buffer
     sources: list[ExchangeTask]
     sinks: list[ExchangeTask]
-    buffers: list[pool_sizes.TaskManagerBuffers]
-    producers: Sequence[int]
+    buffers: list[pool_sizes.TaskManagerBuffers]  # of each TaskManager, up to the last one used
+    producers: Sequence[int]  # recorded numbers of its tasks
     consumers: Sequence[int]
-    before: int | None = None
-    passages: Mapping[int, Passage] = field(default_factory=dict)
+    before: int | None = None  # place of the exchange that its producers read; None for sources
+    passages: Mapping[int, Passage] = field(default_factory=dict)  # of these, by recorded number
 
     @classmethod
     def of(

@@ -83,22 +83,14 @@ class PlannedEdge:
 
 @dataclass(frozen=True, slots=True)
 class EdgeCounts:
-    """Counters of the tasks of an edge, each by its subtask; None for missing ones.
+    """Counters of the tasks of an edge, each by its subtask; None for missing ones."""
 
-    Attributes:
-        emitted_per_s: records of producers; of a broadcast one counts once.
-        taken_per_s: records of producers from their own inputs.
-        local_share: local share of the bytes that came to consumers.
-        record_bytes, message_records: mean size of a record, and mean number in a message, on
-            local channels.
-    """
-
-    emitted_per_s: tuple[float | None, ...]
-    taken_per_s: tuple[float | None, ...]
+    emitted_per_s: tuple[float | None, ...]  # records of producers; of a broadcast one counts once
+    taken_per_s: tuple[float | None, ...]  # records of producers from their own inputs
     received_per_s: tuple[float | None, ...]
-    local_share: tuple[float | None, ...]
-    record_bytes: float | None
-    message_records: float | None
+    local_share: tuple[float | None, ...]  # of the bytes that came to consumers
+    record_bytes: float | None  # mean size of a record on local channels
+    message_records: float | None  # mean number of records in a message on local channels
 
 
 def planned_edge(manifest: RunManifest, index: int) -> PlannedEdge | None:

@@ -28,25 +28,15 @@ _COLUMNS = ("at_ns", "point", "kind", "first_record_ns")
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPart:
-    """The window [from_ns, to_ns) that counts.
-
-    Attributes:
-        until_ns: end of the known part; behind the measured part comes the drain.
-        notes: reasons why it is shorter than the measured part of the run.
-        dropped_events: events that could not be written when they were recorded, by path of the
-            file.
-        cut: what ended it, such as a file that is cut off; empty where it is all there.
-        missing_ns: how much of the end of the measured part files lack that are used all the same,
-            by path.
-    """
+    """The window [from_ns, to_ns) that counts."""
 
     from_ns: int
     to_ns: int
-    until_ns: int = FOREVER_NS
-    notes: tuple[str, ...] = ()
-    dropped_events: Mapping[str, int] = field(default_factory=dict)
-    cut: str = ""
-    missing_ns: Mapping[str, int] = field(default_factory=dict)
+    until_ns: int = FOREVER_NS  # end of the known part; the drain follows the measured part
+    notes: tuple[str, ...] = ()  # why it is shorter than the measured part of the run
+    dropped_events: Mapping[str, int] = field(default_factory=dict)  # not written, by file's path
+    cut: str = ""  # what ended it, such as a file that is cut off; empty where it is all there
+    missing_ns: Mapping[str, int] = field(default_factory=dict)  # lacked at the end, by file's path
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,22 +92,16 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointTimes:
-    """Numbers and times of checkpoints; adds up.
-
-    Attributes:
-        processed_bytes: data that consumers read between the first and the last barrier.
-        overtaken_bytes: data that barriers overtook, of all together, and most of one.
-        times: of checkpoints, start delays, alignments and travel of barriers, in this order.
-    """
+    """Numbers and times of checkpoints; adds up."""
 
     triggered: int
     completed: int
     aborted: int
     unaligned: int
-    processed_bytes: int
-    overtaken_bytes: int
-    overtaken_bytes_max: int
-    times: tuple[LogLinearHistogram, ...]
+    processed_bytes: int  # data that consumers read between the first and the last barrier
+    overtaken_bytes: int  # data that barriers overtook, of all together
+    overtaken_bytes_max: int  # and most of one
+    times: tuple[LogLinearHistogram, ...]  # checkpoints, start delays, alignments, barriers' travel
 
     def summary(self) -> CheckpointSummary:
         """The summary that a coordinator would give."""

@@ -110,17 +110,12 @@ class Ramps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelRamps:
-    """The records of several channels in few arrays, so that operations act on all of them.
+    """The records of several channels in few arrays, so that operations act on all of them."""
 
-    Attributes:
-        channels: ascending.
-        starts, ends: places of the stretches of each channel in `ramps`, which may have others.
-    """
-
-    channels: IntArray
-    starts: IntArray
-    ends: IntArray
-    ramps: Ramps
+    channels: IntArray  # ascending
+    starts: IntArray  # of each channel, the place of its first stretch in `ramps`
+    ends: IntArray  # and behind its last one
+    ramps: Ramps  # may have stretches of other channels
 
     @classmethod
     def of(cls, parts: Sequence[tuple[IntArray, Ramps]]) -> ChannelRamps:

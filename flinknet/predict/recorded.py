@@ -34,27 +34,17 @@ late as recorded."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedChannel:
-    """One recorded channel and its records.
+    """One recorded channel and its records. Those that do not count bring the exchange into its
+    state at that time."""
 
-    Attributes:
-        channel: index in the manifest of the run.
-        connection: channels with equal numbers shared one TCP connection; -1 if producer and
-            consumer share a process.
-        arrivals: intended instants of records.
-        record_wire_bytes: mean bytes of a record in a buffer, with its length prefix and tag.
-        records_before: records that came since the stream began, before these.
-        counted: stretches of `arrivals` that count, from and to; None for all. The others bring the
-            exchange into its state at that time.
-    """
-
-    channel: int
+    channel: int  # index in the manifest of the run
     producer: int
     consumer: int
-    connection: int
-    arrivals: Ramps
-    record_wire_bytes: float
-    records_before: int = 0
-    counted: tuple[int, int] | None = None
+    connection: int  # number of its TCP connection; -1 if producer and consumer share a process
+    arrivals: Ramps  # intended instants of records
+    record_wire_bytes: float  # mean of a record in a buffer, with its length prefix and tag
+    records_before: int = 0  # records that came since the stream began, before these
+    counted: tuple[int, int] | None = None  # stretches that count, from and to; None for all
 
     @property
     def records(self) -> int:

@@ -82,18 +82,12 @@ EVEN_MAX, RANDOM_MAX = 0.3, 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """The buffers of one channel in which records end, in order; int64 columns.
-
-    Attributes:
-        since_ns: instant after which these came; ascending, `since_ns[i] >= at_ns[i - 1]`.
-        at_ns: instant at which the buffer left.
-        is_flush: the flusher sent it, and left nothing behind.
-    """
+    """The buffers of one channel in which records end, in order; int64 columns."""
 
     records: IntArray
-    since_ns: IntArray
-    at_ns: IntArray
-    is_flush: BoolArray
+    since_ns: IntArray  # after it these came; ascending, `since_ns[i] >= at_ns[i - 1]`
+    at_ns: IntArray  # instant at which the buffer left
+    is_flush: BoolArray  # the flusher sent it, and left nothing behind
 
     def evenly(self) -> Ramps:
         """Space the records of each buffer evenly in its interval."""
@@ -156,20 +150,14 @@ def _numbered(counts: IntArray) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The pattern of the records of an exchange within a beat.
+    """The pattern of the records of an exchange within a beat. If counts vary more than those of
+    independent records, these may be independent all the same, at a rate that varies from beat to
+    beat: `varying` is the dispersion then, as likely as the other one."""
 
-    Attributes:
-        dispersion: squared coefficient of variation of the gaps, the best guess.
-        low, high: bounds of its 90% interval.
-        is_on_off: load goes on and off.
-        varying: an equally likely dispersion if counts vary more than those of independent records:
-            records may be independent, at a rate that varies from beat to beat.
-    """
-
-    dispersion: float
-    low: float
+    dispersion: float  # squared coefficient of variation of the gaps, the best guess
+    low: float  # bounds of its 90% interval
     high: float
-    is_on_off: bool = False
+    is_on_off: bool = False  # load goes on and off
     varying: float | None = None
 
     @property
@@ -240,18 +228,12 @@ def _differences(seen: Seen, beat_ns: int, is_on_off: bool) -> tuple[float, floa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beats:
-    """The beats of a producer that have records; columns.
+    """The beats of a producer that have records; columns."""
 
-    Attributes:
-        at_ns: instant at which the buffers of a beat left.
-        burst: number of its burst.
-        silent: number of beats without records.
-    """
-
-    at_ns: IntArray
-    burst: IntArray
+    at_ns: IntArray  # instant at which the buffers of a beat left
+    burst: IntArray  # number of its burst
     records: IntArray
-    silent: int
+    silent: int  # number of beats without records
 
     @classmethod
     def of(cls, channels: list[Seen], beat_ns: int) -> Beats:
@@ -359,18 +341,13 @@ def _place(seen: Seen, beats_ns: IntArray) -> IntArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unseen:
-    """Unknown quantities of one exchange in the window [from_ns, to_ns).
+    """Unknown quantities of one exchange in the window [from_ns, to_ns)."""
 
-    Attributes:
-        seen: intervals in which records came, by channel.
-        round_trip: time from a buffer until its credit is back; None if it was not measured.
-    """
-
-    seen: Mapping[int, Seen]
+    seen: Mapping[int, Seen]  # intervals in which records came, by channel
     pattern: Pattern
     from_ns: int
     to_ns: int
-    round_trip: RoundTrip | None
+    round_trip: RoundTrip | None  # from a buffer until its credit is back; None: not measured
 
     def arrivals(self, seed: int) -> dict[int, Ramps]:
         """The most likely arrivals of each channel."""

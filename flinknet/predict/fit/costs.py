@@ -81,15 +81,11 @@ _BEFORE_NS = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Service:
-    """The work of one consumer on its buffers with records.
+    """The work of one consumer on its buffers with records. It is saturated if it hardly ever
+    waited for a buffer, and its own work took the time; tasks that write to others are not, as they
+    may wait for room there."""
 
-    Attributes:
-        lengths_ns: time for each, from its arrival or the end of the one before it.
-        is_saturated: the consumer hardly ever waited for a buffer, and its own work took the time.
-            False for tasks that write to others, as they may wait for room there.
-    """
-
-    lengths_ns: IntArray
+    lengths_ns: IntArray  # of each, from its arrival or the end of the one before it
     records: IntArray
     is_saturated: bool
 
@@ -103,20 +99,13 @@ class Service:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saturation:
-    """Costs of a run at the highest rate.
+    """Costs of a run at the highest rate, whose rate follows from the work of slow consumers, if
+    there are any: those whose event loop serves others while they work on a buffer."""
 
-    Attributes:
-        transit_ns: time from SENT to RECEIVED of an uncontended buffer.
-        preemptions: by process; instants count from the start of the window.
-        notes: a sentence on preemptions; none if there were few.
-        slow_consumers: indices of consumers whose event loop serves others while they work on a
-            buffer; the rate follows from their work.
-    """
-
-    transit_ns: float
-    preemptions: Mapping[str, Preemptions]
-    notes: tuple[str, ...]
-    slow_consumers: frozenset[int]
+    transit_ns: float  # from SENT to RECEIVED of an uncontended buffer
+    preemptions: Mapping[str, Preemptions]  # by process; instants count from the window's start
+    notes: tuple[str, ...]  # a sentence on preemptions; none if there were few
+    slow_consumers: frozenset[int]  # their indices
 
 
 def services_of(rows: ExchangeRows, manifest: RunManifest) -> dict[int, Service]:

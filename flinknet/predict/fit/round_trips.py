@@ -74,19 +74,14 @@ TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """The typical round trip, with `records` that take time in it.
-
-    Attributes:
-        ns_per_record: mean over consumers, with its bounds `low_ns` and `high_ns`.
-        quick_ns: length of the quickest ones without records, which woke no thread.
-    """
+    """The typical round trip, with `records` that take time in it."""
 
     total_ns: float
     records: float
-    ns_per_record: float
+    ns_per_record: float  # mean over consumers, with its bounds
     low_ns: float
     high_ns: float
-    quick_ns: float
+    quick_ns: float  # length of the quickest ones without records, which woke no thread
 
     def fixed_ns(self, ns_per_record: float) -> float:
         """Its length without records."""
@@ -106,18 +101,13 @@ class RoundTrip:
 
 @dataclass(frozen=True, slots=True)
 class CapturedCosts:
-    """The costs, their assumptions, and other results of the round trips.
-
-    Attributes:
-        round_trip: the typical one; None if too few were measured.
-        wakeups: round trips by the gap before a message; None if they do not depend on it.
-    """
+    """The costs, their assumptions, and other results of the round trips."""
 
     costs: CostModel
     note: str
     delays: Delays = NO_DELAYS
-    round_trip: RoundTrip | None = None
-    wakeups: Wakeups | None = None
+    round_trip: RoundTrip | None = None  # the typical one; None if too few were measured
+    wakeups: Wakeups | None = None  # by the gap before a message; None if they do not depend on it
 
 
 def fit_captured(

@@ -38,27 +38,16 @@ TIMER_SLACK_NS = 50_000
 @dataclass(frozen=True, slots=True)
 class Wakeups:
     """Times of messages by the gap before them: after a longer sleep a TaskManager takes longer to
-    wake, and its consumers to find their data.
+    wake, and its consumers to find their data."""
 
-    Attributes:
-        gaps_ns, transit_ns: times between two messages to a TaskManager, ascending, and the typical
-            time from SENT to RECEIVED after each.
-        awake_receive_ns: `CostModel.receive_ns_per_message` without a gap.
-        records_per_s: records to a TaskManager, as recorded.
-        record_bytes: mean bytes of a record in a buffer.
-        flushers: producers that send to a TaskManager; a beat flushes all channels of one.
-        may_poll: each TaskManager has a core, without which none polls.
-        is_inferred: fitted from round trips; already contained in the delays by idle time.
-    """
-
-    gaps_ns: tuple[float, ...]
-    transit_ns: tuple[float, ...]
-    awake_receive_ns: float
-    records_per_s: float
-    record_bytes: float
-    flushers: float
-    may_poll: bool = True
-    is_inferred: bool = False
+    gaps_ns: tuple[float, ...]  # times between two messages to a TaskManager, ascending
+    transit_ns: tuple[float, ...]  # the typical time from SENT to RECEIVED after each
+    awake_receive_ns: float  # `CostModel.receive_ns_per_message` without a gap
+    records_per_s: float  # records to a TaskManager, as recorded
+    record_bytes: float  # mean bytes of a record in a buffer
+    flushers: float  # producers that send to a TaskManager; a beat flushes all channels of one
+    may_poll: bool = True  # each TaskManager has a core, without which none polls
+    is_inferred: bool = False  # by round trips; already contained in the delays by idle time
 
     def transit_after(self, gaps_ns: npt.NDArray[np.int64 | np.float64]) -> FloatArray:
         """The typical transit time of messages after these gaps."""

@@ -35,25 +35,17 @@ def _no_rows() -> EventColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExchangeRows:
-    """Rows of one exchange; columns as in the trace.
+    """Rows of one exchange; columns as in the trace. A tap sees data buffers sent, when they
+    passed, and credit received."""
 
-    Attributes:
-        sent, received, consumed: data buffers at these points; a tap sees them sent, when they
-            passed.
-        credit_sent, credit_received: credit messages at these points; a tap sees them received.
-        waits: beginnings and ends of writers' waits for buffers.
-        resumed: ResumeConsumptions, which end the blocking of a channel by a barrier.
-        requests: PartitionRequests; their value is the initial credit.
-    """
-
-    sent: EventColumns
+    sent: EventColumns  # data buffers at these points
     received: EventColumns
     consumed: EventColumns
-    credit_sent: EventColumns
+    credit_sent: EventColumns  # credit messages at these points
     credit_received: EventColumns
-    waits: EventColumns
-    resumed: EventColumns = field(default_factory=_no_rows)
-    requests: EventColumns = field(default_factory=_no_rows)
+    waits: EventColumns  # beginnings and ends of writers' waits for buffers
+    resumed: EventColumns = field(default_factory=_no_rows)  # ResumeConsumptions, behind barriers
+    requests: EventColumns = field(default_factory=_no_rows)  # PartitionRequests, with their credit
 
     def within(self, from_ns: int, to_ns: int) -> ExchangeRows:
         """Rows in [from_ns, to_ns), with 64-bit columns."""
