@@ -126,38 +126,27 @@ class CheckpointTimes:
 class Outcome:
     """Outcome of an edge, alone or in its job, or of a job from end to end.
 
-    Attributes:
-        latency: from the intended instant of a record, or when it came to the edge or the job,
-            until it was consumed; at the highest rate from when it was emitted. Predictions of
-            jobs include the delays of the machine, simulations of exchanges do not.
-        since_source: from when a record came to the job until it was consumed; of an edge in a job.
-        messages: data buffers sent, of taps those between TaskManagers; None if unknown.
-        duration_ns: virtual time that records and messages count over; 0 if unknown. Alone it lasts
-            until the last record was consumed, less one buffer timeout, and at least for the length
-            of the window; at the highest rate until the last record was consumed.
-        memory_bytes: most that the buffers of all partitions and gates can take; None if unknown.
-        checkpoints: None without any, and where they are not simulated.
-        why_unknown: reason why the rest is unknown; None if it is known. The throughput of a
-            saturated job is known.
-        phases: outcomes in each phase of the flushers; of a job, and of an edge in a job.
-        edges: outcomes of the edges of a job; empty for an edge.
-        ends: places of the edges that lead out of the job.
+    Latency counts from the intended instant of a record, or when it came to the edge or the job,
+    until it was consumed; at the highest rate from when it was emitted. Predictions of jobs include
+    the delays of the machine, simulations of exchanges do not. An exchange alone lasts until the
+    last record was consumed, less one buffer timeout, and at least for the length of the window; at
+    the highest rate until the last record was consumed.
     """
 
     latency: LogLinearHistogram = field(default_factory=LogLinearHistogram)
     records: int = 0
-    messages: int | None = None
-    duration_ns: int = 0
+    messages: int | None = None  # data buffers, of taps between TaskManagers; None if unknown
+    duration_ns: int = 0  # virtual time that records and messages count over; 0 if unknown
     backlog_buffers: BacklogSummary = field(default_factory=lambda: BacklogSummary(None, None))
-    memory_bytes: int | None = None
+    memory_bytes: int | None = None  # most that all partitions and gates take; None if unknown
     credits: int = 0
     method: str = "simulator"
-    checkpoints: CheckpointTimes | None = None
-    since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)
-    why_unknown: str | None = None
-    phases: tuple[Outcome, ...] = ()
-    edges: tuple[Outcome, ...] = ()
-    ends: tuple[int, ...] = ()
+    checkpoints: CheckpointTimes | None = None  # None also where they are not simulated
+    since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)  # of edges in jobs
+    why_unknown: str | None = None  # reason; None if known. A saturated job's throughput is known
+    phases: tuple[Outcome, ...] = ()  # in each phase of the flushers; of jobs and their edges
+    edges: tuple[Outcome, ...] = ()  # of a job; empty for an edge
+    ends: tuple[int, ...] = ()  # places of the edges that lead out of the job
 
     @property
     def likely(self) -> tuple[Figures, Figures] | None:

@@ -64,74 +64,46 @@ class RecordedChannel:
 class RecordedExchange:
     """One recorded exchange: p producers, q consumers, the records that came, and the costs seen.
 
-    Attributes:
-        channels: those that carried records, by index.
-        is_max_rate: producers emitted as fast as the stack took records. Arrivals then say only how
-            many records there were; when they come follows from `costs.emit_ns_per_record` and the
-            pressure from downstream.
-        measured_from_ns, measured_to_ns: window that the arrivals were taken from.
-        seed: the recorded run's; the simulation's phase of the flusher derives from it.
-        task_managers: where each producer and each consumer ran; empty to put those together whose
-            channels share a connection. Channels within one TaskManager are local.
-        flush_overhead_ns: time by which the flusher's period is longer than the buffer timeout.
-        late_beats: time by which single periods are longer than that; None where they are alike,
-            or where it is not known.
-        counted_ns: messages that are sent in this time count; None for all.
-        preemptions: preemptions of the process of each producer and each consumer; empty for none.
-        has_instants: False where the arrivals are assumed, for messages were seen in passing only.
-        buffer_size_bytes: announced last by consumers with buffer debloating when the window began.
-        wakeups: time of messages by their distance; None if all take as long.
-        ends_its_data: the producers of the recorded run ended with the window.
-        flushers_before: tasks with a flusher before the first of these producers, in the order that
-            the phases of flushers are drawn in.
-        starts_within_ns: how far apart the producers start, and with them their flushers; None for
-            any time apart.
-        keeps_departures: whether to note when the consumer is done with each record.
-        barriers: of each producer behind another exchange, the barriers that it passes on, each
-            with the instant, when the checkpoint began, and whether it overtakes data; None where
-            producers are sources, whose checkpoints begin at their interval.
-        partitioner: barriers of some are never unaligned.
-        checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
-            window begins. Only the compiled model knows of this and of `barriers`.
-        socket_bytes: bytes that the two sockets of a connection hold before the sender's is full.
-        delays: those by the machine, which are added to predicted latencies.
-        pauses: when the process of a producer stood still, by its index.
-        notes: assumptions behind costs and arrivals, as lines.
-        queued: waiting by the recorded backlog; only where latency was not recorded.
-        unseen: quantities that a capture does not show; None if the run recorded itself.
+    At the highest rate producers emitted as fast as the stack took records: arrivals then say only
+    how many there were; when they come follows from `costs.emit_ns_per_record` and the pressure
+    from downstream. Channels within one TaskManager are local; without `task_managers` those tasks
+    are together whose channels share a connection. Producers behind another exchange pass barriers
+    on, each with the instant, when the checkpoint began, and whether it overtakes data; those of
+    sources begin at their interval. Only the compiled model knows of these and of
+    `checkpoints_from_ns`.
     """
 
     producers: int
     consumers: int
-    channels: tuple[RecordedChannel, ...]
+    channels: tuple[RecordedChannel, ...]  # those that carried records, by index
     network: NetworkConfig
     is_max_rate: bool
-    measured_from_ns: int
+    measured_from_ns: int  # window that the arrivals were taken from
     measured_to_ns: int
-    seed: int
+    seed: int  # the recorded run's; the simulation's phase of the flusher derives from it
     costs: CostModel
     flow_control: str = CREDIT
-    task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]] = ((), ())
-    flush_overhead_ns: int = 0
-    late_beats: LateBeats | None = None
-    counted_ns: tuple[int, int] | None = None
-    has_instants: bool = True
-    buffer_size_bytes: int | None = None
-    wakeups: Wakeups | None = None
-    ends_its_data: bool = False
-    flushers_before: int = 0
-    starts_within_ns: int | None = None
-    keeps_departures: bool = False
-    barriers: tuple[IntArray, ...] | None = None
-    partitioner: str = "rebalance"
-    checkpoints_from_ns: int | None = None
-    socket_bytes: int = LinkSettings().capacity_bytes
-    delays: Delays = NO_DELAYS
-    pauses: Mapping[int, Intervals] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    queued: Queued = field(default_factory=Queued)
-    unseen: Unseen | None = None
+    task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # producers', consumers'
+    preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]] = ((), ())  # likewise
+    flush_overhead_ns: int = 0  # by which the flusher's period is longer than the buffer timeout
+    late_beats: LateBeats | None = None  # single periods are longer by that; None: alike, or unknown
+    counted_ns: tuple[int, int] | None = None  # messages that are sent then count; None for all
+    has_instants: bool = True  # False: arrivals are assumed, as messages were seen in passing only
+    buffer_size_bytes: int | None = None  # with debloating: announced last when the window began
+    wakeups: Wakeups | None = None  # time of messages by their distance; None if all take as long
+    ends_its_data: bool = False  # the producers of the recorded run ended with the window
+    flushers_before: int = 0  # tasks with a flusher whose phase is drawn before these producers'
+    starts_within_ns: int | None = None  # how far apart producers and flushers start; None: any
+    keeps_departures: bool = False  # whether to note when the consumer is done with each record
+    barriers: tuple[IntArray, ...] | None = None  # of each producer; None where they are sources
+    partitioner: str = "rebalance"  # barriers of some are never unaligned
+    checkpoints_from_ns: int | None = None  # the first begins an interval later; None: the window's
+    socket_bytes: int = LinkSettings().capacity_bytes  # that fill both sockets of a connection
+    delays: Delays = NO_DELAYS  # by the machine, which are added to predicted latencies
+    pauses: Mapping[int, Intervals] = field(default_factory=dict)  # when producers stood still
+    notes: tuple[str, ...] = ()  # assumptions behind costs and arrivals, as lines
+    queued: Queued = field(default_factory=Queued)  # only where latency was not recorded
+    unseen: Unseen | None = None  # what a capture does not show; None if the run recorded itself
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.

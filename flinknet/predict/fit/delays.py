@@ -92,24 +92,14 @@ class DelaysByQuiet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delays:
-    """Delays beyond the time that the stack itself takes.
+    """Delays beyond the time that the stack itself takes. Those up to the usual time come from
+    waking, longer ones from the machine."""
 
-    Attributes:
-        spread_ns: evenly spaced quantiles of the delay from due to consumed, without the time of
-            the simulated steps; empty if unknown.
-        tails_ns: p99 of the delay in each part of the run; empty if unknown.
-        queued_at_start_ns: longest wait of a consumer's first message for those ahead of it, which
-            the simulation begins without.
-        usual_ns: typical time of a message on its way and at its consumer, as recorded. Delays up
-            to this time come from waking, longer ones from the machine.
-        by_quiet: delays by the idle time before messages; None if unknown.
-    """
-
-    spread_ns: IntArray
-    tails_ns: tuple[int, ...] = ()
-    queued_at_start_ns: int = 0
-    usual_ns: float = 0.0
-    by_quiet: DelaysByQuiet | None = None
+    spread_ns: IntArray  # quantiles from due to consumed, without simulated steps; empty: unknown
+    tails_ns: tuple[int, ...] = ()  # p99 of the delay in each part of the run; empty if unknown
+    queued_at_start_ns: int = 0  # longest wait of a consumer's first message for those before it
+    usual_ns: float = 0.0  # typical time of a message on its way and at its consumer, as recorded
+    by_quiet: DelaysByQuiet | None = None  # by the idle time before messages; None if unknown
 
     @property
     def note(self) -> str | None:
