@@ -86,7 +86,7 @@ class RecordedExchange:
     task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # producers', consumers'
     preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]] = ((), ())  # likewise
     flush_overhead_ns: int = 0  # by which the flusher's period is longer than the buffer timeout
-    late_beats: LateBeats | None = None  # single periods are longer by that; None: alike, or unknown
+    late_beats: LateBeats | None = None  # single periods are longer by that; None: alike, unknown
     counted_ns: tuple[int, int] | None = None  # messages that are sent then count; None for all
     has_instants: bool = True  # False: arrivals are assumed, as messages were seen in passing only
     buffer_size_bytes: int | None = None  # with debloating: announced last when the window began
