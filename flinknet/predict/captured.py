@@ -202,11 +202,8 @@ def with_settings(
     manifest: RunManifest, files: Iterable[TraceFile], whole: RunManifest | None = None
 ) -> tuple[RunManifest, tuple[str, ...], bool]:
     """The manifest with the settings that the messages show, where nobody stated them; notes on
-    that; and whether the buffer timeout is known, by a statement or by the beat of the messages.
-
-    Args:
-        whole: with all channels of the trace, which show the beat if those of `manifest` do not.
-    """
+    that; and whether the buffer timeout is known, by a statement or by the beat of the messages. If
+    those of the manifest show no beat, those of all channels of the trace do (`whole`)."""
     rows = _rows_of(manifest, files)
     keys: dict[str, Any] = dict(manifest.flink_keys)
     beat_ns = flusher.beat_ns(rows.sent)

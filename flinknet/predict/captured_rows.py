@@ -229,11 +229,8 @@ def stamped(
     seen: Mapping[int, Seen], sent: EventColumns, epoch_ns: int | None
 ) -> dict[int, Seen] | None:
     """The buffers of each channel, divided by the timestamps of their records, of which data
-    buffers have a sample; None if there are none, or if they do not follow the clock.
-
-    Args:
-        epoch_ns: instant of the trace at which the wall clock was 0; None if unknown.
-    """
+    buffers have a sample; None if there are none, or if they do not follow the clock, which was 0
+    at an instant of the trace (`epoch_ns`; None if unknown)."""
     if epoch_ns is None or TIMESTAMPS[0] not in sent:
         return None
     first_ms = sent[TIMESTAMPS[0]]

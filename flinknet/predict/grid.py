@@ -39,10 +39,8 @@ class Grid:
     lists: Mapping[str, tuple[Any, ...]]  # by `Asked.values`, such as buffer_timeouts_ns
 
     def __init__(self, **lists: Sequence[Any]) -> None:
-        """Values may be text, as on the command line.
-
-        Raises: ConfigError for a list that does not exist, or a value that cannot be used.
-        """
+        """Values may be text, as on the command line. Raises: ConfigError for a list that does not
+        exist, or a value that cannot be used."""
         known = {each.values: each for each in what_if.SETTINGS}
         given = {}
         for name, values in lists.items():
@@ -67,11 +65,8 @@ class Grid:
 
     def of_run(self, recorded: Setting, interval_ns: int | None) -> Grid:
         """The grid for one run: a question how checkpoints align, where neither the grid nor the
-        settings of the run state their interval, is asked at the recorded interval.
-
-        Args:
-            interval_ns: between recorded checkpoints; None where there are none.
-        """
+        settings of the run state their interval, is asked at the recorded interval; None where
+        there are no recorded checkpoints."""
         interval = what_if.CHECKPOINTS
         is_known = interval.values in self.lists or interval.value(recorded) is not None
         if what_if.ALIGNMENT.values not in self.lists or is_known or interval_ns is None:
@@ -79,19 +74,14 @@ class Grid:
         return Grid(**{**self.lists, interval.values: (interval_ns,)})
 
     def settings(self, recorded: Setting, *, is_max_rate: bool) -> list[Setting]:
-        """All combinations, the recorded setting among them; ascending, a timeout of -1 last.
-
-        Args:
-            is_max_rate: the run had no arrival rate, so that its factors mean nothing.
-        """
+        """All combinations, the recorded setting among them; ascending, a timeout of -1 last. Of a
+        run at the highest rate, which had no rate of arrivals, factors of the rate mean nothing."""
         asked = self.asked(recorded, is_max_rate=is_max_rate)
         return sorted({recorded, *asked}, key=what_if.ascending)
 
     def asked(self, recorded: Setting, *, is_max_rate: bool) -> set[Setting]:
-        """All combinations; the recorded setting only if it is one of them.
-
-        Raises: ConfigError for aligned timeouts without checkpoints.
-        """
+        """All combinations; the recorded setting only if it is one of them. Raises: ConfigError for
+        aligned timeouts without checkpoints."""
         lists = dict(self.lists)
         if is_max_rate:
             lists.pop(what_if.RATE_FACTOR.values, None)

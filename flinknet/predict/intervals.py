@@ -18,10 +18,8 @@ GOLDEN = 0.6180339887498949
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intervals:
-    """A set of instants: the union of [starts[i], ends[i]).
-
-    Invariant: starts[i] <= ends[i] <= starts[i + 1]; all int64 ns.
-    """
+    """A set of instants: the union of [starts[i], ends[i]), where starts[i] <= ends[i] <=
+    starts[i + 1]; all int64 ns."""
 
     starts_ns: IntArray
     ends_ns: IntArray
@@ -122,7 +120,6 @@ def merged(sets: Iterable[Intervals]) -> Intervals:
 
 def from_switches(at_ns: IntArray, is_on: BoolArray, end_ns: int) -> Intervals:
     """The time in which a switch was on: it is set at each instant (ascending) and stays until the
-    next one, the last until `end_ns`.
-    """
+    next one, the last until `end_ns`."""
     next_ns = np.r_[at_ns[1:], max(end_ns, int(at_ns[-1]))] if len(at_ns) else at_ns
     return Intervals(at_ns[is_on], next_ns[is_on])

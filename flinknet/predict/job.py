@@ -188,8 +188,7 @@ def falls_behind(
 ) -> bool:
     """Whether a consumer lags behind the sources ever farther: all records that come late are older
     than the youngest of the window by more than AT_TIMES_FROM would leave over. Sources may end
-    long before the window does. Records wait for flushers for `beats_ns` at most, on all their way.
-    """
+    long before the window does. Records wait for flushers for `beats_ns` at most, all in all."""
     departed = tuple(departed)
     last_ns = max((int(own.origins_ns.max(initial=start_ns)) for own in departed), default=start_ns)
     duration_ns = min(duration_ns, last_ns - start_ns)
@@ -212,9 +211,8 @@ def falls_behind(
 
 
 def passed_on(barriers: Mapping[int, IntArray], producers: int) -> tuple[IntArray, ...]:
-    """Barriers that each producer passes on, as in RecordedExchange: those it has as a consumer.
-    A producer without records does as the first of the others.
-    """
+    """Barriers that each producer passes on, as in RecordedExchange: those it has as a consumer. A
+    producer without records does as the first of the others."""
     found = [each for each in barriers.values() if len(each)]
     rows = []
     for number in range(max(map(len, found), default=0)):

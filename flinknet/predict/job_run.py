@@ -54,10 +54,8 @@ SATURATED_RECORDS = 50_000
 def simulate_job(job: RecordedJob, settings: Sequence[Setting], *, in_full: bool = True) -> Outcome:
     """The outcome of a job under other settings: in PHASES phases where something is unknown. An
     edge that is alone is simulated with the real core where the kernel does not know it, or if not
-    `in_full`, unknown (NO_MODEL).
-
-    Raises: ConfigError when the buffers of an edge do not fit into network memory.
-    """
+    `in_full`, unknown (NO_MODEL). Raises: ConfigError when the buffers of an edge do not fit into
+    network memory."""
     has_beats = any(each.network.buffer_timeout_ns > 0 for each in settings)
     is_open = has_beats and len(job.edges) > 1  # how far apart flushers beat
     is_open |= any(each.exchange.unseen is not None for each in job.edges)
@@ -75,12 +73,9 @@ def simulate_job(job: RecordedJob, settings: Sequence[Setting], *, in_full: bool
 
 
 class JobRun:
-    """A job computed once, edge after edge; those together that wait for each other (`joined`).
-
-    Attributes:
-        arrived: of each edge, the channels with the records that came; None behind a source and
-            where that is unknown.
-    """
+    """A job computed once, edge after edge; those together that wait for each other (`joined`). Of
+    each edge the channels have the records that came (`arrived`); None behind a source and where
+    that is unknown."""
 
     def __init__(
         self, job: RecordedJob, settings: Sequence[Setting], phase: int, *, in_full: bool = True
@@ -184,8 +179,7 @@ class JobRun:
     def _join(self, number: int) -> bool:
         """Compute the edges together that wait for each other, from behind a source on, each with
         as many records as will come to it. Returns: whether that is possible, and all records are
-        taken in the end.
-        """
+        taken in the end."""
         feeding, first = self._job.feeding, self._first(number)
         if first in self._tried:
             return False

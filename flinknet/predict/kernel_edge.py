@@ -77,10 +77,8 @@ class KernelEdge:
         passages: Mapping[int, Passage] | None = None,
     ) -> KernelEdge:
         """An exchange that has records, under other settings. Debloating begins with the size that
-        was announced when the window began.
-
-        Raises: ConfigError when the buffers do not fit into network memory.
-        """
+        was announced when the window began. Raises: ConfigError when the buffers do not fit into
+        network memory."""
         exchange, producers, consumers = without_idle_tasks(exchange)
         if network.debloating_enabled and (size_bytes := exchange.buffer_size_bytes) is not None:
             size_bytes = max(size_bytes, network.min_segment_size_bytes)

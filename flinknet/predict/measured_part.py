@@ -52,12 +52,9 @@ class _FileSpan:
 
 
 def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
-    """The measured part of a run that has a manifest. If `is_cut_used`, a file that was cut
-    ends it only where no file goes on.
-
-    Raises: TraceFormatError if the run did not get there, if nothing of it is whole, or if the
-        files hold nothing of it, for they are another run's.
-    """
+    """The measured part of a run that has a manifest. If `is_cut_used`, a file that was cut ends it
+    only where no file goes on. Raises: TraceFormatError if the run did not get there, if nothing of
+    it is whole, or if the files hold nothing of it, for they are another run's."""
     manifest = run.manifest
     assert manifest is not None
     if manifest.measured_from_ns is None:

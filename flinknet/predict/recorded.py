@@ -160,8 +160,7 @@ class RecordedExchange:
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the situation around it as a setting has it; its network is the
         simulation's argument. A period of the flusher exceeds the timeout by its usual overhead and
-        by the mean of delays that come now and then at any timeout.
-        """
+        by the mean of delays that come now and then at any timeout."""
         overhead_ns, timeout_ns = self._overhead_under(setting), setting.network.buffer_timeout_ns
         if self.late_beats is not None and timeout_ns > 0:
             overhead_ns += self.late_beats.mean_ns(timeout_ns + overhead_ns)

@@ -48,18 +48,13 @@ BARRIERS_LEFT_OUT = (
 def simulate(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
     """Predict a recorded exchange under other settings: by the compiled kernel if it knows the
     exchange, else with the real core. Records all have the mean length of the recorded ones, at
-    least what the stamp needs.
-
-    Raises: as `simulate_in_full`.
-    """
+    least what the stamp needs. Raises: as `simulate_in_full`."""
     return simulate_compiled(exchange, network) or simulate_in_full(exchange, network)
 
 
 def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Outcome | None:
     """Run an exchange with the compiled kernel. Returns: None where it does not know the exchange.
-
-    Raises: ConfigError when the buffers do not fit into network memory.
-    """
+    Raises: ConfigError when the buffers do not fit into network memory."""
     if not exchange.records:
         return Outcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
     edge = KernelEdge.of(exchange, network)
@@ -71,13 +66,9 @@ def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Out
 
 def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
     """What counts of an exchange whose beginning and end do not (`RecordedExchange.counted_ns`,
-    `RecordedChannel.counted`).
-
-    Returns: None where the compiled kernel does not know the exchange, and where a writer waits for
-        buffers: then what comes before it waits, too, and what counts depends on the rest.
-
-    Raises: ConfigError when the buffers do not fit into network memory.
-    """
+    `RecordedChannel.counted`). Returns: None where the compiled kernel does not know the exchange,
+    and where a writer waits for buffers: then what comes before it waits, too, and what counts
+    depends on the rest. Raises: ConfigError when the buffers do not fit into network memory."""
     if not exchange.records:
         return None
     return run_fast(KernelEdge.of(exchange, network), may_wait=False)
@@ -85,10 +76,8 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
 
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
     """Drive a recorded exchange through the stack under other settings; records as in `simulate`.
-
     Raises: SimulationError when the run does not come to its end, or loses records; ConfigError
-        when the buffers do not fit into network memory.
-    """
+    when the buffers do not fit into network memory."""
     if not exchange.records:
         return Outcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
     edge = KernelEdge.of(exchange, network)
@@ -159,8 +148,7 @@ def duration_ns(
     resumed_ns: int = 0,
 ) -> int:
     """How long an exchange took whose last record was taken at an instant: at least as long as its
-    tasks work on records and messages, and until a writer last went on that had waited for buffers.
-    """
+    tasks work on records and messages, and until a writer last resumed that waited for buffers."""
     length_ns = last_ns - exchange.measured_from_ns
     if exchange.is_max_rate:
         return length_ns

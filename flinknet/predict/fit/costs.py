@@ -220,14 +220,9 @@ def at_recorded_rate(
 ) -> RecordedExchange | None:
     """The exchange with one factor on all times of work, those of producers and consumers, so that
     the model has the recorded throughput. Busy time is not exactly work: an event loop that waits
-    for a core looks busy, and one that handles many events at once does more in less time.
-
-    Args:
-        throughput_of: throughput of an exchange under its recorded settings, in records/s.
-
-    Returns: None if no factor up to COSTS_FACTOR_MAX leads there, as where preemptions alone take
-        longer.
-    """
+    for a core looks busy, and one that handles many events at once does more in less time. The
+    throughput of an exchange is under its recorded settings, in records/s. Returns: None if no
+    factor up to COSTS_FACTOR_MAX leads there, as where preemptions alone take longer."""
     wanted_per_s = exchange.records * 1e9 / exchange.duration_ns
     largest = float(np.log(COSTS_FACTOR_MAX))
     ends: dict[bool, tuple[float, float]] = {}  # where the model is too slow, and too fast
@@ -353,10 +348,8 @@ def fit_costs(
 def split_cost(
     total_ns: FloatArray, units: IntArray, assumed_fixed_ns: float
 ) -> tuple[float, float, bool]:
-    """Split the cost of messages into a fixed part and one for each unit (record or byte).
-
-    Returns: fixed ns, ns for a unit, and whether the sizes differ enough for that.
-    """
+    """Split the cost of messages into a fixed part and one for each unit (record or byte). Returns:
+    fixed ns, ns for a unit, and whether the sizes differ enough for that."""
     low, high = np.quantile(units, [0.25, 0.75])
     small, large = units <= low, units >= high
     typical_ns, typical_units = float(np.median(total_ns)), max(float(np.median(units)), 1.0)

@@ -287,8 +287,7 @@ def _gaps_between_flushes(sent: EventColumns, channels: Sequence[ChannelInfo]) -
 
 def _ns_per_record(trips: EventColumns) -> tuple[float, float, float]:
     """Time for a record: lower bound, best guess, upper bound. It compares the quick round trips
-    with few and with many records, as delays of the machine would hide the difference.
-    """
+    with few and with many records, as delays of the machine would hide the difference."""
     parts = np.array_split(np.argsort(trips["at_ns"], kind="stable"), PARTS)
     found = [_slope_ns(trips["total_ns"][part], trips["company"][part]) for part in parts]
     known = np.array([each for each in found if each is not None])

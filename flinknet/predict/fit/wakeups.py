@@ -185,13 +185,10 @@ def fit_wakeups(
     may_poll: bool = True,
     is_inferred: bool = False,
 ) -> Wakeups | None:
-    """Fit transit times (`ways_ns`) of messages by the gaps before them; None for too few.
-
-    Args:
-        is_inferred: transit times follow from round trips, which vary for other reasons, too. Then
-            the result is None unless they clearly grow with the gap, and the time without a gap
-            lies on the line through the shortest and the longest.
-    """
+    """Fit transit times (`ways_ns`) of messages by the gaps before them; None for too few. Inferred
+    ones follow from round trips, which vary for other reasons, too: then the result is None unless
+    they clearly grow with the gap, and the time without a gap lies on the line through the shortest
+    and the longest."""
     is_known = gaps_ns != UNKNOWN
     if is_known.sum() < SAMPLES_MIN:
         return None
