@@ -32,19 +32,8 @@ ROOM_BITS = 3
 
 class Layout:
     """An exchange as the kernel starts with it: channels, connections and tasks at their addresses.
-    The memory holds the job, and exchanges before this one.
-
-    Args:
-        attempts: runs that have had too little room for messages on their way.
-
-    Attributes:
-        head: address of the exchange.
-        channel_at: addresses of channels, by their index.
-        departures: if the exchange asks for them, words where the kernel notes when each record is
-            done with, by channel.
-        alignments: likewise, from where on it notes when checkpoints are aligned, by sink.
-        logs: words with the channel of each record, by consumer that hands its records on.
-    """
+    The memory holds the job, and exchanges before this one. Each attempt, after runs that have had
+    too little room for messages on their way, has more."""
 
     def __init__(self, edge: KernelEdge, memory: KernelMemory, attempts: int = 0) -> None:
         self.edge, self.exchange, self.network = edge, edge.exchange, edge.network
@@ -69,7 +58,7 @@ class Layout:
         self._batches = batches_of(exchange, edge.record_bytes) if exchange.is_max_rate else []
         addresses = memory.rows(k.Channel, len(exchange.channels))
         indices = (each.channel for each in exchange.channels)
-        self.channel_at = dict(zip(indices, addresses, strict=True))
+        self.channel_at = dict(zip(indices, addresses, strict=True))  # by their index
         self.source_at = memory.rows(k.Source, len(edge.sources))
         self.sink_at = memory.rows(k.Sink, len(edge.sinks))
         self.manager_at = memory.rows(k.TaskManager, len(edge.buffers))
@@ -84,9 +73,9 @@ class Layout:
         addresses = memory.rows(k.Connection, len(self._channels_between))
         self._connection_at = dict(zip(self._channels_between, addresses, strict=True))
         self._ends: list[list[int]] = [[] for _ in self.manager_at]
-        self.departures: dict[int, slice] = {}
-        self.alignments: list[int] = []
-        self.logs: dict[int, slice] = {}
+        self.departures: dict[int, slice] = {}  # by channel, if the exchange asks for them
+        self.alignments: list[int] = []  # likewise, from where on they are noted, by sink
+        self.logs: dict[int, slice] = {}  # channels of records, by consumer that hands these on
         self._put_exchange()
         self._put_channels()
         self._put_connections()

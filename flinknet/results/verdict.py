@@ -26,17 +26,7 @@ from .bottleneck import (
     Symptom,
     named,
 )
-from .ledger import (
-    BARRIER,
-    CREDIT,
-    LATE,
-    SOCKET,
-    UNANSWERED,
-    EdgeTime,
-    InputTime,
-    Ledger,
-    SeenBy,
-)
+from .ledger import BARRIER, CREDIT, LATE, SOCKET, UNANSWERED, EdgeTime, InputTime, Ledger, SeenBy
 from .slow_tasks import (
     checkpoint_symptoms,
     is_order_unknown,

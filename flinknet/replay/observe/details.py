@@ -16,12 +16,7 @@ import numpy as np
 from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.exchange import recorded_network
-from flinknet.results import (
-    ChannelOverTime,
-    FillRatios,
-    RecordedEnvironment,
-    RunDetails,
-)
+from flinknet.results import ChannelOverTime, FillRatios, RecordedEnvironment, RunDetails
 from flinknet.trace.event_block import is_data
 
 from ..spark.frames import Columns, collected
