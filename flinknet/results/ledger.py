@@ -96,7 +96,7 @@ class EdgeTime:
     buffers: float | None = None  # that each channel may have under way
     has_barriers: bool = True  # enough checkpoints passed to judge how they align
     is_credit_known: bool = True
-    flushing: float = 0.0  # mean share in which the oldest record of a channel waits for the flusher
+    flushing: float = 0.0  # mean share in which the oldest record waits for the flusher
     written: float | None = None  # of a blocking exchange: time before its first buffer, as a share
     credit: Sequence[CreditPath] = ()  # by pair of TaskManagers; empty: none was recorded
 

@@ -13,7 +13,7 @@ Timetable = List[int]
 
 
 class Exchange(View):
-    """An exchange: numbers that do not change in a run, those that the run counts, and its parts."""
+    """An exchange: numbers that stay in a run, numbers that the run counts, and its parts."""
 
     task_managers: int = word("number of TaskManagers")
     timeout_ns: int = word("buffer timeout")
