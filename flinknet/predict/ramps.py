@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -168,44 +167,21 @@ class ChannelRamps:
         return sums[self.ends] - sums[self.starts]
 
     def in_order(self) -> ChannelRamps:
-        """The stretches of each channel by their beginnings."""
-        if self._is_ascending(self.ramps.first_ns):  # as good as always
+        """The stretches of each channel by their beginnings, where there are no others."""
+        back = np.flatnonzero(self.ramps.first_ns[1:] < self.ramps.first_ns[:-1]) + 1
+        if np.isin(back, self.starts).all():  # as good as always
             return self
-        own = self._of_its_own()
-        channel = np.repeat(np.arange(len(own.channels)), own.counts)
-        return replace(own, ramps=own.ramps.take(np.lexsort((own.ramps.first_ns, channel))))
+        channel = np.repeat(np.arange(len(self.channels)), self.counts)
+        return replace(self, ramps=self.ramps.take(np.lexsort((self.ramps.first_ns, channel))))
 
     def within(self, from_ns: int, to_ns: int) -> ChannelRamps:
-        return self.joined(self.split((from_ns, to_ns))[0])
-
-    def split(self, at_ns: Sequence[int]) -> list[list[ChannelRamps]]:
-        """Records from each instant to the next one, as `Ramps.within`, in parts to be joined. As
-        few stretches as possible are copied."""
-        ramps = self.ramps
-        if not (self._is_ascending(ramps.first_ns) and self._is_ascending(ramps.last_ns)):
-            own = self._of_its_own()
-            return [[own._cut(*each)] for each in pairwise(at_ns)]
-        limits = np.array(at_ns, np.int64)
-        begun = list(self._reached(ramps.first_ns, limits))
-        ended = list(self._reached(ramps.last_ns, limits))
-        found = []
-        for place, (from_ns, to_ns) in enumerate(pairwise(at_ns)):
-            start, end = ended[place], np.maximum(ended[place], begun[place + 1])
-            whole_from = np.clip(begun[place], start, end)
-            whole_to = np.clip(ended[place + 1], whole_from, end)
-            found.append(
-                [
-                    self._rows(start, whole_from)._of_its_own()._cut(from_ns, to_ns),
-                    self._rows(whole_from, whole_to),
-                    self._rows(whole_to, end)._of_its_own()._cut(from_ns, to_ns),
-                ]
-            )
-        return found
+        """As `Ramps.within`."""
+        ramps, kept = self.ramps.cut(from_ns, to_ns)
+        starts, ends = (np.searchsorted(kept, each) for each in (self.starts, self.ends))
+        return ChannelRamps(self.channels, starts, ends, ramps)
 
     def faster(self, factor: float, from_ns: int) -> ChannelRamps:
-        """As `Ramps.faster`."""
-        own = self._of_its_own()
-        return replace(own, ramps=own.ramps.faster(factor, from_ns))
+        return replace(self, ramps=self.ramps.faster(factor, from_ns))
 
     def only(self, channels: IntArray) -> ChannelRamps:
         """The records of some channels; none for an absent one."""
@@ -217,7 +193,6 @@ class ChannelRamps:
         return ChannelRamps(channels, starts, ends, self.ramps)
 
     def by_channel(self) -> dict[int, Ramps]:
-        """The records of each channel."""
         bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         columns = self.ramps.columns
         return {
@@ -225,34 +200,6 @@ class ChannelRamps:
             for channel, (start, end) in zip(self.channels.tolist(), bounds, strict=True)
         }
 
-    def _is_ascending(self, values: IntArray) -> bool:
-        """Whether a column ascends within each channel."""
-        back = np.flatnonzero(values[1:] < values[:-1]) + 1
-        return bool(np.isin(back, self.starts).all())
-
-    def _reached(self, values: IntArray, limits: IntArray) -> IntArray:
-        """For each limit and channel the place from where on a column that ascends has reached the
-        limit: all are searched for at the same time."""
-        low, high = (np.tile(each, (len(limits), 1)) for each in (self.starts, self.ends))
-        while (low < high).any():
-            middle = (low + high) >> 1
-            is_below = low < high
-            is_below &= values[np.minimum(middle, len(values) - 1)] < limits[:, np.newaxis]
-            low, high = np.where(is_below, middle + 1, low), np.where(is_below, high, middle)
-        return low
-
-    def _rows(self, starts: IntArray, ends: IntArray) -> ChannelRamps:
-        return ChannelRamps(self.channels, starts, ends, self.ramps)
-
-    def _of_its_own(self) -> ChannelRamps:
-        """These channels in arrays without other stretches."""
-        return self.joined([self])
-
-    def _cut(self, from_ns: int, to_ns: int) -> ChannelRamps:
-        """`within`, of stretches in any order, where there are no others."""
-        ramps, kept = self.ramps.cut(from_ns, to_ns)
-        starts, ends = (np.searchsorted(kept, each) for each in (self.starts, self.ends))
-        return ChannelRamps(self.channels, starts, ends, ramps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -186,14 +186,13 @@ def _fitted(
 
 
 def _pieces(unit: SliceUnit, load_from_ns: int, load_to_ns: int) -> list[ChannelRamps]:
-    """Arrivals before a slice, in it in parts, and behind it, of the same channels."""
+    """Arrivals before a slice, in it, and behind it, of the same channels."""
     files = open_recordings(unit.whole.place).files
     sent_before_ns = load_to_ns + (unit.whole.part.latest_ns or 0) + 1
     arrivals = read_arrivals(files, load_from_ns, load_to_ns, sent_before_ns)
     known = arrivals.only(np.intersect1d(unit.load.channels, arrivals.channels))
     edges = (load_from_ns, unit.window.from_ns, unit.window.to_ns, load_to_ns)
-    before, own, behind = known.split(edges)
-    return [ChannelRamps.joined(before), *own, ChannelRamps.joined(behind)]
+    return [known.within(*each) for each in pairwise(edges)]
 
 
 def _part(
@@ -220,11 +219,10 @@ def _part(
     start_ns -= period_ns * (start_ns > slice_ns)
     if factor != 1:
         pieces = [each.faster(factor, run_from_ns) for each in pieces]
-    earlier, *own, later = pieces
+    earlier, own, later = pieces
     warm = earlier.within(start_ns, _NEVER_NS)
-    whole = ChannelRamps.joined((warm, *own, later)).by_channel()
-    counted = np.sum([each.counts for each in own], axis=0)
-    counts = zip(*(each.tolist() for each in (warm.records, warm.counts, counted)), strict=True)
+    whole = ChannelRamps.joined((warm, own, later)).by_channel()
+    counts = zip(*(each.tolist() for each in (warm.records, warm.counts, own.counts)), strict=True)
     channels = [
         replace(
             channel, records_before=before[channel.channel] - warmed, counted=(first, first + count)

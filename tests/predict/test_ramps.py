@@ -52,7 +52,7 @@ def test_each_record_is_in_one_of_the_parts_that_stretches_are_split_into(
     assert np.array_equal(whole.channels, CHANNELS)
     assert whole.counts.tolist() == [*counts.values()]
     assert whole.records.tolist() == [each.total_records for each in ramps.values()]
-    found = [ChannelRamps.joined(parts) for parts in whole.split(EDGES_NS)]
+    found = [whole.within(*each) for each in pairwise(EDGES_NS)]
     for part, (from_ns, to_ns) in zip(found, pairwise(EDGES_NS), strict=True):
         for channel, own in part.by_channel().items():
             wanted = ramps[channel].within(from_ns, to_ns)
