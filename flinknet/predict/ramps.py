@@ -11,10 +11,6 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 
-LONG_RUN = 512
-"""Fewest consecutive rows that are copied as a piece and not row by row: 65,536 rows take 17
-instead of 48 us in pieces of 4,096, and 228 in pieces of 64."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ramps:
@@ -129,8 +125,8 @@ class ChannelRamps:
         of_runs = [channel[own] for own, (channel, _) in zip(starts, parts, strict=True)]
         channels, place = np.unique(_one(of_runs), return_inverse=True)
         order = np.argsort(place, kind="stable")
-        runs = Runs(source, _one(starts), _one(counts)).take(order)
-        return cls._of_runs(channels, place[order], [ramps for _, ramps in parts], runs)
+        runs = (each[order] for each in (source, _one(starts), _one(counts)))
+        return cls._of_runs(channels, place[order], [ramps for _, ramps in parts], *runs)
 
     @classmethod
     def joined(cls, parts: Sequence[ChannelRamps]) -> ChannelRamps:
@@ -142,19 +138,26 @@ class ChannelRamps:
             for each in zip(*((own.starts, own.counts) for own in parts), strict=True)
         )
         place = np.repeat(np.arange(len(channels)), len(parts))
-        runs = Runs(source, starts, counts)
-        return cls._of_runs(channels, place, [each.ramps for each in parts], runs)
+        ramps = [each.ramps for each in parts]
+        return cls._of_runs(channels, place, ramps, source, starts, counts)
 
     @classmethod
     def _of_runs(
-        cls, channels: IntArray, place: IntArray, sources: Sequence[Ramps], runs: Runs
+        cls,
+        channels: IntArray,
+        place: IntArray,
+        sources: Sequence[Ramps],
+        source: IntArray,
+        starts: IntArray,
+        runs: IntArray,
     ) -> ChannelRamps:
-        """Runs of stretches, with the place of the channel of each; ascending."""
+        """Runs of stretches, with the place of the channel of each, ascending; as `joined_runs`."""
         counts = np.zeros(len(channels), np.int64)
-        np.add.at(counts, place, runs.counts)
+        np.add.at(counts, place, runs)
         ends = np.cumsum(counts)
         columns = zip(*(each.columns for each in sources or [Ramps.of(_one([]))]), strict=True)
-        ramps = Ramps(*runs.joined([*map(len, sources)], columns))
+        lengths = [*map(len, sources)]
+        ramps = Ramps(*joined_runs(source, starts, runs, lengths, columns))
         return cls(channels, ends - counts, ends, ramps)
 
     @property
@@ -202,35 +205,20 @@ class ChannelRamps:
 
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Runs:
-    """Rows that stand together in one of several sources, run by run; arrays of equal length."""
-
-    source: IntArray
-    starts: IntArray
-    counts: IntArray
-
-    def take(self, order: IntArray) -> Runs:
-        return Runs(self.source[order], self.starts[order], self.counts[order])
-
-    def joined(
-        self, lengths: Sequence[int], columns: Iterable[Sequence[IntArray]]
-    ) -> Iterator[IntArray]:
-        """Each column, one run after the other, by the lengths of all sources, and the values of
-        each source for each column."""
-        own = self.take(np.flatnonzero(self.counts))
-        source, starts, counts = own.source, own.starts, own.counts
-        total = int(counts.sum())
-        copied = total if len(lengths) == 1 else sum(lengths)
-        if copied >= LONG_RUN * len(counts) > 0:
-            ends = (starts + counts).tolist()
-            runs = [*zip(source.tolist(), map(slice, starts.tolist(), ends), strict=True)]
-            yield from (np.concatenate([each[n][rows] for n, rows in runs]) for each in columns)
-            return
-        before = np.cumsum([0, *lengths])[source]
-        rows = np.repeat(starts + before - (np.cumsum(counts) - counts), counts) + np.arange(total)
-        for each in columns:
-            yield (each[0] if len(each) == 1 else np.concatenate(each)).take(rows)
+def joined_runs(
+    source: IntArray,
+    starts: IntArray,
+    counts: IntArray,
+    lengths: Sequence[int],
+    columns: Iterable[Sequence[IntArray]],
+) -> Iterator[IntArray]:
+    """Each column as runs of rows, one after the other: of each run the source, the place of its
+    first row there, and their number. Columns have the values of each source, whose lengths are
+    given."""
+    first = starts + np.cumsum([0, *lengths])[source] - (np.cumsum(counts) - counts)
+    rows = np.repeat(first, counts) + np.arange(counts.sum())
+    for each in columns:
+        yield (each[0] if len(each) == 1 else np.concatenate(each)).take(rows)
 
 
 def run_starts(channel: IntArray) -> IntArray:

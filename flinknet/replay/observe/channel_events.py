@@ -12,7 +12,7 @@ import numpy as np
 
 from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.predict.ramps import LONG_RUN, Runs
+from flinknet.predict.ramps import joined_runs
 from flinknet.trace.buffers import CHANNEL_BITS, SortedEvents
 from flinknet.trace.event_block import EventBlock, Spans
 
@@ -86,7 +86,8 @@ class ChannelEvents:
                 order = np.argsort(places, kind="stable")
                 source = np.repeat(np.arange(len(own)), [len(part.counts) for part in own])
                 starts = np.concatenate([np.cumsum(each.counts) - each.counts for each in own])
-                joined = Runs(source, starts, counts).take(order).joined(lengths, columns)
+                runs = (each[order] for each in (source, starts, counts))
+                joined = joined_runs(*runs, lengths, columns)
                 places, counts = places[order], counts[order]
             starts = np.r_[0, np.cumsum(counts)]
             bounds[key] = starts[np.searchsorted(places, np.arange(len(channels) + 1))]
@@ -250,16 +251,13 @@ class SetAside:
             if is_inside and counts.sum() >= SHARED_RUN * len(counts):
                 held += self._shared(block, own, place, names)
                 continue
-            if is_inside and counts.sum() >= LONG_RUN * len(counts):
-                part = {name: own.rows(block[name]) for name in names}
-            else:
-                before = np.cumsum(counts) - counts
-                rows = np.repeat(own.starts - before, counts) + np.arange(counts.sum())
-                if not is_inside:
-                    at_ns, run = block["at_ns"].take(rows), np.repeat(np.arange(len(place)), counts)
-                    keep = (at_ns >= self._from_ns) & (at_ns < self._to_ns)
-                    rows, counts = rows[keep], np.bincount(run[keep], minlength=len(place))
-                part = {name: block[name].take(rows) for name in names}
+            before = np.cumsum(counts) - counts
+            rows = np.repeat(own.starts - before, counts) + np.arange(counts.sum())
+            if not is_inside:
+                at_ns, run = block["at_ns"].take(rows), np.repeat(np.arange(len(place)), counts)
+                keep = (at_ns >= self._from_ns) & (at_ns < self._to_ns)
+                rows, counts = rows[keep], np.bincount(run[keep], minlength=len(place))
+            part = {name: block[name].take(rows) for name in names}
             if key in _PLACED:
                 part["place"] = part.pop("order").astype(np.int64) + self._rows
             held.append(EventRuns(place, counts, part))
