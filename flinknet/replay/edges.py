@@ -3,8 +3,7 @@ which is behind which.
 
 A partition names the vertex that produces it; nothing names the vertex that consumes it. Who feeds
 whom is known where Flink's REST API was asked; otherwise it follows from ids of vertices
-(`core.wire.lineage`), or is ruled out by checkpoints: a barrier, and the end of the data, goes on
-only when it has come in.
+(`core.wire.lineage`), or is ruled out by checkpoints: a barrier goes on only when it has come in.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from flinknet.results.ledger import BARRIER, LATE, UNANSWERED, EdgeTime, InputTi
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import Edge, edges_in_flow, named_edges, producer_of
 
-from .observe.checkpoints import MilestoneRow
+from .observe.checkpoints import BarrierRow, begun_ns
 from .read import RecordedRun
 
 NOT_FROM_SOURCES = (
@@ -194,34 +193,30 @@ def not_to_the_end(runs: Sequence[RecordedRun]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ProducedEdge:
-    """An edge, as a tap sees it: its vertex by id, the executions of its job, and when each
-    milestone (a checkpoint's barriers, the end) first passed; by number its vertex and those behind
-    it, where the job is known."""
+    """An edge, as a tap sees it: its vertex by id, the executions of its job, and when the first
+    barrier of each checkpoint passed; by number its vertex and those behind it, where the job is
+    known."""
 
     vertex: bytes | None
     graphs: frozenset[bytes]
-    passed_ns: Mapping[tuple[int, int], int]
+    passed_ns: Mapping[int, int]
     source: int | None = None
     behind: frozenset[int] | None = None
 
 
-def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> ProducedEdge:
-    """The edge that the channels of a manifest belong to, with their milestones."""
+def produced_edge(manifest: RunManifest, barriers: Sequence[BarrierRow]) -> ProducedEdge:
+    """The edge that the channels of a manifest belong to, with their barriers."""
     producers = [producer_of(each.partition) for each in manifest.channels]
     known = [each for each in producers if each is not None]
     vertices = {each.execution_vertex_id.job_vertex_id.raw for each in known}
     is_one = len(vertices) == 1 and len(known) == len(producers)
-    passed_ns: dict[tuple[int, int], int] = {}
-    for row in milestones:
-        key = row.data_type, row.value
-        passed_ns[key] = min(passed_ns.get(key, row.at_ns), row.at_ns)
     edges = named_edges(manifest)
     numbers = {channel.edge for channel in manifest.channels}
     own = edges.get(numbers.pop()) if len(numbers) == 1 else None
     return ProducedEdge(
         vertices.pop() if is_one else None,
         frozenset(each.execution_graph_id.raw for each in known),
-        passed_ns,
+        begun_ns(barriers),
         None if own is None else own.source,
         None if own is None or not own.target_tasks else _reached(own.target, edges.values()),
     )
@@ -260,7 +255,7 @@ class EdgeOrder:
             outputs = sum(each.vertex == other.vertex for each in self._edges)
             return True if outputs == 1 else None
         is_reversed = any(
-            one.passed_ns[milestone] < other.passed_ns[milestone]
-            for milestone in one.passed_ns.keys() & other.passed_ns.keys()
+            one.passed_ns[checkpoint] < other.passed_ns[checkpoint]
+            for checkpoint in one.passed_ns.keys() & other.passed_ns.keys()
         )
         return False if is_reversed else None

@@ -24,7 +24,7 @@ from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
 
 from .edges import EdgeOrder, Pairs, pair_keys, produced_edge
-from .observe.checkpoints import BARRIER_TYPES, COMPLETED, FAILED, BarrierRow
+from .observe.checkpoints import BARRIER_TYPES, COMPLETED, FAILED, BarrierRow, begun_ns
 from .observe.flink_metrics import records_in, series_of, task_shares, vertex_metrics
 from .observe.measured import ObservedRun
 from .observe.regimes import LATE_TRANSITS, REGIMES, TRANSITS, WAITS, WORKING
@@ -188,7 +188,7 @@ def _hosts(observed: ObservedRun) -> dict[str, cells.HostTime]:
 
 def _captured(edges: Sequence[ObservedRun]) -> cells.Ledger:
     run = edges[0].run
-    order = EdgeOrder([produced_edge(each.run.manifest, each.rows.milestones) for each in edges])
+    order = EdgeOrder([produced_edge(each.run.manifest, each.rows.barriers) for each in edges])
     described, links = _described(run)
     times: list[cells.EdgeTime] = []
     for place, each in enumerate(edges):
@@ -249,11 +249,10 @@ def _captured_edge(observed: ObservedRun) -> cells.EdgeTime:
     is_answered = run.manifest.origin != CAPTURE or observed.measured.credits.messages > 0
     if not is_answered:  # as where the capture has one direction
         shares = {name: 0.0 * share for name, share in shares.items()}
-    checkpoints = {each.value for each in rows.milestones if each.data_type in BARRIER_TYPES}
     records = pairs.summed(rows.throughput_by_channel.of(pairs.channel, "records"))
     return replace(
         pairs.edge(records, shares),
-        has_barriers=len(checkpoints) >= CHECKPOINTS_MIN
+        has_barriers=len(begun_ns(rows.barriers)) >= CHECKPOINTS_MIN
         or int(blocked_ns.max(initial=0)) >= BLOCKED_NS_MIN,
         is_credit_known=run.is_credit_known and is_answered,
         credit=observed.credit,

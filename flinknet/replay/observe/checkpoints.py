@@ -1,6 +1,6 @@
 """Checkpoints: when each barrier left its producer, when its consumer read it, and, between
-processes, when the consumer resumed the channel; the order in which barriers and ends passed there;
-and the checkpoints that the run counted itself, or that Flink reported to a tap."""
+processes, when the consumer resumed the channel; and the checkpoints that the run counted itself, or
+that Flink reported to a tap."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ BARRIER_TYPES = (
     DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
 )
 _IS_BARRIER_BY_TYPE = np.isin(np.arange(1 << 8), BARRIER_TYPES)
-_ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
 _KEYS = ("run", "channel", "sequence_number")
 _UNKNOWN = -1
 
@@ -69,18 +68,8 @@ class BarrierRow:
     unaligned: int  # 1 if it overtook data
 
 
-@dataclass(frozen=True, slots=True)
-class MilestoneRow:
-    """When a checkpoint's barrier (`value` is its number) or an end first passed."""
-
-    run: int
-    channel: int
-    data_type: int
-    value: int
-    at_ns: int
-
-
 def _answered(whole: pa.Table) -> pa.Table:
+@dataclass(frozen=True, slots=True)
     """The barriers, each with the first resumption of its channel after it left."""
     names = ("run", "channel", "sequence_number", "sent_ns", "read_ns")
     run, channel, number, sent_ns, read_ns = (whole[name].to_numpy() for name in names)
@@ -113,13 +102,18 @@ def _by_checkpoint(barriers: Iterable[BarrierRow]) -> dict[int, list[BarrierRow]
     return found
 
 
+def begun_ns(barriers: Iterable[BarrierRow]) -> dict[int, int]:
+    """When the first barrier of each checkpoint left."""
+    of_each = _by_checkpoint(barriers).items()
+    return {number: min(each.sent_ns for each in own) for number, own in of_each}
+
+
 def interval_ns_of(barriers: Sequence[BarrierRow]) -> int | None:
     """Interval between checkpoints, rounded as it may be configured; None with fewer than two."""
-    of_each = sorted(_by_checkpoint(barriers).items())
+    of_each = sorted(begun_ns(barriers).items())
     if len(of_each) < 2:
         return None
-    numbers = [number for number, _ in of_each]
-    instants_ns = [min(each.sent_ns for each in own) for _, own in of_each]
+    numbers, instants_ns = zip(*of_each, strict=True)
     median_ns = float(np.median(np.diff(instants_ns) / np.diff(numbers)))
     for step_ns in (1000 * NS_PER_MS, 100 * NS_PER_MS, 10 * NS_PER_MS):
         round_ns = round(median_ns / step_ns) * step_ns
@@ -214,25 +208,6 @@ def _known(values: IntArray, is_known: npt.NDArray[np.bool_]) -> IntArray:
     return found
 
 
-def _milestones(unit: Unit, block: EventBlock) -> Iterator[Columns]:
-    if unit.counted_at != TracePoint.SENT:
-        return
-    is_event = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT) & (block["channel"] >= 0)
-    is_barrier = is_event & np.isin(block["data_type"], BARRIER_TYPES) & (block["value"] >= 0)
-    # a few checkpoints show the order of the edges
-    checkpoints = np.unique(block["value"][is_barrier])[:4]
-    is_barrier &= np.isin(block["value"], checkpoints)
-    rows = np.flatnonzero(is_barrier | (is_event & np.isin(block["data_type"], _ENDS)))
-    # A barrier is one milestone, although its type may change on its way.
-    data_type = np.where(is_barrier[rows], BARRIER_TYPES[1], block["data_type"][rows])
-    yield {
-        "channel": block["channel"][rows].astype(np.int64),
-        "data_type": data_type.astype(np.int64),
-        "value": np.where(is_barrier[rows], block["value"][rows], -1).astype(np.int64),
-        "at_ns": block["at_ns"][rows],
-    }
-
-
 BARRIERS = Question(
     "barriers",
     BarrierRow,
@@ -240,13 +215,6 @@ BARRIERS = Question(
     maxima=("checkpoint", "sent_ns", "read_ns", "unaligned"),
     ask=of_blocks(_barriers),
     finish=_answered,
-)
-MILESTONES = Question(
-    "milestones",
-    MilestoneRow,
-    keys=("run", "channel", "data_type", "value"),
-    minima=("at_ns",),
-    ask=of_blocks(_milestones),
 )
 
 

@@ -31,7 +31,7 @@ from flinknet.units import human_bytes, human_number
 
 from ..read import RecordedRun
 from ..spark.frames import Merge, Rows
-from .checkpoints import BarrierRow, MilestoneRow, checkpoints_in, thinned_barriers
+from .checkpoints import BarrierRow, checkpoints_in, thinned_barriers
 from .credit import CreditRow, credit_paths
 from .latency import LatencyRow
 from .question import EVERY, Summary
@@ -64,15 +64,14 @@ def _in_state(state: int) -> Summary:
 class ObservedRows:
     """Rows of all tables that the summary of a run needs. Lists have a row for each window or kind
     of message. Rows by channel are columns of all channels; details of single channels are limited
-    to those that an answer shows, and other active ones are omitted. Milestones (the first instant
-    on any channel), `unanswered`, `without_credit` and `blocked` are recorded between processes."""
+    to those that an answer shows, and other active ones are omitted. `unanswered`, `blocked` and
+    `without_credit` are recorded between processes."""
 
     messages: Annotated[list[MessagesRow], Summary("messages", over=_CHANNEL)]
     throughput: Annotated[list[ThroughputWindow], Summary("throughput", over=_CHANNEL)]
     backlog: Annotated[list[BacklogWindow], Summary("backlog", over=_CHANNEL)]
     totals: Annotated[list[LatencyRow], Summary("latency", over=_CHANNEL)]
     arrivals: Annotated[list[ArrivalsRow], Summary("arrivals", over=_CHANNEL)]
-    milestones: Annotated[list[MilestoneRow], Summary("milestones", over=_CHANNEL)]
     barriers: Annotated[
         list[BarrierRow],
         Summary("barriers", keep=_where("checkpoint", pc.greater_equal, 0), thin=thinned_barriers),

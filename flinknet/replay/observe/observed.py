@@ -19,7 +19,7 @@ from ..read import RecordedRun
 from ..spark import frames
 from ..spark.units import read_indexes
 from . import tree as trees
-from .checkpoints import BARRIERS, MILESTONES
+from .checkpoints import BARRIERS
 from .credit import CREDIT_TRIPS
 from .latency import LATENCY, LatencyRow, total_of_channels
 from .measured import ObservedRows, ObservedRun, filled_channels, filled_windows, measured_of
@@ -37,7 +37,7 @@ DETAILED_CHANNELS_MAX = 20_000
 """Most channels, of all runs together, that are reported in full; 4 KB each."""
 
 QUESTIONS = (
-    *(MESSAGES, THROUGHPUT, BACKLOG, LATENCY, CHANNEL_TIMES, MILESTONES, BARRIERS),
+    *(MESSAGES, THROUGHPUT, BACKLOG, LATENCY, CHANNEL_TIMES, BARRIERS),
     *(REGIME_TIMES, TASK_TIMES, CREDIT_TRIPS, trees.WORK),
 )
 """All questions but those that depend on the runs: for arrivals in slices, and for times."""

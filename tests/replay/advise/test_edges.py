@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from flinknet.capture.rest.names import named
-from flinknet.core.buffers.data_type import DataType
 from flinknet.predict.grid import Grid
 from flinknet.replay.edges import EdgeOrder, ProducedEdge, is_from_sources, produced_edge
 from flinknet.replay.pipeline import replay_runs
@@ -95,7 +94,6 @@ def test_each_edge_has_an_answer_with_details_of_its_channels(
         assert [a + b for a, b in zip(first, second, strict=True)] == whole
 
 
-BARRIER = int(DataType.ALIGNED_CHECKPOINT_BARRIER)
 CHOSEN = "f362c87ffabe89c8a91fa7d0a523ba6c"
 
 
@@ -104,7 +102,7 @@ def edge(vertex: str | None, *, graph: int = 1, **passed_ns: int) -> ProducedEdg
     return ProducedEdge(
         None if vertex is None else bytes.fromhex(vertex),
         frozenset({bytes([graph])}),
-        {(BARRIER, int(name[1:])): at_ns for name, at_ns in passed_ns.items()},
+        {int(name[1:]): at_ns for name, at_ns in passed_ns.items()},
     )
 
 
