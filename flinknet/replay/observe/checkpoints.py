@@ -1,6 +1,6 @@
 """Checkpoints: when each barrier left its producer, when its consumer read it, and, between
-processes, when the consumer resumed the channel; and the checkpoints that the run counted itself, or
-that Flink reported to a tap."""
+processes, when the consumer resumed the channel; and the checkpoints that the run counted itself,
+or that Flink reported to a tap."""
 
 from __future__ import annotations
 
