@@ -33,10 +33,14 @@ from flinknet.units import NS_PER_MS, human_duration
 
 from .job import Passage
 from .kernel import NEVER
-from .kernel.memory import Arrivals, Batches, Ramp
-from .kernel.views import KernelMemory, float_bits
-from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange, places_of, without_idle_tasks
+from .kernel.views import float_bits
+from .recorded import (
+    RecordedChannel,
+    RecordedExchange,
+    emission_order,
+    places_of,
+    without_idle_tasks,
+)
 
 _TURNS_PER_RECORD = 20
 """Most turns of all TaskManagers for each record and channel, far more than there can be."""
@@ -335,33 +339,11 @@ def batches_of(exchange: RecordedExchange, record_bytes: int) -> list[IntArray]:
     """Batches that each producer writes, one after the other: in each row the number of records for
     each of its subpartitions."""
     batch_records = max(1, MAX_RATE_BATCH_BYTES // record_bytes)
-    return [
-        _batches([each for each in exchange.channels if each.producer == producer], batch_records)
-        for producer in range(exchange.producers)
-    ]
-
-
-def _batches(channels: Sequence[RecordedChannel], batch_records: int) -> IntArray:
-    from .kernel.times import count_batches
-
-    total = sum(channel.records for channel in channels)
-    batches = -(-total // batch_records)
-    if len(channels) == 1:
-        return np.diff(np.minimum(np.arange(batches + 1) * batch_records, total))[:, np.newaxis]
-    memory = KernelMemory()
-    head = memory.take(Batches.width())
-    places = memory.rows(Arrivals, len(channels))
-    for channel, place in zip(channels, places, strict=True):
-        each = channel.arrivals
-        if (each.first_ns[1:] < each.ends_ns[:-1]).any():  # hardly ever
-            each = Ramps.of(np.sort(each.instants()[1]))
-        first = memory.table_of((each.records, each.first_ns, each.ends_ns))
-        memory.put(Arrivals, place, ramp=first, end=first + len(each) * Ramp.width())
-    starts_ns = [int(channel.arrivals.first_ns.min()) for channel in channels]
-    due = memory.timetable(len(channels), starts_ns)
-    counts = memory.take(batches * len(channels))
-    ends = {"channels_count": len(channels), "channels": places[0]}
-    memory.put(Batches, head, due=due, counts=counts, **ends)
-    words = memory.to_array()
-    count_batches(words, batch_records)
-    return words[counts:].reshape(batches, len(channels))
+    found = []
+    for producer in range(exchange.producers):
+        own = [each for each in exchange.channels if each.producer == producer]
+        _, subpartitions = emission_order(own)
+        ends = range(batch_records, len(subpartitions), batch_records)
+        batches = np.split(subpartitions, ends)
+        found.append(np.array([np.bincount(each, minlength=len(own)) for each in batches]))
+    return found

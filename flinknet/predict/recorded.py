@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
@@ -247,6 +248,16 @@ class RecordedExchange:
     @property
     def duration_ns(self) -> int:
         return self.measured_to_ns - self.measured_from_ns
+
+
+def emission_order(channels: Sequence[RecordedChannel]) -> tuple[IntArray, npt.NDArray[np.int32]]:
+    """The instants of all records that a producer emits, ascending, and the subpartition of each;
+    its channels are in the order of subpartitions."""
+    instants_ns = np.concatenate([channel.arrivals_ns for channel in channels])
+    counts = [channel.records for channel in channels]
+    subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
+    order = np.argsort(instants_ns, kind="stable")
+    return instants_ns[order], subpartitions[order]
 
 
 def flushes_factor(exchanges: Sequence[RecordedExchange], settings: Sequence[Setting]) -> float:

@@ -12,13 +12,10 @@ so that records in half-filled buffers leave as they would have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from flinknet.arrays import IntArray
 from flinknet.config import MAX_RATE_BATCH_BYTES, NetworkConfig
 from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
@@ -34,7 +31,7 @@ from .fast_path import FastOutcome, run_fast
 from .kernel_edge import KernelEdge, knows_checkpoints
 from .outcome import BacklogProbe, CheckpointTimes, Outcome
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange, flushes_factor, places_of
+from .recorded import RecordedExchange, emission_order, flushes_factor, places_of
 
 BEATS_PER_BARRIER = 10
 """Beats of the flusher between two checkpoints from which on barriers hardly change when buffers
@@ -211,16 +208,6 @@ def _with_full_queues(edge: KernelEdge) -> RecordedExchange:
             before = Ramps(np.array([records]), np.array([to_ns - NS_PER_S]), np.array([to_ns - 1]))
             channels.append(each.after(before))
     return replace(exchange, channels=tuple(channels))
-
-
-def emission_order(channels: Sequence[RecordedChannel]) -> tuple[IntArray, npt.NDArray[np.int32]]:
-    """The instants of all records that a producer emits, ascending, and the subpartition of each;
-    its channels are in the order of subpartitions."""
-    instants_ns = np.concatenate([channel.arrivals_ns for channel in channels])
-    counts = [channel.records for channel in channels]
-    subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
-    order = np.argsort(instants_ns, kind="stable")
-    return instants_ns[order], subpartitions[order]
 
 
 def channels_of(exchange: RecordedExchange) -> dict[int, tuple[int, int, int]]:

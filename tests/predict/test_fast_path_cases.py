@@ -19,7 +19,6 @@ from flinknet.predict.kernel.run import run
 from flinknet.predict.kernel_edge import KernelEdge, batches_of
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
-from flinknet.predict.what_if import emission_order
 from flinknet.simulator.cost_model import CostModel
 from tests.predict.test_fast_path import assert_alike, channels_of_eight_by_eight, run_if_covered
 from tests.recorded_exchange import FROM_NS, steady
@@ -302,7 +301,8 @@ def test_batches_take_records_in_the_order_of_their_instants(
     )
     exchange = steady(consumers=len(arrivals), channels=channels, is_max_rate=True)
     (batches,) = batches_of(exchange, 1024 * kilobytes)
-    targets, batch_records = emission_order(channels)[1].tolist(), max(1, 320 // kilobytes)
+    instants = ((at_ns, n) for n, each in enumerate(arrivals) for at_ns in each.instants()[1])
+    targets, batch_records = [number for _, number in sorted(instants)], max(1, 320 // kilobytes)
     for place, batch in enumerate(batches.tolist()):
         written = Counter(targets[place * batch_records : (place + 1) * batch_records])
         assert batch == [written[number] for number in range(len(arrivals))]

@@ -13,7 +13,7 @@ costs a hundred times the call. `memory` is the table of its records, such as Ch
 exchange. Times are ns. Records come as ramps: a number of them, evenly spaced between two instants.
 
 - `memory`: all records. `compiling`: how functions are compiled and kept.
-- `times`: what is due next, arrivals, latencies, batches.
+- `times`: what is due next, arrivals, latencies.
 - `source`: steps of a source. `writer`: its records in buffers. `channel`: buffers
   that wait to be sent; at the consumer free buffers, credit, gates.
 - `connection`: messages and credit on their way, and full sockets. `sink`: buffers taken, and their

@@ -424,23 +424,6 @@ class Preemption(View):
     length_ns: int = word("its length")
 
 
-class Batches(View):
-    """The batches of a source at the highest rate, which are counted before a run."""
-
-    channels_count: int = word("number of channels")
-    channels: Rows[Arrivals] = word("their arrivals")
-    due: Timetable = word("next record of each channel")
-    counts: List[int] = word("for each batch the records of each channel")
-
-
-class Arrivals(View):
-    """The arrivals of a channel, as far as they have not been counted."""
-
-    ramp: Ramp = word("ramp of the next record")
-    position: int = word("place of this record in it")
-    end: Ramp = word("end of the ramps")
-
-
 class Job(View):
     """A job of several exchanges."""
 
@@ -481,7 +464,7 @@ class Link(View):
 
 
 FIRST = 1
-"""Address of the first record: the job of a run, or the batches of a source."""
+"""Address of the first record, the job of a run."""
 
 NO_CHANNEL, NO_MESSAGE = Channel(None, 0), Message(None, 0)
 NO_BARRIER = Barrier(None, 0)

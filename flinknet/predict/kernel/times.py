@@ -1,5 +1,5 @@
-"""Time: timetables, arrivals of records, their latencies in the buckets of
-`histogram.LogLinearHistogram`, and the batches of a source at the highest rate.
+"""Time: timetables, arrivals of records, and their latencies in the buckets of
+`histogram.LogLinearHistogram`.
 
 A timetable is a tree whose nodes know the earliest instant below them: a change takes as many steps
 as the tree is high, and a place that is not due costs nothing. Word 0 is the number of leaves, a
@@ -8,9 +8,8 @@ power of two; the nodes stand behind it, the root as 1, those below node n as 2n
 
 from __future__ import annotations
 
-from . import NEVER
-from .compiling import Ints, bits, compile_all, kept_on_disk, moved_list, pointer
-from .memory import FIRST, Batches, Channel, Exchange, Histogram, Ramp
+from .compiling import bits, compile_all, moved_list
+from .memory import Channel, Exchange, Histogram, Ramp
 from .views import List
 
 
@@ -172,26 +171,6 @@ def take_records(m: Exchange, channel: Channel, records: int, begin_ns: int, del
             ramp = ramp.next
             position = 0
     channel.done_ramp, channel.done_position = ramp, position
-
-
-@kept_on_disk
-def count_batches(memory: Ints, batch_records: int) -> None:
-    """Find the batches of a source: records in the order in which they come. The memory begins with
-    its Batches, with room for the counts of all channels for each batch."""
-    batches = Batches(pointer(memory), FIRST)
-    due, counts, left = batches.due, batches.counts, batch_records
-    while earliest_ns(due) != NEVER:
-        place = next_due(due, 0, earliest_ns(due))
-        channel = batches.channels[place]
-        counts[place] += 1
-        channel.position += 1
-        if channel.position == channel.ramp.records:
-            channel.ramp, channel.position = channel.ramp.next, 0
-        is_over = channel.ramp >= channel.end
-        set_due(due, place, NEVER if is_over else instant(channel.ramp, channel.position))
-        left -= 1
-        if left == 0:
-            counts, left = moved_list(counts, batches.channels_count), batch_records
 
 
 compile_all(globals(), set_due, next_due, instant, records_until)
