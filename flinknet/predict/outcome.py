@@ -240,7 +240,6 @@ def added_checkpoints(parts: Sequence[CheckpointTimes]) -> CheckpointTimes:
 
 
 def merged(latencies: Sequence[LogLinearHistogram]) -> LogLinearHistogram:
-    """All latencies in one histogram."""
     latency = LogLinearHistogram()
     for each in latencies:
         latency.merge(each)

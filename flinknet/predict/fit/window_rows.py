@@ -57,7 +57,6 @@ class ExchangeRows:
         return ExchangeRows(*(cut(getattr(self, each.name)) for each in fields(self)))
 
     def of(self, channels: Sequence[int]) -> ExchangeRows:
-        """The rows of some channels."""
 
         def own(rows: EventColumns) -> EventColumns:
             return where(rows, np.isin(rows["channel"], channels))
@@ -283,7 +282,6 @@ class _Parts:
 
 
 def where(rows: EventColumns, keep: BoolArray) -> EventColumns:
-    """The rows that are kept."""
     return {name: values[keep] for name, values in rows.items()}
 
 

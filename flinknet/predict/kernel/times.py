@@ -26,7 +26,6 @@ def set_due(table: List[int], place: int, at_ns: int) -> None:
 
 
 def due_ns(table: List[int], place: int) -> int:
-    """When something is due."""
     return table[table[0] + place]
 
 

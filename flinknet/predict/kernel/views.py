@@ -198,11 +198,9 @@ class KernelMemory:
             words[address + fields[name].place] = value
 
     def at(self, kind: type[Record], address: int) -> Record:
-        """A record."""
         return kind(self._array, address)
 
     def to_array(self) -> IntArray:
-        """All of it."""
         return self._array[: self._words]
 
 
