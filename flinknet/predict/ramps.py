@@ -14,10 +14,8 @@ from flinknet.arrays import IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ramps:
-    """Instants of records, evenly spaced in stretches of time; int64 columns, ascending.
-
-    Record j of n came at first + (last - first) * j // (n - 1).
-    """
+    """Instants of records, evenly spaced in stretches of time; int64 columns, ascending. Record j
+    of n came at first + (last - first) * j // (n - 1)."""
 
     records: IntArray
     first_ns: IntArray

@@ -45,10 +45,8 @@ NO_NETWORK = "network settings do not help"
 
 
 def saturated(ledger: Ledger) -> Bottleneck | None:
-    """The saturated task furthest downstream.
-
-    Contradicted by time left, and by waiting for its own output.
-    """
+    """The saturated task furthest downstream. Contradicted by time left, and by waiting for its own
+    output."""
     found = [
         vertex
         for vertex, each in ledger.vertices.items()
@@ -141,10 +139,8 @@ def _ratios(
 
 def _is_slow_host(ledger: Ledger, vertex: int, place: str, longer: float) -> bool:
     """Whether the tasks of other vertices on a TaskManager are slow as well, as much as this one.
-
     Contradicted by one that is not, or by far less; tasks that work for less than PRESSED_FROM of
-    the time show nothing.
-    """
+    the time show nothing."""
     ratios = []
     for other, each in ledger.vertices.items():
         there = [at for at, task in enumerate(each.tasks) if task.task_manager == place]
@@ -191,10 +187,8 @@ def checkpoint_symptoms(ledger: Ledger, tasks: Sequence[TaskTime] = ()) -> tuple
 
 
 def unseen(ledger: Ledger) -> Bottleneck | None:
-    """The consumers that leave their producers without credit, by messages alone.
-
-    Contradicted by any figure of the tasks: these say who works.
-    """
+    """The consumers that leave their producers without credit, by messages alone. Contradicted by
+    any figure of the tasks: these say who works."""
     if any(each.working is not None for each in ledger.tasks):
         return None
     pressed = pressed_edges(ledger)
@@ -275,11 +269,9 @@ def _why_unseen(
 
 
 def stopping(ledger: Ledger) -> dict[str, float]:
-    """TaskManagers that stand still at times, clearly more than others, with the share.
-
-    The longest silence counts: a task behind others of its TaskManager gets nothing to answer while
-    these stand still. Contradicted by a task of it that always answers.
-    """
+    """TaskManagers that stand still at times, clearly more than others, with the share. The longest
+    silence counts: a task behind others of its TaskManager gets nothing to answer while these stand
+    still. Contradicted by a task of it that always answers."""
     shares: dict[str, list[float]] = {}
     for each in ledger.tasks:
         if each.task_manager is not None and each.stood_still is not None:

@@ -90,11 +90,9 @@ def written_first(ledger: Ledger) -> Bottleneck | None:
 
 
 def on_the_way(ledger: Ledger) -> Bottleneck | None:
-    """A connection on which buffers, or the credit for them, are long on their way.
-
-    Contradicted by consumers that are busy or back-pressured, for these answer late, and by
-    producers that do not wait if silence is the only evidence.
-    """
+    """A connection on which buffers, or the credit for them, are long on their way. Contradicted by
+    consumers that are busy or back-pressured, for these answer late, and by producers that do not
+    wait if silence is the only evidence."""
     found = [
         (share, edge, each)
         for edge, each in ledger.inputs
@@ -144,10 +142,8 @@ def _long_way(ledger: Ledger, edge: EdgeTime, each: InputTime) -> float:
 
 def loaded_host(ledger: Ledger) -> Bottleneck | None:
     """A TaskManager whose event loop has no time left for all its tasks together, or no processor.
-
     Contradicted by buffers that are read in time, records that are taken when due, and writers that
-    get their buffers, unless the sources emit as fast as they can.
-    """
+    get their buffers, unless the sources emit as fast as they can."""
     late = {each.task_manager for _, each in ledger.inputs if each.most.get(LATE, 0.0) >= HELD_FROM}
     waits = max((each.waits_for_output or 0.0 for each in ledger.vertices.values()), default=0.0)
     loads = {
@@ -194,11 +190,9 @@ def _slow_host(ledger: Ledger, place: str, share: float, why: str, remedy: str) 
 
 
 def standing_still(ledger: Ledger) -> Bottleneck | None:
-    """A TaskManager that answers none of its senders at times.
-
-    Contradicted by others that are as silent, and by tasks of it that are busy or back-pressured:
-    these keep their buffers for a reason of their own.
-    """
+    """A TaskManager that answers none of its senders at times. Contradicted by others that are as
+    silent, and by tasks of it that are busy or back-pressured: these keep their buffers for a
+    reason of their own."""
     found = stopping(ledger)
     if not found:
         return None
@@ -222,9 +216,7 @@ def standing_still(ledger: Ledger) -> Bottleneck | None:
 def starved(ledger: Ledger) -> Bottleneck | None:
     """Tasks that mostly wait for their output while no task behind them has much to do: they lack
     buffers. With few of them a task waits for one channel after the other, for a short time each.
-
-    Contradicted by a busy task behind them, and by barriers that hold the channels.
-    """
+    Contradicted by a busy task behind them, and by barriers that hold the channels."""
     for vertex in sorted(ledger.vertices, key=lambda each: -len(ledger.before(each))):
         edges = [each for each in ledger.edges if each.source == vertex]
         share = ledger.vertices[vertex].waits_for_output or 0.0
@@ -271,10 +263,8 @@ def _credit(edges: Sequence[EdgeTime]) -> tuple[str, ...]:
 
 def pressing(ledger: Ledger) -> Bottleneck | None:
     """The busiest task behind one that mostly waits for its output, although it has time left: its
-    work comes in bursts, or takes time that does not count as busy.
-
-    Contradicted by waiting for its own output.
-    """
+    work comes in bursts, or takes time that does not count as busy. Contradicted by waiting for its
+    own output."""
     waits = {vertex: each.waits_for_output or 0.0 for vertex, each in ledger.vertices.items()}
     works = {
         vertex: each.works
@@ -286,11 +276,9 @@ def pressing(ledger: Ledger) -> Bottleneck | None:
 
 
 def aligning(ledger: Ledger) -> Bottleneck | None:
-    """Checkpoint barriers that keep channels blocked.
-
-    Contradicted by the first checkpoints of a job alone: these wait for tasks that still start. For
-    less than half of the time also by tasks before the barriers that never wait for their output.
-    """
+    """Checkpoint barriers that keep channels blocked. Contradicted by the first checkpoints of a
+    job alone: these wait for tasks that still start. For less than half of the time also by tasks
+    before the barriers that never wait for their output."""
     edges = [each for each in ledger.edges if each.has_barriers]
     edge = max(edges, key=lambda each: each.most(BARRIER), default=None)
     if edge is None or (share := edge.most(BARRIER)) < PRESSED_FROM:
@@ -322,10 +310,8 @@ def aligning(ledger: Ledger) -> Bottleneck | None:
 
 
 def lasting(ledger: Ledger) -> Bottleneck | None:
-    """The busiest task of a job that goes on after its sources have ended.
-
-    Contradicted by tasks that have more time than that.
-    """
+    """The busiest task of a job that goes on after its sources have ended. Contradicted by tasks
+    that have more time than that."""
     vertex = max(ledger.vertices, key=lambda each: ledger.vertices[each].works, default=None)
     if not ledger.overtime_ns or vertex is None or ledger.vertices[vertex].works < HELD_FROM:
         return None
@@ -336,10 +322,8 @@ def lasting(ledger: Ledger) -> Bottleneck | None:
 
 def machine(ledger: Ledger) -> Bottleneck | None:
     """A machine on which TaskManagers that are woken wait for a processor, where records are taken
-    later than they are due and no other rule speaks.
-
-    Contradicted by records that are taken when due, and by processors that are free.
-    """
+    later than they are due and no other rule speaks. Contradicted by records that are taken when
+    due, and by processors that are free."""
     lacked = {place: each.lacked for place, each in ledger.hosts.items()}
     place = max(lacked, key=lambda each: lacked[each], default="")
     if not ledger.is_behind or lacked.get(place, 0.0) < LACKED_AT_ALL:
@@ -355,10 +339,8 @@ def machine(ledger: Ledger) -> Bottleneck | None:
 
 def healthy(ledger: Ledger) -> Bottleneck | None:
     """A job that nothing holds up, with the task that would saturate next; None where neither the
-    tasks nor the credit of all channels were seen.
-
-    Contradicted by a task that waits for its output, where Flink's metrics lack one that reads it.
-    """
+    tasks nor the credit of all channels were seen. Contradicted by a task that waits for its
+    output, where Flink's metrics lack one that reads it."""
     if all(each.working is None for each in ledger.tasks):
         if not all(each.is_credit_known for each in ledger.edges):
             return None

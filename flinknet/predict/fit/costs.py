@@ -366,11 +366,9 @@ def _fit_consumers(
     services: Mapping[int, Service], consumers: int, notes: list[str]
 ) -> tuple[float, tuple[float, ...]]:
     """Time of a consumer for each message (median over consumers) and for each record of each
-    consumer, in ns.
-
-    A consumer that never waits takes its mean time for a record, however uneven: that is the rate
-    at which it takes records. Of others the typical time counts, and `delays` has the rest.
-    """
+    consumer, in ns. A consumer that never waits takes its mean time for a record, however uneven:
+    that is the rate at which it takes records. Of others the typical time counts, and `delays` has
+    the rest."""
     fixed: list[float] = []
     per_record = [ASSUMED_CONSUME_NS_PER_RECORD] * consumers
     for index, own in services.items():

@@ -86,11 +86,9 @@ def contradiction(
     found: Queued, latency: LatencySummary, way_ns: float, p99_high_ns: float | None
 ) -> str | None:
     """A sentence on why a prediction of the recorded setting cannot be true; None if it can.
-
     Waiting that is longer than the predicted latency disproves it. With the time of a message on
     its way and at its consumer (`way_ns`) added, and in a p99 without an interval, the model may be
-    off by the usual error.
-    """
+    off by the usual error."""
     if latency.mean is None:
         return None
     if p99_high_ns is None and latency.p99 is not None:

@@ -229,11 +229,8 @@ def is_submitted() -> bool:
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn exceptions of Spark into a FlinknetError of one line.
-
-    A FlinknetError that was raised in an executor keeps its words; other exceptions there are
-    reported by the last line of their traceback.
-    """
+    """Turn exceptions of Spark into a FlinknetError of one line. A FlinknetError that was raised in
+    an executor keeps its words; others there are reported by the last line of their traceback."""
     from pyspark.errors import PythonException
 
     try:

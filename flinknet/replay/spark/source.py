@@ -69,11 +69,8 @@ _OPTIONS = "flinknet.options"
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format `flinknet` with a session that has not found it.
-
-    A local session without a configured Python gets this one: another one on the PATH may lack
-    flinknet.
-    """
+    """Register the format `flinknet` with a session that has not found it. A local session without
+    a configured Python gets this one: another one on the PATH may lack flinknet."""
     from pyspark.errors import AnalysisException
 
     if not is_connected(spark):
