@@ -17,6 +17,7 @@ interval is Welch's.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -192,18 +193,11 @@ class Difference:
         with more runs, if they vary as those so far; None if RUNS_MAX would not do, or if the runs
         say too little of how they vary."""
         decided = is_decided or (lambda expected: expected.verdict is not Verdict.UNCLEAR)
-        low, high = self.rounds, RUNS_MAX
         if self.estimate is None or self.rounds <= RUNS_FEW or self.is_too_wide:
             return None
-        if not decided(self._with_runs(high)):
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            if decided(self._with_runs(middle)):
-                high = middle
-            else:
-                low = middle
-        return high
+        counts = range(self.rounds + 1, RUNS_MAX + 1)
+        place = bisect_left(counts, True, key=lambda runs: decided(self._with_runs(runs)))
+        return counts[place] if place < len(counts) else None
 
     def what_would_decide(
         self, is_decided: Callable[[Difference], bool] | None = None
