@@ -202,7 +202,6 @@ class ChannelRamps:
         }
 
 
-
 def joined_runs(
     source: IntArray,
     starts: IntArray,

@@ -234,8 +234,6 @@ def _contradiction(jobs: tuple[RecordedJob, ...], core_ns: int) -> str | None:
     return contradiction(fit.queued, found.latency.summary(), way_ns, p99_high_ns)
 
 
-
-
 def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Prediction:
     """A row without figures, of the candidate at a place in the unit."""
     settings = unit.settings[place]

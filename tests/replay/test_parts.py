@@ -23,9 +23,16 @@ from flinknet.replay import plans, simulations
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld
 from flinknet.replay.answers import model_error
 from flinknet.replay.plans import Part, Window, first_of, plan_exchanges, plan_of, slices_between
-from flinknet.replay.predictions import AskedSetting, Prediction, units_of
+from flinknet.replay.predictions import (
+    UNKNOWN_BACKLOG,
+    UNKNOWN_LATENCY,
+    AskedSetting,
+    Prediction,
+    units_of,
+)
 from flinknet.replay.read import AskedPart, RecordedRun, open_recorded_run, part_of
-from flinknet.replay.simulations import NOT_WHOLE_MS, point_of
+from flinknet.replay.simulations import NOT_WHOLE_MS
+from flinknet.results import TradeOffPoint
 from flinknet.trace.job_names import ONLY_EDGE, Edge
 from flinknet.trace.manifest import TAP
 from tests.recorded_exchange import steady
@@ -168,9 +175,20 @@ def test_a_part_that_was_asked_for_holds_enough_beats_of_what_is_predicted(
     assert (withheld(error, points) or "").startswith(UNKNOWN_ERROR) == is_asked
 
 
+def _point(*, is_recorded: bool = False) -> TradeOffPoint:
+    return TradeOffPoint(
+        config={},
+        throughput_records_per_s=None,
+        latency_ns=UNKNOWN_LATENCY,
+        backlog_buffers=UNKNOWN_BACKLOG,
+        buffers_per_s=None,
+        is_recorded=is_recorded,
+    )
+
+
 @pytest.mark.parametrize("is_fitted", [False, True])
 def test_a_rate_that_the_model_was_fitted_to_has_no_error(is_fitted: bool) -> None:
-    given = point_of(Setting(NetworkConfig()), is_recorded=True)
+    given = _point(is_recorded=True)
     notes = (RATE_IS_FITTED,) if is_fitted else ()
     point = replace(given, throughput_records_per_s=2.0, buffers_per_s=3.0, notes=notes)
     measured: Any = SimpleNamespace(
@@ -192,7 +210,7 @@ def predicted(
         run=0,
         candidate=0,
         setting=AskedSetting(**columns_of(setting)),
-        point=point_of(setting, is_recorded=False),
+        point=_point(),
         window_to_ns=to_ns,
         assumed=list(notes),
     )
@@ -287,7 +305,9 @@ def test_a_timeout_that_flink_does_not_accept_says_why_it_is_not_advised(
     recorded, setting = (
         Setting(NetworkConfig(buffer_timeout_ns=each)) for each in (recorded_ns, timeout_ns)
     )
-    point = point_of(setting, is_recorded=setting == recorded)
+    point = _point(is_recorded=setting == recorded)
     asked = AskedSetting(**columns_of(setting))
     row = Prediction(run=0, candidate=0, setting=asked, point=point, window_to_ns=0)
-    assert (NOT_WHOLE_MS in simulations.with_notes(row, recorded).point.notes) is is_refused
+    assert (
+        NOT_WHOLE_MS in simulations.with_notes(row, recorded, is_timed=True).point.notes
+    ) is is_refused

@@ -86,9 +86,8 @@ class ChannelEvents:
                 order = np.argsort(places, kind="stable")
                 source = np.repeat(np.arange(len(own)), [len(part.counts) for part in own])
                 starts = np.concatenate([np.cumsum(each.counts) - each.counts for each in own])
-                runs = (each[order] for each in (source, starts, counts))
-                joined = joined_runs(*runs, lengths, columns)
                 places, counts = places[order], counts[order]
+                joined = joined_runs(source[order], starts[order], counts, lengths, columns)
             starts = np.r_[0, np.cumsum(counts)]
             bounds[key] = starts[np.searchsorted(places, np.arange(len(channels) + 1))]
             rows[key] = dict(zip(names, joined, strict=True))

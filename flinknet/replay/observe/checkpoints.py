@@ -69,7 +69,6 @@ class BarrierRow:
 
 
 def _answered(whole: pa.Table) -> pa.Table:
-@dataclass(frozen=True, slots=True)
     """The barriers, each with the first resumption of its channel after it left."""
     names = ("run", "channel", "sequence_number", "sent_ns", "read_ns")
     run, channel, number, sent_ns, read_ns = (whole[name].to_numpy() for name in names)

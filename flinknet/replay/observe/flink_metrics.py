@@ -104,8 +104,6 @@ def records_in(vertex: Mapping[str, Any], series: Iterable[Series]) -> dict[str,
     return found
 
 
-
-
 def _records_per_s(
     manifest: RunManifest,
     edge: Edge,

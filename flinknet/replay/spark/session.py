@@ -165,13 +165,13 @@ def java_and_archive(
     )
 
 
-def make_class_archive(options: settings.SessionOptions | None = None) -> None:
+def make_class_archive() -> None:
     """Start a session that does a little of everything, and archive the classes that it loads.
     Raises: FlinknetError if Spark cannot be started or Java does not make it."""
     java, archive = java_and_archive()
     with work_directory("classes") as directory:
         record = directory / "classes"
-        with spark_session(options, record=record) as spark:
+        with spark_session(record=record) as spark:
             count_to_ten(spark)
             jvm = spark.sparkContext._jvm
             assert jvm is not None, "a session of our own has a JVM"

@@ -103,9 +103,7 @@ def ledger_of_load(
         floating = network.floating_buffers * len(inputs) / sum(each.channels for each in inputs)
         buffers = network.exclusive_buffers + floating
         ends = edge.source, edge.target, edge.name
-        times.append(
-            ledger.EdgeTime(*ends, inputs=inputs, buffers=buffers, flushing=flushing)
-        )
+        times.append(ledger.EdgeTime(*ends, inputs=inputs, buffers=buffers, flushing=flushing))
     return ledger.Ledger(
         {vertex: ledger.VertexTime(names[vertex], own) for vertex, own in tasks.items()},
         times,

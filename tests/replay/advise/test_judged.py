@@ -105,9 +105,7 @@ def test_counters_say_nothing_of_skew_if_one_is_missing_or_they_are_of_several_e
     tasks = [cells.TaskTime(f"Join ({n}/2)", records=known) for n, known in enumerate(counters, 1)]
     inputs = [cells.InputTime(place, "tm", 1, 10) for place in range(2)]
     known = [cells.EdgeTime(place, 9, f"{place}", inputs=inputs) for place in range(edges)]
-    job = cells.Ledger(
-        {9: cells.VertexTime("Join", tasks)}, known, tasks_by=cells.SeenBy.FLINK
-    )
+    job = cells.Ledger({9: cells.VertexTime("Join", tasks)}, known, tasks_by=cells.SeenBy.FLINK)
     found = [x for edge in judged_ledger(job) for x in edge.diagnosis if x.cause is Cause.SKEW]
     assert len(found) == skews
 
