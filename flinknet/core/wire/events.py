@@ -24,7 +24,7 @@ because pipelined partitions send the whole array that the event was written int
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final, Self, get_args
 
@@ -32,7 +32,7 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
 
 from .checkpoint_barrier import AlignmentType, CheckpointBarrier
-from .ids import Bytes
+from .ids import Bytes, Packed
 from .java_errors import decode_modified_utf8, encode_modified_utf8
 
 SERIALIZER_INITIAL_BYTES: Final = 128
@@ -54,30 +54,14 @@ class StopMode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _PackedEvent:
-    """Base of events that consist of their tag and fields of fixed sizes."""
-
-    TAG: ClassVar[int]
-    LAYOUT: ClassVar[struct.Struct] = _TAG
-
-    def encode(self) -> bytes:
-        values = (getattr(self, each.name) for each in fields(self))
-        return self.LAYOUT.pack(self.TAG, *values)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        return cls(*cls.LAYOUT.unpack_from(data)[1:])
-
-
-@dataclass(frozen=True, slots=True)
-class EndOfPartitionEvent(_PackedEvent):
+class EndOfPartitionEvent(Packed):
     """The end of the subpartition."""
 
     TAG: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfSuperstepEvent(_PackedEvent):
+class EndOfSuperstepEvent(Packed):
     """The end of one round of a batch iteration."""
 
     TAG: ClassVar[int] = 2
@@ -105,7 +89,7 @@ class OtherEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelCheckpointMarker(_PackedEvent):
+class CancelCheckpointMarker(Packed):
     """The checkpoint will not complete; alignment for it ends."""
 
     checkpoint_id: int
@@ -115,14 +99,14 @@ class CancelCheckpointMarker(_PackedEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfOutputChannelStateEvent(_PackedEvent):
+class EndOfOutputChannelStateEvent(Packed):
     """The end of recovered in-flight data; the first event of most streaming channels."""
 
     TAG: ClassVar[int] = 5
 
 
 @dataclass(frozen=True, slots=True)
-class SubtaskConnectionDescriptor(_PackedEvent):
+class SubtaskConnectionDescriptor(Packed):
     """The former pair of subtasks of the recovered data that follows."""
 
     input_subtask_index: int
@@ -133,7 +117,7 @@ class SubtaskConnectionDescriptor(_PackedEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfData(_PackedEvent):
+class EndOfData(Packed):
     """The end of user records of the subpartition; barriers may follow."""
 
     mode: StopMode = StopMode.DRAIN
@@ -147,14 +131,14 @@ class EndOfData(_PackedEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfSegmentEvent(_PackedEvent):
+class EndOfSegmentEvent(Packed):
     """The end of a segment in hybrid shuffle; the next one may be in another tier."""
 
     TAG: ClassVar[int] = 9
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryMetadata(_PackedEvent):
+class RecoveryMetadata(Packed):
     """The subpartition of the last buffer; only in checkpoint files."""
 
     final_buffer_subpartition_id: int
@@ -201,7 +185,7 @@ class WatermarkEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfInputChannelStateEvent(_PackedEvent):
+class EndOfInputChannelStateEvent(Packed):
     """Created and read only inside the consumer."""
 
     TAG: ClassVar[int] = 12

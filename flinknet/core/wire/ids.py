@@ -1,4 +1,4 @@
-"""Ids of the data port: 16 opaque bytes, and compounds of them.
+"""Ids of the data port: 16 opaque bytes, and compounds of them. Packed: what has a tag and fields.
 
 The hexadecimal text in Flink's logs and web interface is that of the bytes on the wire, in the same
 order. All decoders take exactly the bytes of the id and raise FrameCorruptedError for anything
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import ClassVar, NewType, Self
 
@@ -41,6 +41,24 @@ _INT_MAX = 0x7FFF_FFFF
 _PRINTED_PARTITION = re.compile(
     r"([0-9a-f]{32})#(\d{1,10})@([0-9a-f]{32})_([0-9a-f]{32})_(\d{1,10})_(\d{1,10})"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Base of events and stream elements that consist of their tag and fields of fixed sizes; bytes
+    after these are ignored.
+    """
+
+    TAG: ClassVar[int]
+    LAYOUT: ClassVar[struct.Struct] = _NUMBER
+
+    def encode(self) -> bytes:
+        values = (getattr(self, each.name) for each in fields(self))
+        return self.LAYOUT.pack(self.TAG, *values)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        return cls(*cls.LAYOUT.unpack_from(data)[1:])
 
 
 @dataclass(frozen=True, slots=True)

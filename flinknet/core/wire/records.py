@@ -29,12 +29,12 @@ likely as any other. A buffer with at most SAMPLES records is kept whole.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from flinknet.errors import FrameCorruptedError
 
-from .ids import Bytes
+from .ids import Bytes, Packed
 
 LENGTH_PREFIX_BYTES: Final = 4
 TAG_BYTES: Final = 1
@@ -75,23 +75,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class _PackedElement:
-    """Base of elements that consist of their tag and fields of fixed sizes."""
-
-    TAG: ClassVar[int]
-    LAYOUT: ClassVar[struct.Struct]
-
-    def encode(self) -> bytes:
-        values = (getattr(self, each.name) for each in fields(self))
-        return self.LAYOUT.pack(self.TAG, *values)
-
-    @classmethod
-    def decode(cls, element: bytes) -> Self:
-        return cls(*cls.LAYOUT.unpack(element)[1:])
-
-
-@dataclass(frozen=True, slots=True)
-class Watermark(_PackedElement):
+class Watermark(Packed):
     """No element with a smaller timestamp follows."""
 
     timestamp_ms: int
@@ -101,7 +85,7 @@ class Watermark(_PackedElement):
 
 
 @dataclass(frozen=True, slots=True)
-class LatencyMarker(_PackedElement):
+class LatencyMarker(Packed):
     """Measures the latency from a source. `marked_time_ms` is wall-clock time."""
 
     marked_time_ms: int
@@ -113,7 +97,7 @@ class LatencyMarker(_PackedElement):
 
 
 @dataclass(frozen=True, slots=True)
-class WatermarkStatus(_PackedElement):
+class WatermarkStatus(Packed):
     """Whether the channel's watermarks count. Raises: FrameCorruptedError for another status."""
 
     status: int
@@ -129,7 +113,7 @@ class WatermarkStatus(_PackedElement):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordAttributes(_PackedElement):
+class RecordAttributes(Packed):
     """Attributes of the records that follow."""
 
     is_backlog: bool
@@ -139,7 +123,7 @@ class RecordAttributes(_PackedElement):
 
 
 @dataclass(frozen=True, slots=True)
-class InternalWatermark(_PackedElement):
+class InternalWatermark(Packed):
     """A watermark with its subpartition."""
 
     subpartition_index: int
@@ -176,6 +160,8 @@ def decode_element(element: Bytes) -> StreamElement:
     if not element or element[0] not in ELEMENT_CLASSES:
         raise FrameCorruptedError(f"no stream element starts with {element[:1].hex() or 'nothing'}")
     element_class = ELEMENT_CLASSES[element[0]]
+    if issubclass(element_class, Packed) and len(element) != element_class.LAYOUT.size:
+        raise FrameCorruptedError(f"{element_class.__name__} of {len(element)} bytes")
     try:
         return element_class.decode(element)
     except struct.error as error:
