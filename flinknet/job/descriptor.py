@@ -73,7 +73,6 @@ class InputGateDeploymentDescriptor:
     Attributes:
         edge: index of the edge in the job.
         stream_edge_id: name in the StreamGraph; identifies the operator that reads it.
-        partitioner: how the records are distributed.
         channels: by producer.
         is_consumable: whether the partitions may be requested already; if not, the JobManager
             announces them later (Flink: UnknownInputChannel).
@@ -83,7 +82,6 @@ class InputGateDeploymentDescriptor:
     stream_edge_id: str
     data_set_id: IntermediateDataSetID
     partition_type: ResultPartitionType
-    partitioner: str
     buffers: GateBuffers
     channels: tuple[InputChannelDescriptor, ...]
     is_consumable: bool = True
@@ -317,7 +315,6 @@ def _inputs(
             edge.edge.job_edge.stream_edge_id,
             planned.data_set_id,
             edge.partition_type,
-            edge.partitioner,
             planned.buffers,
             tuple(channels),
         )

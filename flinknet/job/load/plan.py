@@ -199,7 +199,6 @@ def listed_load_plan(
             inputs = read.get(task.subtask, [])
             gate = replace(
                 task.inputs[0],
-                partitioner=partitioner,
                 buffers=plan.gate_buffers(len(inputs), kind),
                 channels=tuple(
                     InputChannelDescriptor(

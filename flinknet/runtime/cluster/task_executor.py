@@ -313,7 +313,7 @@ def _task(running: Attempt) -> TaskDump:
         tuple(
             GateDump(
                 described.edge + 1,
-                str(gate.channels[0].partition_id.partition_id.intermediate_data_set_id),
+                str(described.data_set_id),
                 sum(each.initial_credit for each in gate.remote_channels),
                 tuple(
                     (x.partition_id.partition_id.partition_number, x.subpartition, x.is_local)
