@@ -67,10 +67,10 @@ notebook: errors storage units config results
 BUDGETS = {
     "replay": (12_316, 50),
     "predict": (10_561, 39),
-    "core": (11_600, 56),
+    "core": (11_588, 56),
     "runtime": (12_457, 50),
     "report": (8_621, 33),
-    "job": (8_008, 35),
+    "job": (8_004, 35),
     "cli": (7_203, 31),
     "graph": (6_353, 25),
     "capture": (6_644, 33),
