@@ -318,7 +318,8 @@ def measure(
         where = ("--out", str(places.next()), "--json", "-")
         sent = ("again", str(run), "--no-control", "--duration", duration)
         found = flinknet("bench", *sent, "--buffer-timeout", ",".join(left), *where)["runs"]
-        for timeout, row in zip(left, found, strict=True):
+        for row in found:  # the recorded setting, if it is one of them, comes first
+            timeout = row["name"].removeprefix("buffer-timeout=").split()[0]
             rows.setdefault(timeout, []).append(row | known)
         left = [timeout for timeout in left if is_doubted(rows[timeout][-1], "p99")]
         if not left:
