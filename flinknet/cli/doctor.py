@@ -13,7 +13,7 @@ import flinknet
 from flinknet.errors import FlinknetError
 from flinknet.runtime import host
 from flinknet.runtime.host import MISSING, OK, WARNING, Check, check_machine
-from flinknet.units import format_address, human_count, human_duration
+from flinknet.units import format_address, human_bytes, human_count, human_duration
 
 from .commands import install_line, is_light
 from .files import STDOUT, put_json, target_of
@@ -21,6 +21,7 @@ from .option_tables import options
 from .options import collect
 from .worker import workers_of
 
+PAYLOAD_MIN_BYTES, PAYLOAD_BYTES = 256 << 10, 64 << 20
 SILENCE_MAX_NS = 60_000_000_000
 
 
@@ -41,8 +42,8 @@ SILENCE_MAX_NS = 60_000_000_000
 def doctor(json: str | None, start_spark: bool, **values: Any) -> None:
     """Check Python, Java, Spark, loopback, clock, cores and memory.
 
-    With --workers, check also these: version, round trip and clock of each, and by a short run the
-    ports between them. Exits with 1 if anything that any command needs is missing.
+    With --workers, check also these: versions, round trip, bandwidth, MTU and clock of each, and by
+    a short run the ports between them. Exits with 1 if anything that any command needs is missing.
     """
     from flinknet.report.console import print_checks
 
@@ -82,6 +83,9 @@ def check_workers(values: Mapping[str, Any]) -> list[Check]:
         name = f"worker {format_address(*address)}"
         try:
             worker = Worker(loop, address, spec.secret, tls, SILENCE_MAX_NS)
+            rate = worker.bytes_per_s(PAYLOAD_MIN_BYTES)
+            if rate > PAYLOAD_MIN_BYTES:
+                rate = worker.bytes_per_s(min(PAYLOAD_BYTES, int(rate)))  # a second at most
         except FlinknetError as error:
             checks.append(Check(name, MISSING, str(error)))
             continue
@@ -90,8 +94,10 @@ def check_workers(values: Mapping[str, Any]) -> list[Check]:
         if worker.has_own_clock:
             ahead, error_text = line.offset_ns / 1e9, human_duration(line.error_ns)
             clock = f"clock ahead by {ahead:.6f} s ± {error_text}"
-        release = worker.facts["environment"]["flinknet"]
-        checks.append(Check(name, OK, f"flinknet {release}, round trip {trip}, {clock}"))
+        found = f"round trip {trip}, {human_bytes(rate)}/s, MTU {worker.mtu_bytes or '?'}, {clock}"
+        checks.append(
+            Check(name, OK, f"flinknet {worker.facts['environment']['flinknet']}, {found}")
+        )
         worker.disconnect()
     loop.close()
     if any(each.status == MISSING for each in checks):

@@ -84,6 +84,7 @@ class ControlConnection:
         self._facts = dict(facts or {})
         self._nonce, self._nonce_there = secrets.token_hex(16), ""
         self._held: list[Any] = []
+        self._payload_of: messages.Heartbeat | None = None
         self.welcome: dict[str, Any] | None = None
         self.local_host = ""
         self.transport: TcpTransport | None = None
@@ -95,7 +96,7 @@ class ControlConnection:
         self.is_closing, self.wants_data = False, True
         self._unread = bytearray()
         self._unsent: list[bytes] = []
-        self._unsent_bytes = 0
+        self._unsent_bytes = self._payload_bytes = 0
         if role is None:
             version = messages.PROTOCOL_VERSION, flinknet.__version__
             self._queue(messages.Challenge(*version, self._nonce))
@@ -124,7 +125,9 @@ class ControlConnection:
         if self.loss is not None or self.is_closing:
             return
         data = _framed(message)
-        self._unsent_bytes += len(data)
+        self._unsent_bytes += len(data)  # a payload, which measures the way, may be longer
+        if isinstance(message, messages.Heartbeat):
+            data += bytes(message.payload_bytes)
         self._unsent.append(data)
         if self._unsent_bytes > UNSENT_MAX_BYTES:
             self.loss = errors.RemoteTransportError("was given up: the other end does not read")
@@ -175,6 +178,11 @@ class ControlConnection:
 
     def _next_message(self) -> Any:
         unread = self._unread
+        if self._payload_bytes:
+            count = min(self._payload_bytes, len(unread))
+            del unread[:count]
+            self._payload_bytes -= count
+            return None if self._payload_bytes else self._payload_of
         if len(unread) < LENGTH_BYTES:
             return None
         length = int.from_bytes(unread[:LENGTH_BYTES], "big")
@@ -184,7 +192,11 @@ class ControlConnection:
             return None
         data = bytes(unread[LENGTH_BYTES : LENGTH_BYTES + length])
         del unread[: LENGTH_BYTES + length]
-        return decode_message(messages.MESSAGES, data)
+        message = decode_message(messages.MESSAGES, data)
+        if isinstance(message, messages.Heartbeat) and message.payload_bytes > 0 and self._is_known:
+            self._payload_of, self._payload_bytes = message, message.payload_bytes
+            return self._next_message()
+        return message
 
     def _take(self, message: Any) -> None:
         if self._is_known:

@@ -297,9 +297,11 @@ class UpdatePartitions:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """JobManager or launcher: answer this heartbeat."""
+    """JobManager or launcher: answer this heartbeat, when so many bytes have come that follow it,
+    are no message and are dropped."""
 
     number: int
+    payload_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

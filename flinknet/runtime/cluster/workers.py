@@ -38,6 +38,8 @@ ANSWER_WAIT_NS = 10_000_000_000
 ANSWER_MAX_NS = 120_000_000_000
 """How long an answer may take, however slowly bytes move: the largest has 8 MiB."""
 
+IP_MTU = 14
+"""Linux's option, which Python's socket does not name."""
 
 ROUND_TRIPS = 40
 """Number of round trips at once, before and after a run."""
@@ -67,6 +69,7 @@ class Worker:
     Attributes:
         facts: those of its host (`WorkerProcess`).
         local_host: address of this host, as the worker reaches it.
+        mtu_bytes: largest packet on the way to it; None if the system does not say.
         recorded: jobs with traces that were not fetched yet.
         is_quiet: it has said nothing for QUIET_NS.
         next_adjustment_ns: when its TaskManagers are sent the next correction of their clock.
@@ -99,6 +102,9 @@ class Worker:
             ) from error
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.local_host: str = sock.getsockname()[0]
+        self.mtu_bytes: int | None = None
+        with suppress(OSError):
+            self.mtu_bytes = sock.getsockopt(socket.IPPROTO_IP, IP_MTU)
         self._connection = ControlConnection(secret, role=LAUNCHER, peer=self.name)
         wrapped = self._connection
         self._transport = loop.add_transport(
@@ -246,6 +252,13 @@ class Worker:
         self._connection.close()
         self._transport.pump()
 
+    def bytes_per_s(self, size_bytes: int) -> float:
+        """The bandwidth of the connection, by a payload of this size. Raises: TransportError."""
+        began_ns = monotonic_ns()
+        number = self._probe(size_bytes)
+        self.await_answer(lambda: number not in self._sent_ns, "has not answered")
+        return size_bytes * 1e9 / max(1, monotonic_ns() - began_ns)
+
     def _ask(self, *questions: Any, what: str = "has not sent its files") -> list[Any]:
         """Answers come in the order of all questions, also late ones to questions of before."""
         self._due += len(questions)
@@ -254,12 +267,12 @@ class Worker:
         self.await_answer(lambda: not self._due, what)
         return list(self._answers)[-len(questions) :]
 
-    def _probe(self) -> int:
+    def _probe(self, payload_bytes: int = 0) -> int:
         self._number += 1
         self._sent_ns[self._number] = monotonic_ns()
         if len(self._sent_ns) > ROUND_TRIPS:
             del self._sent_ns[next(iter(self._sent_ns))]
-        self._connection.send(messages.Heartbeat(self._number))
+        self._connection.send(messages.Heartbeat(self._number, payload_bytes))
         self._transport.pump()
         return self._number
 
