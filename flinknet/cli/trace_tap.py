@@ -63,6 +63,16 @@ removed.
   taskmanager.data.port: 7001        what consumers connect to: the tap's port
   taskmanager.data.bind-port: 7101   where the TaskManager listens
 
+If the data port is 0 (Flink's default), a TaskManager takes another port at each start. In that
+case, redirect the connections of Flink's user, and run the tap as another user (Linux, as root):
+
+\b
+  iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink \\
+      --dport 32768:60999 -j REDIRECT --to-ports 7000
+
+Before that, set taskmanager.rpc.port, metrics.internal.query-service.port and blob.server.port to
+ports outside this range: they are 0 by default, too, and RPC must not pass through the tap.
+
 Start the tap before the job. End it with Ctrl-C or SIGTERM: it saves and prints its result,
 and exits with 0. That closes the connections through it, and Flink restarts the jobs that use them.
 
@@ -87,8 +97,9 @@ _OPTIONS = f"""
 --listen HOST:PORT[-PORT] ... required
     Where consumers connect to: the TaskManager's taskmanager.data.port, or a range of ports for all
     TaskManagers of a host, HOST:7001-7008. May be repeated, with an --upstream for each.
---upstream HOST:PORT[-PORT] ... required
+--upstream HOST:PORT[-PORT]|redirected ... required
     Where the TaskManager listens: its taskmanager.data.bind-port, or a range of as many ports.
+    redirected: wherever a connection was going when iptables redirected it to the tap.
 {NEW_OUT}
 {CAPTURE}
 [TLS]
@@ -125,6 +136,8 @@ def tap(**values: Any) -> None:
         run for days, keep only the time around a trigger
     flinknet trace tap … --rest http://localhost:8081
         name channels after their tasks; record settings and metrics of Flink
+    flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped
+        all TaskManagers of a host whose data port is 0, with an iptables rule
 
     Bytes are forwarded as they arrive, before they are decoded; what cannot be decoded is forwarded
     all the same. No payload is stored. The trace is like those of `flinknet bench`.
@@ -252,15 +265,20 @@ def free_directory(out: Path) -> Path:
 
 def pairs_of(
     listen: Sequence[str], upstream: Sequence[str]
-) -> tuple[tuple[tuple[str, int], tuple[str, int]], ...]:
+) -> tuple[tuple[tuple[str, int], tuple[str, int] | None], ...]:
+    from flinknet.capture.tap.ends import REDIRECTED
+
     if len(listen) != len(upstream):
         raise ConfigError(
             f"{len(listen)} times --listen and {len(upstream)} times --upstream: each address to"
             " listen on needs its upstream, in the same order"
         )
-    pairs: list[tuple[tuple[str, int], tuple[str, int]]] = []
+    pairs: list[tuple[tuple[str, int], tuple[str, int] | None]] = []
     for own_text, upstream_text in zip(listen, upstream, strict=True):
         own = _addresses(own_text, "--listen", lowest=0)
+        if upstream_text.strip() == REDIRECTED:
+            pairs += [(each, None) for each in own]
+            continue
         targets = _addresses(upstream_text, "--upstream", lowest=1)
         if len(own) != len(targets):
             raise ConfigError(

@@ -33,17 +33,36 @@ LINE_EVERY_NS = 60_000_000_000
 """Off a terminal."""
 
 
-def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int]]]) -> list[str]:
-    """The two lines of a TaskManager's configuration that bring its traffic through the tap, for
-    each pair."""
-    lines = []
+def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int] | None]]) -> list[str]:
+    """Instructions that bring traffic through the tap: two lines of a TaskManager's configuration
+    for each pair; or, without an upstream, the rule that redirects connections."""
+    lines = [_redirect(*own) for own, upstream in pairs if upstream is None]
     for own, upstream in pairs:
-        lines += [
-            f"{format_address(*own)} -> {format_address(*upstream)}; its TaskManager needs",
-            f"    taskmanager.data.port: {own[1]}",
-            f"    taskmanager.data.bind-port: {upstream[1]}",
-        ]
+        if upstream is not None:
+            lines += [
+                f"{format_address(*own)} -> {format_address(*upstream)}; its TaskManager needs",
+                f"    taskmanager.data.port: {own[1]}",
+                f"    taskmanager.data.bind-port: {upstream[1]}",
+            ]
     return lines
+
+
+def _redirect(host: str, port: int) -> str:
+    """The rule that brings connections to a tap on this address; `::` takes those of both kinds."""
+    programs = ["ip6tables"] if ":" in host else ["iptables"]
+    if host == "::":
+        programs.insert(0, "iptables")
+    rules = (
+        f"    {program} -t nat -A OUTPUT -p tcp -m owner --uid-owner flink --dport 32768:60999 \\\n"
+        f"        -j REDIRECT --to-ports {port}\n"
+        for program in programs
+    )
+    return (
+        f"{format_address(host, port)} -> the port that each connection was made to; redirect those"
+        f" of Flink's user, for example\n{''.join(rules)}"
+        "    run the tap as another user, and set taskmanager.rpc.port, blob.server.port and\n"
+        "    metrics.internal.query-service.port to ports outside this range"
+    )
 
 
 def recording_line(out: str, duration_ns: int | None, ring_ns: int | None, trigger: str) -> str:
@@ -251,6 +270,14 @@ def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
 def what_to_check(result: Plain) -> str:
     """Possible reasons why no message went through a tap."""
     listening = ", ".join(result["listening"])
+    upstreams = {pair["upstream"] for pair in result["tap"]["pairs"]}
+    if upstreams == {"redirected"} and not result["connections"]:
+        return (
+            f"No connection was redirected to {listening}. Check with iptables -t nat -L OUTPUT -v"
+            " (ip6tables for IPv6) that the rule counts packets: its user must be Flink's and its"
+            " ports those that TaskManagers listen on. Connections that were open before the rule"
+            " are not redirected."
+        )
     jobs = (result.get("rest") or {}).get("jobs") or ()
     if jobs and all(each["channels"] == each["local_channels"] for each in jobs):
         names = ", ".join(each["name"] for each in jobs)

@@ -19,7 +19,7 @@ from flinknet.capture.meter import channel_rows
 from flinknet.capture.rest.http_client import RestPlace
 from flinknet.capture.rest.settings import Layer
 from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
-from flinknet.capture.tap.ends import plain
+from flinknet.capture.tap.ends import Address, NotRedirectedError, address_of, check_not_own, plain
 from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
 from flinknet.core.wire.messages import AddCredit
@@ -457,6 +457,45 @@ def test_files_that_are_no_certificates_are_named(
         create_contexts(certificate, key, empty, PASSWORD)
 
 
+def test_a_redirected_connection_goes_where_it_was_going(
+    bench: Tapped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the kernel has it of iptables' REDIRECT; and never round and round."""
+    destination: list[Address] = [bench.upstream.getsockname()]
+    name = "flinknet.capture.tap.proxy.original_destination"
+    monkeypatch.setattr(name, lambda _: destination[0])
+    bench.proxy.close()
+    bench.proxy = proxy = Proxy([((HOST, 0), None)], bench.observer, bench.ended.append)
+    client, server = bench.connect()
+    asked = stream(request())
+    assert bench.pass_on(client, server, asked) == asked
+    (relay,) = proxy.relays
+    assert relay.observer.ends.producer == f"{HOST}:{destination[0][1]}"
+    destination[0] = proxy.addresses[0]  # the tap's own connection is redirected, too
+    bench.sockets.append(socket.create_connection(proxy.addresses[0]))
+    bench.until(lambda: proxy.refused)
+    assert "the tap's own connection came back" in proxy.incidents[-1]["text"]
+    assert proxy.accepted == 3
+
+
+def test_a_connection_that_was_not_redirected_has_no_upstream(bench: Tapped) -> None:
+    bench.proxy.close()
+    bench.proxy = Proxy([((HOST, 0), None)], bench.observer, bench.ended.append)
+    bench.sockets.append(socket.create_connection(bench.proxy.addresses[0]))
+    bench.until(lambda: bench.proxy.refused)
+    assert "not redirected to it" in bench.proxy.incidents[-1]["text"]
+    assert not bench.proxy.relays
+
+
 def test_a_peer_with_ipv4_is_known_behind_a_listener_of_ipv6() -> None:
     assert plain(("::ffff:10.0.0.7", 1)) == ("10.0.0.7", 1)
     assert plain(("fe80::7", 1)) == ("fe80::7", 1)
+    with pytest.raises(NotRedirectedError, match="own connection"):
+        check_not_own(("::ffff:10.0.0.7", 1), [("10.0.0.7", 1)])
+
+
+def test_addresses_of_the_kernel() -> None:
+    head = (2).to_bytes(2, "little") + (6121).to_bytes(2, "big")
+    assert address_of(head + bytes([10, 0, 0, 7]) + bytes(8)) == ("10.0.0.7", 6121)
+    ipv6 = socket.inet_pton(socket.AF_INET6, "fe80::7")
+    assert address_of(head + bytes(4) + ipv6 + bytes(4)) == ("fe80::7", 6121)

@@ -257,3 +257,20 @@ def test_a_range_of_ports_stands_for_the_task_managers_of_a_host() -> None:
         (("::1", "::1"), 5, 6),
     ]
     assert len(setting_lines(pairs)) == 3 * len(pairs)
+
+
+def test_connections_that_iptables_redirects_need_no_upstream() -> None:
+    pairs = pairs_of(("0.0.0.0:7000", "h:1"), ("redirected", "h:2"))
+    assert pairs == ((("0.0.0.0", 7000), None), (("h", 1), ("h", 2)))
+    rule, *others = setting_lines(pairs)
+    assert " iptables -t nat" in rule
+    assert "--to-ports 7000" in rule
+    assert len(others) == 3
+
+
+@pytest.mark.parametrize(("listen", "rules"), [("[::]:7000", 2), ("[fe80::7]:7000", 1)])
+def test_a_tap_that_listens_on_ipv6_is_told_the_rule_for_it(listen: str, rules: int) -> None:
+    (rule,) = setting_lines(pairs_of((listen,), ("redirected",)))
+    assert rule.startswith(f"{listen} -> ")
+    assert " ip6tables -t nat" in rule
+    assert rule.count("--to-ports 7000") == rules

@@ -182,6 +182,10 @@ REST: dict[str, Any] = {"has_answered": True, "error": None, "edges": [], "jobs"
             "No consumer connected",
         ),
         (
+            {"tap": {"pairs": [{"listen": "127.0.0.1:7001", "upstream": "redirected"}]}},
+            "No connection was redirected to 127.0.0.1:7001",
+        ),
+        (
             {"tls_connections": 2, "connections": 2, "skipped_bytes": 999, "losses": 4},
             "No message of Flink could be read.",
         ),

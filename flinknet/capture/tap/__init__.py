@@ -12,7 +12,8 @@ With Flink's internal TLS the tap needs a certificate and a key that the cluster
 2.3 on, the certificate must carry the host's name. docs/capture.md has the rest.
 
 `relay` moves bytes between two `ends` and measures the added delay, `proxy` waits for sockets,
-`session` does the rest with `capture.session`; all of it is one event loop on one thread.
+`session` does the rest with `capture.session`; all of it is one event loop on one thread. `ends`
+also finds the original destination of connections that the kernel redirected to the tap.
 """
 
 from .ends import TlsContexts, create_contexts

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -130,9 +131,64 @@ def create_contexts(
 
 Address = tuple[str, int]
 
+REDIRECTED: Final = "redirected"
+"""Name of the upstream of redirected connections, in place of an address."""
+
+_SO_ORIGINAL_DST: Final = 80
+"""Socket option of linux/netfilter_ipv4.h; netfilter_ipv6/ip6_tables.h has an equal number."""
+
 _MAPPED: Final = "::ffff:"
+
+_IPV4_BYTES, _IPV6_BYTES = 16, 28
+"""Sizes of struct sockaddr_in and sockaddr_in6, in bytes."""
+
+
+class NotRedirectedError(OSError):
+    """A connection that was made directly to the tap, or by the tap."""
+
+
+def original_destination(sock: socket.socket) -> Address:
+    """The original destination of a connection. Raises: NotRedirectedError if the connection was
+    not redirected."""
+    own = plain(sock.getsockname()[:2])
+    level, length = socket.SOL_IP, _IPV4_BYTES
+    if ":" in own[0]:
+        level, length = socket.IPPROTO_IPV6, _IPV6_BYTES
+    try:
+        found = address_of(sock.getsockopt(level, _SO_ORIGINAL_DST, length))
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOPROTOOPT):
+            raise
+        found = own  # the kernel does not track this connection
+    if found == own:
+        raise NotRedirectedError(
+            errno.EDESTADDRREQ,
+            "made to the tap itself and not redirected to it, so its upstream is unknown; check the"
+            " redirect rule",
+        )
+    return found
 
 
 def plain(address: Address) -> Address:
     """The address without the prefix of mapped IPv4 addresses (::ffff:10.0.0.7)."""
     return address[0].removeprefix(_MAPPED), address[1]
+
+
+def address_of(sockaddr: bytes) -> Address:
+    """The address in a struct sockaddr_in (family, port, host) or sockaddr_in6, which has a flow
+    label before the host."""
+    port = int.from_bytes(sockaddr[2:4], "big")
+    if len(sockaddr) < _IPV6_BYTES:
+        return socket.inet_ntop(socket.AF_INET, sockaddr[4:8]), port
+    return socket.inet_ntop(socket.AF_INET6, sockaddr[8:24]), port
+
+
+def check_not_own(peer: Address, own: Collection[Address]) -> None:
+    """Refuse a connection that the tap itself made, which would be redirected for ever: from one of
+    the local addresses of its connections to upstreams (`own`). Raises: NotRedirectedError."""
+    if plain(peer) in map(plain, own):
+        raise NotRedirectedError(
+            errno.ELOOP,
+            "the tap's own connection came back to it: if connections are redirected, run the tap"
+            " as another user, and redirect only what Flink's user sends (--uid-owner)",
+        )

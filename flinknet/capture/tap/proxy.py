@@ -20,7 +20,17 @@ from flinknet.units import format_address
 
 from ..channels import Ends
 from ..observer import ConnectionObserver
-from .ends import Address, End, PlainEnd, TlsContexts, TlsEnd, plain
+from .ends import (
+    Address,
+    End,
+    NotRedirectedError,
+    PlainEnd,
+    TlsContexts,
+    TlsEnd,
+    check_not_own,
+    original_destination,
+    plain,
+)
 from .relay import Relay, Turn
 
 CONNECT_TIMEOUT_NS: Final = 10_000_000_000
@@ -38,7 +48,8 @@ INCIDENTS_KEPT: Final = 100
 
 
 class Proxy:
-    """Relays connections from each listening address to its upstream.
+    """Relays connections from each listening address to its upstream; without an upstream, to the
+    destination from which the kernel redirected the connection to the tap.
 
     Args:
         ended: called with each relay that has ended.
@@ -49,7 +60,7 @@ class Proxy:
 
     def __init__(
         self,
-        pairs: Sequence[tuple[Address, Address]],
+        pairs: Sequence[tuple[Address, Address | None]],
         observer_for: Callable[[Ends], ConnectionObserver],
         ended: Callable[[Relay], None],
         tls: TlsContexts | None = None,
@@ -71,7 +82,8 @@ class Proxy:
             for address, upstream in pairs:
                 self._listen(address, upstream)
             for _, upstream in pairs:
-                self._check_upstream(upstream)
+                if upstream is not None:
+                    self._check_upstream(upstream)
         except BaseException:
             self.close()
             raise
@@ -112,7 +124,7 @@ class Proxy:
             listener.close()
         self._selector.close()
 
-    def _listen(self, address: Address, upstream: Address) -> None:
+    def _listen(self, address: Address, upstream: Address | None) -> None:
         sock = socket.socket(family_of(address[0]))
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -155,7 +167,7 @@ class Proxy:
                             " (taskmanager.data.bind-port)"
                         )
 
-    def _accept(self, listener: Listener, upstream: Address) -> None:
+    def _accept(self, listener: Listener, upstream: Address | None) -> None:
         taken = listener.accept(socket.socket.accept)
         if taken is None:
             if listener.refusal is not None:  # it pauses until the next tick
@@ -165,14 +177,21 @@ class Proxy:
         sock, peer = taken
         self.accepted += 1
         name = f"{_text(peer)} through {_text(listener.sock.getsockname())}"
+        target = upstream
         try:
-            self._open(sock, peer, upstream, name)
+            if target is None:  # a port of the tap may be one of its client, to another address
+                own = {each.server.sock.getsockname()[:2] for each in self.relays}
+                check_not_own(peer[:2], own)
+                target = original_destination(sock)
+            self._open(sock, peer, target, name)
         except OSError as error:
             self.refused += 1
             sock.close()
-            text = f"upstream {_text(upstream)}: {error.strerror}; is its TaskManager up?"
+            text = str(error.strerror)
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 text = "too many open files; raise the limit (ulimit -n)"
+            elif target is not None and not isinstance(error, NotRedirectedError):
+                text = f"upstream {_text(target)}: {error.strerror}; is its TaskManager up?"
             self._note(name, text)
 
     def _open(self, sock: socket.socket, peer: Address, upstream: Address, name: str) -> None:

@@ -20,16 +20,17 @@ from flinknet.units import format_address
 from ..channels import ChannelTable
 from ..recording import About
 from ..session import LOOK_NS, TICK_NS, Session, SessionConfig
-from .ends import Address, TlsContexts
+from .ends import REDIRECTED, Address, TlsContexts
 from .proxy import Proxy
 from .relay import Relay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TapConfig(SessionConfig):
-    """Settings of a tap: listening addresses, each with its upstream."""
+    """Settings of a tap: listening addresses, each with its upstream; None: the original
+    destination of connections that the kernel redirected."""
 
-    pairs: tuple[tuple[Address, Address], ...]
+    pairs: tuple[tuple[Address, Address | None], ...]
     tls: TlsContexts | None = None
 
 
@@ -154,8 +155,11 @@ class Tap:
         config = self._config
         return {
             "pairs": [
-                {"listen": format_address(*own), "upstream": format_address(*upstream)}
-                for own, upstream in config.pairs
+                {
+                    "listen": format_address(*own),
+                    "upstream": REDIRECTED if up is None else format_address(*up),
+                }
+                for own, up in config.pairs
             ],
             "is_tls": config.tls is not None,
             "counts_records": config.counts_records,
