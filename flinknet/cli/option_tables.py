@@ -57,7 +57,7 @@ LOAD = " ".join(
         f"--link --flow-control --partition-type --scheduling {NETWORK} {KEYS}",
     )
 )
-WORKERS = "--workers --secret-file"
+WORKERS = "--workers --secret-file --producers-on --consumers-on"
 REST_FILES = "--rest-token-file --rest-ca --rest-cert --rest-key"
 SPARK = "--master --remote --spark-conf --properties-file --ship"
 

@@ -5,7 +5,6 @@ commands find their workers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from flinknet.units import format_address
 from .files import secret_text
 from .option_tables import options
 from .options import collect
-from .value_parsers import address, each_of, refuse
+from .value_parsers import address, refuse
 
 if TYPE_CHECKING:
     from flinknet.config import NetworkConfig
@@ -43,12 +42,18 @@ def workers_of(
     """
     from flinknet.runtime.cluster.cluster_process import WorkersSpec
 
+    ends = [values.get(name) for name in ("producers_on", "consumers_on")]
     if values["workers"] is None:
-        refuse(values, ["secret_file"], " goes with --workers")
+        refuse(values, ("secret_file", "producers_on", "consumers_on"), " goes with --workers")
         return None
-    addresses = each_of(partial(address, lowest=1))(values["workers"], "--workers")
+    names = [each.strip() for each in values["workers"].split(",")]
+    addresses = tuple(address(each, "--workers", lowest=1) for each in names)
+    for name, end in zip(("--producers-on", "--consumers-on"), ends, strict=True):
+        if end is not None and end not in names:
+            raise ConfigError(f"{name}: {end} is not one of --workers ({', '.join(names)})")
+    places = [None if end is None else names.index(end) for end in ends]
     secret = secret_of(values["secret_file"], is_tls=network.ssl_internal_enabled)
-    spec = WorkersSpec(addresses, secret)
+    spec = WorkersSpec(addresses, secret, *places)
     if is_tried:
         from flinknet.runtime.cluster.workers import check_reachable
 

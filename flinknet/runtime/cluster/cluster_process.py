@@ -39,11 +39,18 @@ JOB_MANAGER, TASK_MANAGER = "jobmanager", "taskmanager"
 
 @dataclass(frozen=True, slots=True)
 class WorkersSpec:
-    """The workers that TaskManagers run on; the secret that they share is empty where certificates
-    decide alone."""
+    """The workers that TaskManagers run on.
+
+    Attributes:
+        secret: what they share; empty where certificates decide alone.
+        producers_on, consumers_on: the worker of the sources, and of the sinks, by its number; None
+            for the first, and for all others.
+    """
 
     addresses: tuple[tuple[str, int], ...]
     secret: str
+    producers_on: int | None = None
+    consumers_on: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

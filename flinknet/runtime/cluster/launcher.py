@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flinknet.config import RECORDED, Scenario
-from flinknet.errors import RunFailedError, TraceError
+from flinknet.errors import ConfigError, RunFailedError, TraceError
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.results import Progress, RunResult, RunWarning, Taken
@@ -349,20 +349,29 @@ class _Bench(JobLead):
 
 
 def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:
-    """Number of the worker of each TaskManager: sources on the first, sinks on the others; those
-    with other tasks, or with both, take turns."""
+    """Number of the worker of each TaskManager: sources on the first, sinks on the others, unless
+    it is set; those with other tasks, or with both, take turns. Raises: ConfigError for a place of
+    sources or sinks where TaskManagers have both.
+    """
     found, count = [], len(workers.addresses)
     others = cycle(range(min(1, count - 1), count))
+    is_set = (workers.producers_on, workers.consumers_on) != (None, None)
     for index in range(max(plan.task_managers, plan.scenario.task_managers)):
         tasks = plan.tasks_on(index)
         has_sources = any(not each.inputs for each in tasks)
         has_sinks = any(not each.outputs for each in tasks)
+        if has_sources and has_sinks and is_set:
+            raise ConfigError(
+                f"--producers-on, --consumers-on: tm-{index} has producers and consumers; leave"
+                " them out, or --placement spread"
+            )
         if has_sources == has_sinks:
             found.append(index % count)
         elif has_sources:
-            found.append(0)
+            found.append(workers.producers_on or 0)
         else:
-            found.append(next(others))
+            on = workers.consumers_on
+            found.append(next(others) if on is None else on)
     return tuple(found)
 
 

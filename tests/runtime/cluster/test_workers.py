@@ -152,19 +152,20 @@ def test_another_release_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.quick
 @pytest.mark.parametrize(
-    ("given", "placement", "places"),
+    ("given", "ends_on", "placement", "places"),
     [
-        (2, {"producers": 2, "consumers": 2}, (0, 1)),
-        (3, {"relays": 1}, (0, 1, 1)),
-        (1, {}, (0, 0)),
+        (2, (None, None), {"producers": 2, "consumers": 2}, (0, 1)),
+        (2, (1, 0), {}, (1, 0)),
+        (3, (None, None), {"relays": 1}, (0, 1, 1)),
+        (1, (None, None), {}, (0, 0)),
     ],
 )
 def test_sources_are_on_the_first_worker_and_sinks_on_the_others(
-    given: int, placement: dict[str, int], places: object
+    given: int, ends_on: tuple[int | None, int | None], placement: dict[str, int], places: object
 ) -> None:
     asked = scenario(10, **placement)
     count = 2 + placement.get("relays", 0)
-    workers = WorkersSpec((("h", 1),) * given, SECRET)
+    workers = WorkersSpec((("h", 1),) * given, SECRET, *ends_on)
     assert places_of(load_plan_of(replace(asked, task_managers=count)), workers) == places
 
 
