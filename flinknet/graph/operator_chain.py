@@ -15,10 +15,6 @@ from .watermarks import Output, OutputTag, TaskEvent
 Emit = Callable[[Any], None]
 
 
-def _created(factory: OperatorFactory, config: StreamConfig) -> StreamOperator:
-    return factory.create()
-
-
 class OperatorChain:
     """Operators built from the configuration of a vertex. Records pass from operator to operator
     without being serialised, and leave through one writer per output of the vertex. The task takes
@@ -31,7 +27,7 @@ class OperatorChain:
         factories: Mapping[str, OperatorFactory],
         writers: Mapping[str, Emit],
         *,
-        create: Callable[[OperatorFactory, StreamConfig], StreamOperator] = _created,
+        create: Callable[[OperatorFactory, StreamConfig], StreamOperator],
     ) -> None:
         """Build the chain, its end first.
 
@@ -76,32 +72,8 @@ class OperatorChain:
         for operator in reversed(self.operators.values()):
             operator.open()
 
-    def process_batch(
-        self, values: Sequence[Any], operator_id: str | None = None, input_number: int = 0
-    ) -> None:
-        """Pass records to an operator, in order; by default to the head."""
-        chosen = operator_id or self.config.operator_id
-        self.operators[chosen].process_batch(values, self._outputs[chosen], input_number)
-
     def entry(self, operator_id: str) -> tuple[StreamOperator, Output]:
         return self.operators[operator_id], self._outputs[operator_id]
-
-    def emit_batch(self, values: Sequence[Any], operator_id: str | None = None) -> None:
-        """Emit records as an operator, by default the head: for sources."""
-        self._outputs[operator_id or self.config.operator_id].collect_batch(values)
-
-    def process_watermark(self, timestamp_ms: int, operator_id: str, input_number: int = 0) -> None:
-        operator, output = self.entry(operator_id)
-        operator.process_watermark(timestamp_ms, output, input_number)
-
-    def process_watermark_status(
-        self, is_idle: bool, operator_id: str, input_number: int = 0
-    ) -> None:
-        operator, output = self.entry(operator_id)
-        operator.process_watermark_status(is_idle, output, input_number)
-
-    def emit_watermark(self, timestamp_ms: int, operator_id: str) -> None:
-        self._outputs[operator_id].emit_watermark(timestamp_ms)
 
     def finish(self) -> None:
         """Finish every operator, first to last: each emits what it still holds."""

@@ -86,7 +86,7 @@ class ChainRunner(TaskChain):
         """Emit the final watermark of the sources, and what operators still hold (Flink:
         StreamTask.endData)."""
         for operator_id in self._sources:
-            self._guarded(self._chain.emit_watermark, MAX_WATERMARK_MS, operator_id)
+            self._guarded(self._chain.entry(operator_id)[1].emit_watermark, MAX_WATERMARK_MS)
         self._guarded(self._chain.finish)
 
     def fire_timers(self, now_ns: int) -> None:
@@ -138,10 +138,11 @@ class ChainRunner(TaskChain):
             self.batches.popleft()
 
     def _process_batch(self, batch: RecordBatch) -> None:
+        operator, output = self._chain.entry(batch.operator_id)
         if batch.input_number == GENERATED:
-            self._chain.emit_batch(batch.values, batch.operator_id)
+            output.collect_batch(batch.values)
         else:
-            self._chain.process_batch(batch.values, batch.operator_id, batch.input_number)
+            operator.process_batch(batch.values, output, batch.input_number)
 
     def _process_one_by_one(self, batch: RecordBatch) -> None:
         context, values, number = self._context, batch.values, batch.input_number
@@ -168,7 +169,8 @@ class ChainRunner(TaskChain):
                 return
 
     def _process_element(self, batch: ElementBatch) -> None:
-        element, target = batch.element, (batch.operator_id, batch.input_number)
+        element, number = batch.element, batch.input_number
+        operator, output = self._chain.entry(batch.operator_id)
         passed: Sequence[Passed] = ()
         self._context.instant_ns = self._context.timestamp_ms = NO_TIMESTAMP
         if isinstance(element, Watermark | InternalWatermark):
@@ -178,11 +180,11 @@ class ChainRunner(TaskChain):
             passed = batch.valve.input_watermark_status(is_idle, batch.channel)
         for each in passed:
             if isinstance(each, Watermark):
-                self._watermarks_ms[target] = each.timestamp_ms
-                self._chain.process_watermark(each.timestamp_ms, *target)
+                self._watermarks_ms[batch.operator_id, number] = each.timestamp_ms
+                operator.process_watermark(each.timestamp_ms, output, number)
             else:
                 is_idle = each.status == WatermarkStatus.IDLE
-                self._chain.process_watermark_status(is_idle, *target)
+                operator.process_watermark_status(is_idle, output, number)
 
     def _set_timer(self) -> None:
         self.timer_ns = min((each.next_ns for each in self._timers), default=NEVER_NS)

@@ -186,10 +186,6 @@ class TaskDeploymentDescriptor:
             ((each.remote_channels, each.buffers) for each in self.inputs),
         )
 
-    @property
-    def config(self) -> StreamConfig:
-        return self.information.stream_config
-
 
 def deployed_channels(tasks: Iterable[TaskDeploymentDescriptor]) -> list[InputChannelDescriptor]:
     """The channels that tasks read, by index."""

@@ -105,7 +105,7 @@ class _ProgramTask(TaskFrame):
         seed: int,
     ) -> None:
         super().__init__(descriptor, descriptor.name, network_of(job), probe, respond, start)
-        self._config = descriptor.config
+        self._config = descriptor.information.stream_config
         self._job = job
         self._edge_of = dict(self._edges())
         self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"

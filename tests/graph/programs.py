@@ -10,6 +10,7 @@ from flinknet.graph import (
     JobGraph,
     OperatorChain,
     PhysicalPlan,
+    StreamConfig,
     StreamExecutionEnvironment,
     StreamGraph,
     execution_graph_of,
@@ -17,6 +18,7 @@ from flinknet.graph import (
     physical_plan_of,
 )
 from flinknet.graph.job_graph import JobVertex
+from flinknet.graph.operators import OperatorFactory, StreamOperator
 
 BC = "bc764cd8ddf7a0cff126f51c16239658"
 """Id of the first source that is not chained, in every program."""
@@ -88,7 +90,23 @@ def chain_of(env: StreamExecutionEnvironment, vertex: int = 1) -> OperatorChain:
     job = job_graph_of(env.execute())
     config = job.sorted_vertices()[vertex].config
     assert config is not None
-    return OperatorChain(config, job.factories, {})
+    return OperatorChain(config, job.factories, {}, create=created)
+
+
+def created(factory: OperatorFactory, config: StreamConfig) -> StreamOperator:
+    return factory.create()
+
+
+def process(chain: OperatorChain, values: Sequence[Any]) -> None:
+    """Pass records to the head of a chain."""
+    operator, output = chain.entry(chain.config.operator_id)
+    operator.process_batch(values, output)
+
+
+def emit(chain: OperatorChain, values: Sequence[Any], operator_id: str | None = None) -> None:
+    """Emit records as a source of a chain, by default its head."""
+    _, output = chain.entry(operator_id or chain.config.operator_id)
+    output.collect_batch(values)
 
 
 def execution_of(graph: StreamGraph) -> ExecutionGraph:

@@ -41,7 +41,7 @@ from flinknet.graph.transformations import (
 )
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.plain_values import from_plain, to_plain
-from tests.graph.programs import chain_of, environment, first, same, twice
+from tests.graph.programs import chain_of, environment, first, process, same, twice
 
 
 class Collected:
@@ -189,8 +189,8 @@ def test_open_and_close_are_called_once_around_the_records() -> None:
     env.from_sequence(1, 9).rebalance().map(Noted("a")).map(Noted("b")).add_sink(same)
     chain = chain_of(env)
     chain.open()
-    chain.process_batch([1])
-    chain.process_batch([2])
+    process(chain, [1])
+    process(chain, [2])
     chain.finish()
     chain.close()
     assert calls == [
@@ -259,7 +259,7 @@ def test_side_outputs_reach_who_asked_for_them() -> None:
     stream = env.from_sequence(1, 9).rebalance().process(split, output_type=int)
     stream.add_sink(got["main"].append)
     stream.get_side_output(late).add_sink(got["late"].append)
-    chain_of(env).process_batch([1, 9, 5, 6])
+    process(chain_of(env), [1, 9, 5, 6])
     assert got == {"main": [1, 5], "late": [9, 6]}
     with pytest.raises(ConfigError, match="side output 'late' of another type"):
         stream.get_side_output(graph.OutputTag("late", str))

@@ -12,7 +12,7 @@ import pytest
 from flinknet.errors import ConfigError
 from flinknet.graph import OperatorChain, job_graph_of, load_program
 from flinknet.plain_values import to_plain
-from tests.graph.programs import chain_of, environment, same
+from tests.graph.programs import chain_of, created, emit, environment, process, same
 
 JOB = """
 def double(value: int) -> int:
@@ -37,9 +37,15 @@ from flinknet.plain_values import from_plain
 factories = job_graph_of(load_program(Path(sys.argv[1]), {}).stream_graph).factories
 config = from_plain(StreamConfig, json.load(sys.stdin))
 left = []
-chain = OperatorChain(config, factories, {each.edge_id: left.append for each in config.outputs})
+chain = OperatorChain(
+    config,
+    factories,
+    {each.edge_id: left.append for each in config.outputs},
+    create=lambda factory, config: factory.create(),
+)
+operator, output = chain.entry(config.operator_id)
 chain.open()
-chain.process_batch([3, 0, 1])
+operator.process_batch([3, 0, 1], output)
 chain.finish()
 chain.close()
 print(json.dumps({"kinds": [type(x).__name__ for x in chain.operators.values()], "left": left}))
@@ -77,7 +83,7 @@ def test_a_record_passes_as_the_same_object_without_any_buffer() -> None:
     chain = chain_of(env)
     assert chain.config.outputs == []  # nothing leaves, so nothing is written
     record = object()
-    chain.process_batch([record])
+    process(chain, [record])
     assert len(got) == 1
     assert got[0] is record
 
@@ -87,8 +93,8 @@ def test_a_source_emits_into_its_chain() -> None:
     got: list[int] = []
     env.from_sequence(1, 9).map(lambda value: -value, output_type=int).add_sink(got.append)
     chain = chain_of(env, 0)
-    chain.emit_batch([1])
-    chain.emit_batch([2, 3])
+    emit(chain, [1])
+    emit(chain, [2, 3])
     assert got == [-1, -2, -3]
 
 
@@ -106,8 +112,8 @@ def test_sources_that_were_taken_in_reach_their_input() -> None:
     joined.add_sink(got.append)
     chain = chain_of(env, 0)
     ids = {c.operator_name: c.operator_id for c in chain.config.chained.values()}
-    chain.emit_batch([7], ids["Source: B"])
-    chain.emit_batch([8], ids["Source: A"])
+    emit(chain, [7], ids["Source: B"])
+    emit(chain, [8], ids["Source: A"])
     assert got == [(2, 7), (1, 8)]
 
 
@@ -122,9 +128,12 @@ def test_every_record_goes_to_every_branch_and_out() -> None:
     config = job.sorted_vertices()[1].config
     written: dict[str, list[int]] = {each.edge_id: [] for each in config.outputs}
     chain = OperatorChain(
-        config, job.factories, {edge_id: values.append for edge_id, values in written.items()}
+        config,
+        job.factories,
+        {edge_id: values.append for edge_id, values in written.items()},
+        create=created,
     )
-    chain.process_batch([1, 2])
+    process(chain, [1, 2])
     assert left == [1, 2]
     assert list(written.values()) == [[1, 2], [1, 2]]
 
@@ -135,7 +144,7 @@ def test_a_program_that_has_changed_is_noticed() -> None:
     config = job_graph_of(env.execute()).sorted_vertices()[1].config
     assert config is not None
     with pytest.raises(ConfigError, match="the program has no operator Map as the job was"):
-        OperatorChain(config, {}, {})
+        OperatorChain(config, {}, {}, create=created)
 
 
 def test_all_operators_are_closed_although_one_fails() -> None:
