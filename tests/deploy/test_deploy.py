@@ -38,6 +38,7 @@ def manifests(name: str) -> list[Any]:
     manifests, ("flink-deployment", "standalone", "tls", "helm-values")
 )
 POLICY, MONITOR = manifests("around")
+[COMPONENT], [PATCH] = map(manifests, ("tap/kustomization", "tap/tap"))
 
 
 def merged(base: Any, patch: Any) -> Any:
@@ -68,8 +69,25 @@ def task_manager_of(deployment: Fields) -> dict[str, Any]:
     return pod
 
 
+PLAIN = {
+    **STANDALONE,
+    "spec": {
+        "selector": STANDALONE["spec"]["selector"],
+        "template": {
+            "metadata": STANDALONE["spec"]["template"]["metadata"],
+            "spec": {
+                "containers": [
+                    {"name": "taskmanager", "image": "flink:2.2", "args": ["taskmanager"]}
+                ]
+            },
+        },
+    },
+}
+"""TaskManagers as in Flink's own manifests, without a tap."""
+
 PODS = {
     "operator": task_manager_of(OPERATED)["spec"],
+    "component": merged(PLAIN, PATCH)["spec"]["template"]["spec"],
     "standalone": STANDALONE["spec"]["template"]["spec"],
     "standalone with TLS": merged(STANDALONE, TLS)["spec"]["template"]["spec"],
 }
@@ -161,7 +179,7 @@ def test_custom_resources_have_only_fields_that_there_are() -> None:
 def test_each_file_is_one_to_kubernetes(release: str) -> None:
     kubernetes = pytest.importorskip("kubernetes_validate")
     pod = task_manager_of(OPERATED)
-    for each in (pod, STANDALONE, merged(STANDALONE, TLS), POLICY):
+    for each in (pod, STANDALONE, merged(STANDALONE, TLS), merged(PLAIN, PATCH), POLICY):
         kubernetes.validate(each, release, strict=True)
     pod["spec"]["initContainers"][0]["restartPolcy"] = "Always"
     with pytest.raises(kubernetes.ValidationError):
@@ -223,6 +241,17 @@ def test_one_tap_stands_in_all_files() -> None:
     taps = [common(tap, REST.get(name, "flink-jobmanager")) for name, tap in TAPS.items()]
     assert all(each == taps[0] for each in taps)
     assert list(what_restricted_refuses({"containers": [TAPS["Helm"]]})) == []
+
+
+def test_the_component_is_for_the_task_managers_of_flinks_own_manifests() -> None:
+    target = {"kind": "Deployment", "labelSelector": "component=taskmanager"}
+    assert COMPONENT["patches"] == [{"path": "tap.yaml", "target": target}]
+    assert STANDALONE["metadata"]["labels"]["component"] == "taskmanager"
+    assert PATCH["metadata"]["name"] == STANDALONE["metadata"]["name"]
+    [added], [standalone] = (PODS[name]["initContainers"] for name in ("component", "standalone"))
+    assert added == standalone
+    [container] = PODS["component"]["containers"]
+    assert (container["image"], container["args"][0]) == ("flink:2.2", "taskmanager")
 
 
 def test_the_line_that_takes_the_tap_out_leaves_a_deployment_without_one() -> None:
@@ -392,6 +421,11 @@ def properties(of: list[dict[str, str]]) -> dict[str, Any]:
 
 KEYS = {
     "operator": OPERATED["spec"]["flinkConfiguration"],
+    "component": dict(
+        each.removeprefix("-D").split("=")
+        for each in PODS["component"]["containers"][0]["args"]
+        if each.startswith("-D")
+    ),
     "standalone": properties(PODS["standalone"]["containers"][0]["env"]),
     "standalone with TLS": properties(PODS["standalone"]["containers"][0]["env"]),
     "Helm": properties(VALUES["taskmanager"]["extraEnvVars"]),
