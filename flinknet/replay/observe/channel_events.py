@@ -14,7 +14,7 @@ from flinknet.arrays import EventColumns, IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.ramps import joined_runs
 from flinknet.trace.buffers import CHANNEL_BITS, SortedEvents
-from flinknet.trace.event_block import EventBlock, Spans
+from flinknet.trace.event_block import EventBlock
 
 Key = tuple[int, int]
 ROWS_AT_ONCE = 1 << 16
@@ -86,6 +86,7 @@ class ChannelEvents:
                 order = np.argsort(places, kind="stable")
                 source = np.repeat(np.arange(len(own)), [len(part.counts) for part in own])
                 starts = np.concatenate([np.cumsum(each.counts) - each.counts for each in own])
+
                 places, counts = places[order], counts[order]
                 joined = joined_runs(source[order], starts[order], counts, lengths, columns)
             starts = np.r_[0, np.cumsum(counts)]
@@ -217,10 +218,6 @@ _PLACED = frozenset(_SET_ASIDE) - {
 }
 """Kinds and points whose order among all events is needed."""
 
-SHARED_RUN = 4096
-"""Fewest consecutive rows of a channel in a block that are not copied. Such a block stays in
-memory, and most of its rows are needed; that saves 7% of a pass over four channels."""
-
 
 class SetAside:
     """The events of some channels from one instant to another, copied from blocks."""
@@ -247,9 +244,6 @@ class SetAside:
             counts = own.ends - own.starts
             names = (*names, "order") if key in _PLACED else names
             held = self._parts.setdefault(key, [])
-            if is_inside and counts.sum() >= SHARED_RUN * len(counts):
-                held += self._shared(block, own, place, names)
-                continue
             before = np.cumsum(counts) - counts
             rows = np.repeat(own.starts - before, counts) + np.arange(counts.sum())
             if not is_inside:
@@ -261,17 +255,6 @@ class SetAside:
                 part["place"] = part.pop("order").astype(np.int64) + self._rows
             held.append(EventRuns(place, counts, part))
         self._rows += len(block["at_ns"])
-
-    def _shared(
-        self, block: EventBlock, spans: Spans, places: IntArray, names: Sequence[str]
-    ) -> Iterator[EventRuns]:
-        columns = {name: block[name] for name in names}
-        if "order" in columns:
-            columns["place"] = columns.pop("order").astype(np.int64) + self._rows
-        bounds = zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)
-        for number, (start, end) in enumerate(bounds):
-            part = {name: values[start:end] for name, values in columns.items()}
-            yield EventRuns(places[number : number + 1], np.array([end - start]), part)
 
     def _places(self, channels: IntArray) -> tuple[IntArray, IntArray]:
         if not len(self._channels):
