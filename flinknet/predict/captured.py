@@ -267,13 +267,11 @@ def _rows_of(manifest: RunManifest, files: Iterable[TraceFile]) -> ExchangeRows:
 
 
 def _may_be(manifest: RunManifest, beat_ns: int) -> bool:
-    """Whether a flusher with the stated buffer timeout may beat like that.
-
-    It never comes sooner than its timeout, and beats without records make the time between two
-    flushes a multiple of it. A longer time that is no multiple says nothing against a timeout that
-    was set, but where it is the default, the job's code may have set another. Debloated buffers may
-    be full at any size, as if a flush had sent them.
-    """
+    """Whether a flusher with the stated buffer timeout may beat like that. It never comes sooner
+    than its timeout, and beats without records make the time between two flushes a multiple of it.
+    A longer time that is no multiple says nothing against a timeout that was set, but where it is
+    the default, the job's code may have set another. Debloated buffers may be full at any size, as
+    if a flush had sent them."""
     network = recorded_network(manifest)
     timeout_ns = network.buffer_timeout_ns
     if not timeout_ns or network.debloating_enabled:

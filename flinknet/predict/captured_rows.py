@@ -152,9 +152,8 @@ def seen_between(
     *,
     is_later: bool = False,
 ) -> dict[int, Seen]:
-    """Between which instants the records of each buffer came, by channel.
-
-    Buffers in which no record ends belong to the next one that has an end.
+    """Between which instants the records of each buffer came, by channel. Buffers in which no
+    record ends belong to the next one that has an end.
 
     Args:
         wait_max_ns: how long a record may have waited for its flush; those of a buffer that was

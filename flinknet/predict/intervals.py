@@ -53,14 +53,6 @@ class Intervals:
         """The difference to another set."""
         return self._where(other, is_in_other=False)
 
-    def union(self, other: Intervals) -> Intervals:
-        """The union with a set that has nothing in common with this one."""
-        if not len(other.starts_ns):
-            return self
-        starts_ns = np.concatenate([self.starts_ns, other.starts_ns])
-        order = np.argsort(starts_ns, kind="stable")
-        return Intervals(starts_ns[order], np.concatenate([self.ends_ns, other.ends_ns])[order])
-
     def _where(self, other: Intervals, *, is_in_other: bool) -> Intervals:
         if not len(other.starts_ns):
             return NOTHING if is_in_other else self

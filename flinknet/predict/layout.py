@@ -174,9 +174,8 @@ class Layout:
     ) -> tuple[int, int, tuple[int, int]]:
         """The stretches in which the records of a channel come. They follow in the run where a task
         of another exchange writes them, and at the highest rate; there one that holds a record that
-        does not count does not count.
-
-        Returns: the address of the first, how many there are, and those that count, from and to."""
+        does not count does not count. Returns: the address of the first, how many there are, and
+        those that count, from and to."""
         arrivals, memory = channel.arrivals, self.memory
         counted = channel.counted or (0, len(arrivals))
         if self.exchange.is_max_rate:

@@ -322,10 +322,8 @@ def append_reader(connection: Connection, channel: Channel) -> None:
 
 
 def poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
-    """PipelinedSubpartition.poll.
-
-    Returns: kind (NOTHING for none), bytes, backlog, and the next message: 0 none, 1 data, 2 an
-        event."""
+    """PipelinedSubpartition.poll. Returns: kind (NOTHING for none), bytes, backlog, and the next
+    message: 0 none, 1 data, 2 an event."""
     polled = _poll(m, channel)
     note(m, channel)
     return polled

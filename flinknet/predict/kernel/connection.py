@@ -121,9 +121,8 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
 
 
 def pump_up(m: Exchange, connection: Connection, now: int) -> int:
-    """Send what the readers of a connection may, until enough waits for the socket.
-
-    Returns: when the sender is done with it."""
+    """Send what the readers of a connection may, until enough waits for the socket. Returns: when
+    the sender is done with it."""
     mask = connection.slots_mask
     while True:
         first = connection.down_end
@@ -149,7 +148,6 @@ def announce(m: Exchange, task_manager: TaskManager, place: int, at_ns: int) -> 
 
 def receive_up(m: Exchange, connection: Connection, now: int) -> int:
     """Credit comes back, and channels that were blocked go on. Returns: when the next arrives.
-
     Queues that run empty begin at their first slot again, here and below: the memory that is used
     stays small, however many connections there are."""
     while connection.up_begin < connection.up_end:

@@ -56,7 +56,6 @@ def _pass_barriers(m: Exchange, source: Source, until_ns: int) -> int:
 
 def await_acknowledgement(m: Exchange, source: Source, now: int) -> int:
     """Finish when every channel has acknowledged the end of data; until then the flusher beats on.
-
     Returns: when to step again."""
     if source.state == FINISHED:
         watch_barriers(m, source, now)

@@ -114,11 +114,10 @@ def count_at(histogram: Histogram, value_ns: int, count: int) -> None:
 
 
 def _count(m: Exchange, first_ns: int, last_ns: int, records: int) -> None:
-    """Count latencies that go evenly from one to another.
-
-    Close ones are counted by their density, which spreads each over half the gap to its neighbours;
-    others one by one. That half is never wider than a bucket, so density moves no record by more
-    than a bucket; and since buckets grow with the latency, at most 128 are counted one by one."""
+    """Count latencies that go evenly from one to another. Close ones are counted by their density,
+    which spreads each over half the gap to its neighbours; others one by one. That half is never
+    wider than a bucket, so density moves no record by more than a bucket; and since buckets grow
+    with the latency, at most 128 are counted one by one."""
     low, high = min(first_ns, last_ns), max(first_ns, last_ns)
     counts = _add_totals(m.latencies, records, (first_ns + last_ns) * records // 2, low, high)
     low_bucket, high_bucket = bucket(low), bucket(high)

@@ -133,7 +133,7 @@ def regimes_of(buffers: ChannelBuffers, hindrances: Hindrances, window: Window) 
         waiting_for_credit=free.both(starved),
         blocked_by_alignment=queued.both(blocked),
         in_socket=in_socket,
-        in_receiver_queue=in_receiver_queue.union(before_consumer),
+        in_receiver_queue=merged([in_receiver_queue, before_consumer]),
     )
 
 
