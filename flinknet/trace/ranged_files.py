@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -113,39 +113,9 @@ def checksum_of_document(
     """Checksum of JSON-ready plain data, independent of white space and key order. Other values are
     converted by `plain_of`.
     """
-    digest = hashlib.sha256()
-    for piece in _pieces(document, plain_of):
-        digest.update(piece.encode())
-    return digest.hexdigest()
-
-
-def _pieces(document: dict[str, Any], plain_of: Callable[[Any], Any] | None) -> Iterator[str]:
-    """The text of a document in pieces. Lists come item by item, since they may be long."""
-
-    as_in_a_file = json.JSONEncoder(default=plain_of)
-    sorted_text = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
-
-    def text(value: Any) -> str:
-        # numbers and texts, also by name, are the same once they were in a file; so are most values
-        # of a manifest, and its checksum takes a quarter less time for it
-        parts = value.values() if isinstance(value, dict) else (value,)
-        is_flat = all(part is None or isinstance(part, str | int) for part in parts)
-        if not is_flat or (
-            isinstance(value, dict) and not all(type(name) is str for name in value)
-        ):
-            value = json.loads(as_in_a_file.encode(value))
-        return sorted_text.encode(value)
-
-    for number, name in enumerate(sorted(document)):
-        yield f"{',' if number else '{'}{json.dumps(name)}:"
-        value = document[name]
-        if not isinstance(value, list | tuple) or not value:
-            yield text(value)
-            continue
-        for place, item in enumerate(value):
-            yield f"{',' if place else '['}{text(item)}"
-        yield "]"
-    yield "}" if document else "{}"
+    plain = json.loads(json.dumps(document, default=plain_of))  # as it is read from a file
+    text = json.dumps(plain, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def checksum_of_file(path: AnyPath) -> str:
