@@ -18,6 +18,7 @@ from typing import Any
 from flinknet.errors import ConfigError, TraceError
 from flinknet.trace import ClockInfo, ProcessInfo, RunManifest, TraceRecorder, TraceWriter
 from flinknet.trace.blocks import NO_TIMES, Rows
+from flinknet.trace.manifest import IS_PART
 from flinknet.trace.run_directory import RunDirectory, seal_run
 
 from .channels import ChannelTable
@@ -176,6 +177,7 @@ class CaptureRecording:
         self.directory = directory
         self.channels = channels
         self.triggers: list[tuple[int, str]] = []
+        self.within: tuple[int, int] | None = None  # limits of the measured part; None: no limits
         self._about = about
         self._describe = describe
         self._ring_ns = ring_ns
@@ -250,6 +252,9 @@ class CaptureRecording:
         last = [each.last_ns for each in self.files.files if each.last_ns is not None]
         if first and last:
             from_ns, to_ns = max(from_ns, min(first)), min(to_ns, max(last) + 1)
+        if self.within is not None:
+            from_ns = max(from_ns, self.within[0])
+            to_ns = max(min(to_ns, self.within[1]), from_ns)
         return from_ns, to_ns
 
     def _save(self, old: Iterable[TraceFile] = ()) -> None:
@@ -265,7 +270,7 @@ class CaptureRecording:
         about = self._about
         from_ns, to_ns = self._measured()
         found = RunManifest(
-            scenario=dict(about.scenario),
+            scenario=dict(about.scenario) | ({IS_PART: True} if self.within else {}),
             flink_keys={},
             host=dict(about.host),
             versions=dict(about.versions),

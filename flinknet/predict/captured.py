@@ -20,7 +20,7 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options import ADAPTIVE_PARTITIONER, effective_flink_keys
 from flinknet.trace import RunManifest, TraceFile
-from flinknet.trace.manifest import IS_ADAPTIVE, JOB_MANAGER, SETTINGS_FROM
+from flinknet.trace.manifest import IS_ADAPTIVE, IS_PART, JOB_MANAGER, SETTINGS_FROM
 from flinknet.trace.recordings import RunPlace, delay_of_tap_ns, open_recordings
 from flinknet.units import format_duration_ns, human_number
 
@@ -84,6 +84,8 @@ def captured_exchange(
     exchange = stated_exchange(manifest, from_ns, to_ns)
     network = exchange.network
     rows_to_ns = to_ns + 2 * max(network.buffer_timeout_ns, 0)
+    if manifest.scenario.get(IS_PART):
+        rows_to_ns = to_ns
     columns = captured_rows.stamps_in(run.files)
     passed = read_tap(run.files, from_ns, rows_to_ns, columns=columns)
     rows = passed.of([each.index for each in manifest.channels])

@@ -15,7 +15,7 @@ import numpy as np
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
 from flinknet.trace import Run, TraceFile, TraceReader, file_index
-from flinknet.trace.manifest import CAPTURE
+from flinknet.trace.manifest import IS_PART
 from flinknet.units import human_duration
 
 FOREVER_NS = np.iinfo(np.int64).max
@@ -71,10 +71,10 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
             )
         raise TraceFormatError(f"{run.path}: {why}")
     from_ns, to_ns = manifest.measured_from_ns, manifest.measured_to_ns
-    if manifest.origin == CAPTURE and to_ns is not None and to_ns - from_ns <= 1:
+    if manifest.scenario.get(IS_PART) and from_ns == to_ns:
         raise TraceFormatError(
-            f"{run.path}: all of its data has one instant: the capture shows what was sent and not"
-            " when, so there is nothing to replay; `flinknet trace export` has the messages"
+            f"{run.path}: the clock of the capture stood all the time: it shows what was sent and"
+            " not when, so there is nothing to replay; `flinknet trace export` has the messages"
         )
     is_interrupted = to_ns is None
     how = {"is_interrupted": is_interrupted, "is_cut_used": is_cut_used}
@@ -99,7 +99,8 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
         ends = [span for span in spans if span.is_cut or (is_interrupted and span in held)]
     if not ends:
         assert to_ns is not None, "an interrupted run has ends"
-        return MeasuredPart(from_ns, to_ns, dropped_events=dropped, missing_ns=missing_ns)
+        until_ns = to_ns if manifest.scenario.get(IS_PART) else FOREVER_NS
+        return MeasuredPart(from_ns, to_ns, until_ns, (), dropped, missing_ns=missing_ns)
     end_of = max if is_cut_used and not is_interrupted else min
     first = end_of(ends, key=lambda span: span.known_to_ns)
     if to_ns is not None and first.known_to_ns >= to_ns:

@@ -42,6 +42,10 @@ SETTINGS_FROM = "settings_from"
 IS_ADAPTIVE = "adaptive_partitioner"
 """Key in `scenario`: whether the cluster's partitioners choose idle channels, as Flink 2.3 may."""
 
+IS_PART = "is_part"
+"""Key in `scenario`: the measured part is a part of a capture whose clock did not go all the time.
+What lies behind it does not belong to it."""
+
 JOB_MANAGER = "JobManager"
 """An origin of settings: its configuration, which a job may override."""
 

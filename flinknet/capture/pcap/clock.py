@@ -1,4 +1,4 @@
-"""CaptureClock: corrects the instants of a capture whose clock was set back or forward.
+"""CaptureClock: corrects the instants of a capture whose clock was set back or forward, or stood.
 
 The order of packets shows steps back, the timestamps of TCP's senders steps forward. A step is
 removed from all later instants.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from flinknet.units import human_duration
+from flinknet.units import counted, human_duration
 
 from .segments import Endpoint, TcpSegment
 
@@ -22,6 +22,13 @@ PACKETS_BEFORE: Final = 3
 
 SILENCE_NS: Final = 1_000_000_000
 """Shortest silence that may come from a clock set forward, in ns."""
+
+STANDS_PACKETS, STANDS_TURNS = 100, 25
+"""Packets with one instant, and changes of direction among them, that show a clock that stands."""
+
+COARSE_INSTANTS: Final = 100
+"""Instants in whole milliseconds, without any other, after which the clock is assumed to count
+only milliseconds; then many packets may share an instant."""
 
 DIRECTIONS_MAX: Final = 20_000
 """Most directions of connections that are remembered at a time; the oldest is forgotten first."""
@@ -41,6 +48,10 @@ class CaptureClock:
         self._reached: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
         # Sender's timestamp in ms and instant of its capture, by direction: zeros differ.
         self._sent: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
+        self._coarse = 0  # instants so far if all were in whole ms, else far below 0
+        self._instant = (0, 0, 0)  # instant, packets with it, changes of direction among them
+        self._source: Endpoint | None = None
+        self._stands: list[tuple[int, int]] = []  # instants between which the clock stood
 
     def follow(self, segment: TcpSegment) -> TcpSegment:
         """The segment with its instant corrected for steps."""
@@ -57,6 +68,7 @@ class CaptureClock:
             if gap_ns > SILENCE_NS and gap_ns - elapsed_ns > SILENCE_NS // 2:
                 self._step(gap_ns, elapsed_ns)
         at_ns = segment.at_ns + self._offset_ns
+        self._stand(segment, at_ns)
         self._latest_ns = max(self._latest_ns, at_ns)
         if is_newer or not is_older:
             self._before.append(at_ns)
@@ -66,6 +78,16 @@ class CaptureClock:
             if len(known) > DIRECTIONS_MAX:
                 del known[next(iter(known))]
         return segment if not self._offset_ns else segment._replace(at_ns=at_ns)
+
+    def finish(self) -> tuple[int, int] | None:
+        """End the capture. Returns: the longest part in which the clock ran, empty if it never ran;
+        None if it ran all the time."""
+        self._end_stand(self._latest_ns)
+        if not self._stands:
+            return None
+        starts = [self._from_ns or 0, *(after_ns for _, after_ns in self._stands)]
+        stops = [*(before_ns for before_ns, _ in self._stands), self._latest_ns + 1]
+        return max(zip(starts, stops, strict=True), key=lambda part: part[1] - part[0])
 
     def _is_newer(self, segment: TcpSegment) -> bool:
         """Whether a segment has later data or a later acknowledgement than all before it in its
@@ -106,4 +128,27 @@ class CaptureClock:
             f"the clock of the capture was set {'forward' if by_ns > 0 else 'back'} by"
             f" {least}{human_duration(abs(by_ns))} after {where}: later instants are moved by as"
             " much, so rates are those of a clock that was not set"
+        )
+
+    def _stand(self, segment: TcpSegment, at_ns: int) -> None:
+        instant_ns, packets, turns = self._instant
+        if at_ns == instant_ns:
+            turns += segment.source != self._source
+            self._instant = instant_ns, packets + 1, turns
+        elif packets:
+            self._end_stand(at_ns)
+        if not packets or at_ns != instant_ns:
+            self._instant = at_ns, 1, 0
+            self._coarse += 1 if segment.at_ns % MS == 0 else -(1 << 40)
+        self._source = segment.source
+
+    def _end_stand(self, to_ns: int) -> None:
+        instant_ns, packets, turns = self._instant
+        if packets < STANDS_PACKETS or turns < STANDS_TURNS or self._coarse >= COARSE_INSTANTS:
+            return
+        self._stands.append((instant_ns, max(to_ns, instant_ns + 1)))
+        where = human_duration(instant_ns - (self._from_ns or 0))
+        self.steps.append(
+            f"the clock of the capture stood at {where} for {counted(packets, 'packet')}: how long"
+            " they took is unknown, and figures are of the longest part in which it went"
         )

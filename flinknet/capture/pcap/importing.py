@@ -134,6 +134,7 @@ class Import:
         if session is None:
             has_failed = bool(warnings) and self._stopped_by is None
             raise TraceFormatError(warnings[0] if has_failed else self._nothing_found())
+        session.recording.within = self._clock.finish()
         self._take_finished(session)
         session.end_watch()
         result = session.result(self._now_ns)
