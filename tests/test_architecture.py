@@ -66,15 +66,15 @@ notebook: errors storage units config results
 
 BUDGETS = {
     "replay": (12_299, 50),
-    "predict": (10_544, 39),
+    "predict": (10_547, 39),
     "core": (11_588, 56),
     "runtime": (12_500, 50),
     "report": (8_648, 33),
     "job": (8_002, 35),
     "cli": (7_232, 31),
     "graph": (6_325, 25),
-    "capture": (6_724, 33),
-    "trace": (5_589, 24),
+    "capture": (6_775, 33),
+    "trace": (5_593, 24),
     "simulator": (1_731, 10),
     "results": (4_384, 20),
     "(leaves)": (2_416, 14),
