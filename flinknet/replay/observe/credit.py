@@ -207,8 +207,9 @@ def credit_paths(
     rows: Rows[CreditRow],
     taken: Rows[ThroughputWindow],
     starved: Rows[ChannelTime],
+    taken_ns: int,
 ) -> tuple[CreditPath, ...]:
-    """The credit of each pair of TaskManagers whose round trips were recorded."""
+    """The credit of pairs of TaskManagers with recorded round trips; `taken_ns`: with the drain."""
     if is_blocking(run.manifest):
         return ()
     own = {channel: place for place, channel in enumerate(rows["channel"].tolist())}
@@ -245,8 +246,8 @@ def credit_paths(
                 reader_ns=None if run.counted_at == TracePoint.SENT else reader_ns,
                 credits=credits,
                 segment_size_bytes=network.segment_size_bytes,
-                bytes_per_s=int(taken.of(passed, "payload_bytes").sum()) * 1e9 / run.duration_ns,
-                buffers_per_s=int(taken.of(passed, "buffers").sum()) * 1e9 / run.duration_ns,
+                bytes_per_s=int(taken.of(passed, "payload_bytes").sum()) * 1e9 / taken_ns,
+                buffers_per_s=int(taken.of(passed, "buffers").sum()) * 1e9 / taken_ns,
                 waits=min(int(waits_ns.max()) / run.duration_ns, 1.0),
             )
         )

@@ -132,10 +132,9 @@ class ObservedRun:
 
     @property
     def credit(self) -> tuple[results.CreditPath, ...]:
-        rows = self.rows
-        return credit_paths(
-            self.run, rows.credit_trips, rows.throughput_by_channel, rows.credit_starved
-        )
+        rows, taken_ns = self.rows, self.measured.duration_ns
+        taken = rows.throughput_by_channel
+        return credit_paths(self.run, rows.credit_trips, taken, rows.credit_starved, taken_ns)
 
 
 FLUSH_REASONS = {

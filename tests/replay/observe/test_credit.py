@@ -76,6 +76,19 @@ def test_a_slow_consumer_is_no_lack_of_credit(tmp_path: Path) -> None:
     assert "more carry no more" in found.remedy
 
 
+def test_a_backlog_that_drains_after_the_load_passes_in_the_time_that_it_took(
+    tmp_path: Path,
+) -> None:
+    costs = replace(TYPICAL_COSTS, consume_ns_per_record=(200_000.0,))
+    network = NetworkConfig(exclusive_buffers=1, floating_buffers=0)
+    load = scenario(10 * MS, rate_per_s=20_000.0, records=10_000, network=network)
+    (run,) = open_runs([trace_load(tmp_path / "run", load, costs)])
+    (observed,) = observe_here([replace(run, to_ns=run.from_ns + 500 * MS)])
+    (found,) = observed.credit
+    assert observed.measured.duration_ns > 1_500 * MS
+    assert found.bytes_per_s <= found.most_bytes_per_s * 1.02
+
+
 def test_between_taskmanagers_only_unmistakable_round_trips_count(tmp_path: Path) -> None:
     """The producer's file alone is a recording from its place: a buffer each 10 ms is alone on a
     round trip of 4 ms, four in a round trip show none."""
