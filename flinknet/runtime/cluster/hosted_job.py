@@ -24,7 +24,7 @@ from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import memory_metrics
 from flinknet.results import FillSample
 
-from ..clock import monotonic_ns, wall_clock_iso
+from ..clock import monotonic_ns, process_time_ns, wall_clock_iso
 from ..shuffle_environment import ShuffleEnvironment, create_spill_file
 from ..task_thread import TaskThread
 from . import control_messages as messages
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 METRICS_PAUSE = 100
-"""Pause after sampling metrics, in multiples of the time it took: at most 1% of the time."""
+"""Pause after sampling metrics, in multiples of its CPU time: at most 1% of the CPU."""
 
 
 class HostedJob:
@@ -150,12 +150,12 @@ class HostedJob:
         were sampled recently and are so many that it would cost too much, unless the tasks have
         ended.
         """
-        now_ns = monotonic_ns()
+        now_ns, began_ns = monotonic_ns(), process_time_ns()
         has_metrics = is_last or now_ns >= self._next_metrics_ns
         counts = tuple(_counts(each, has_metrics, now_ns) for each in tasks)
         memory = memory_metrics(self._environment.pool) if has_metrics else {}
         if has_metrics and not is_last:
-            self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
+            self._next_metrics_ns = now_ns + METRICS_PAUSE * (process_time_ns() - began_ns)
         own = {at for each in tasks for output in each.task.outputs.each for at in output.channels}
         written = (
             reports.WrittenChannel(x.channel, x.backlog_buffers, x.credits_available, x.starved_ns)

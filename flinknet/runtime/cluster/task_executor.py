@@ -32,7 +32,7 @@ from flinknet.loopback import bound_host, loopback
 from flinknet.results import GateDump, PartitionDump, TaskDump, TaskManagerDump
 from flinknet.units import format_address
 
-from ..clock import adjust, monotonic_ns
+from ..clock import adjust, monotonic_ns, process_time_ns
 from ..host import stay_on_core
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
@@ -45,7 +45,7 @@ from .hosted_job import HostedJob
 from .reports import Report
 
 STATISTICS_PAUSE = 20
-"""Pause after sampling statistics, in multiples of its time: at most a twentieth of the time."""
+"""Pause after sampling statistics, in multiples of its CPU time: at most a twentieth of the CPU."""
 
 
 class TaskExecutor:
@@ -220,7 +220,7 @@ class TaskExecutor:
         self._control.send(messages.JobClosed(job_id, report))
 
     def _send_statistics(self) -> None:
-        began_ns = monotonic_ns()
+        began_ns, began_cpu_ns = monotonic_ns(), process_time_ns()
         attempts = self.attempts
         for job in attempts.jobs.values():
             running, load = attempts.of_job(job.id), job.load
@@ -238,7 +238,7 @@ class TaskExecutor:
             if load is not None:
                 memory = statistics.memory if running else {}
                 load.note_statistics(memory, within_ns=self._statistics_pause_ns)
-        took_ns = monotonic_ns() - began_ns
+        took_ns = process_time_ns() - began_cpu_ns
         pause_ns = max(self._spec.sample_interval_ns, STATISTICS_PAUSE * took_ns)
         self._statistics_pause_ns = pause_ns
         self._next_statistics_ns = began_ns + pause_ns

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from time import monotonic_ns, sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,8 +29,11 @@ from flinknet.job.serializers import serializer_of
 from flinknet.results import Strangers
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.attempts import Attempts
+from flinknet.runtime.cluster.cluster_process import TaskManagerProcessSpec
+from flinknet.runtime.cluster.control_connection import ControlConnection
 from flinknet.runtime.cluster.hosted_job import HostedJob
 from flinknet.runtime.cluster.reports import UsedConnection
+from flinknet.runtime.cluster.task_executor import TaskExecutor
 from flinknet.runtime.shuffle_environment import ShuffleEnvironment
 from tests.invariants import check_invariants
 from tests.job_cluster import MemoryIO
@@ -358,3 +362,19 @@ def test_strangers_of_earlier_jobs_are_not_told_again(
     job = hosted()
     seen = Strangers(3, 3, 800)  # one has turned out to be no stranger
     assert job.report().strangers == Strangers(0, 1, 0)
+
+
+def test_statistics_that_waited_for_a_cpu_do_not_put_off_the_next_ones() -> None:
+    """Sampling takes 50 ms, in which the process does not run."""
+    manager = Manager()
+    network, interval_ns = manager.network, S // 20
+    spec = TaskManagerProcessSpec("", 2, 1, network, "credit", S, interval_ns)
+    control = ControlConnection("", role="task manager")
+    executor = TaskExecutor(spec, manager.environment, control)
+    executor.attempts.jobs[manager.job.id] = manager.job
+    manager.job.load = SimpleNamespace(  # type: ignore[assignment]
+        note_statistics=lambda memory, within_ns: sleep(0.05)
+    )
+    began_ns = monotonic_ns()
+    executor._send_statistics()
+    assert executor._next_statistics_ns - began_ns < 5 * interval_ns
