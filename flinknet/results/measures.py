@@ -111,8 +111,7 @@ _SHARES = {
 
 
 def shares_of(metrics: Mapping[str, float | str]) -> dict[str, float]:
-    """Shares of the time in which a task was busy, idle and back-pressured, by Flink's metrics of
-    it."""
+    """Shares of the time in which a task was busy, idle and back-pressured, by its metrics."""
     return {name: float(metrics.get(metric, 0)) / 1000 for name, metric in _SHARES.items()}
 
 

@@ -176,6 +176,7 @@ class ChannelProgress:
     edge: int = 0
     is_local: bool = False
     edge_number: int = 1  # in the direction of flow
+    rate_age_ns: int = 0  # time since its consumer was looked at last
 
 
 @dataclass(frozen=True, slots=True)

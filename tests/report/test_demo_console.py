@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from flinknet.config import CREDIT, TCP, WorkloadConfig
+from flinknet.report.charts import Places
 from flinknet.report.demos import DemoRun, DemoShown
 from flinknet.report.demos.links import head_of_line
 from flinknet.report.plain_text import sparkline
@@ -157,6 +158,33 @@ def test_the_lesson_is_drawn_from_the_numbers() -> None:
     taught = shown(mode(TCP, 100.0), mode(CREDIT, 9_900.0)).lesson[0]
     assert "keeps 1% of its rate" in taught
     assert "keeps 99%" in taught
+
+
+def test_a_rate_that_was_not_measured_again_is_not_drawn() -> None:
+    """From the 10th to the 29th sample only the producer's TaskManager speaks."""
+    runs = [run for each in (mode(TCP, 100.0), mode(CREDIT, 9_900.0)) for run in each.runs()]
+    samples = [
+        replace(
+            each,
+            channels=tuple(
+                replace(x, rate_age_ns=max(0, at - 9) * 50 * MS if at < 30 else 0)
+                for x in each.channels
+            ),
+        )
+        for at, each in enumerate(runs[3].samples)
+    ]
+    runs[3] = replace(runs[3], samples=tuple(samples))
+    found = head_of_line(runs, WorkloadConfig(rate_per_s=10_000, duration_ns=2000 * MS))
+    rates = found.figures["modes"][CREDIT]["rates"]
+    known = [at for at, row in enumerate(rates) if row["neighbour_per_s"] is not None]
+    assert known == [*range(10), *range(30, 40)]
+    (chart,) = found.charts
+    assert isinstance(chart, Places)
+    assert chart.curve is not None
+    assert [len(each.at_ns) for each in chart.curve.series] == [40, 20]
+    lines = [" ".join(each.lines) for each in chart.runs[1].steps]
+    assert "Between 0.45 and 0.50 s" not in lines[10]
+    assert "Between 0.45 and 1.50 s: B.3" in lines[30]
 
 
 @pytest.mark.parametrize(("tcp", "credit"), [(5_000.0, 9_900.0), (100.0, 5_000.0), (None, 9_900.0)])

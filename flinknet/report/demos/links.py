@@ -35,9 +35,6 @@ AXIS_HEADROOM = 1.5
 STALE_NS = 100_000_000
 """Largest distance from an instant, in ns, at which rates and credit are shown for it."""
 
-REPEATED_MIN = 3
-"""Equal rates at the end of a run that show that it was no longer measured."""
-
 _Mode = Mapping[str, Any]
 """Figures of a flow control as JSON has them: the neighbour alone (`solo`) and next to a consumer
 that pauses for the whole measured part; rates, credit and backlog of both channels over time."""
@@ -95,20 +92,19 @@ def _mode(solo: RunResult, shared: DemoRun) -> dict[str, Any]:
 
 
 def _rates(samples: Sequence[Progress]) -> list[dict[str, Any]]:
-    """The rates of a run without its end, where the last ones stand without being measured."""
+    """The rates of a run, with credit and backlog; None for a rate that was not measured again."""
     found: list[dict[str, Any]] = []
+    last_ns = {"neighbour": -1, "paused": -1}
     for each in samples:
         row: dict[str, Any] = {"at_ns": each.elapsed_ns}
-        for name, channel in zip(("neighbour", "paused"), each.channels, strict=False):
-            row[f"{name}_per_s"] = channel.throughput_records_per_s
+        for name, channel in zip(last_ns, each.channels, strict=False):
+            at_ns = each.elapsed_ns - channel.rate_age_ns
+            is_new, last_ns[name] = at_ns > last_ns[name], at_ns
+            row[f"{name}_per_s"] = channel.throughput_records_per_s if is_new else None
             row[f"{name}_credit"] = channel.credits_available
             row[f"{name}_backlog"] = channel.backlog_buffers
         found.append(row)
-    pairs = [(each["neighbour_per_s"], each["paused_per_s"]) for each in found]
-    end = len(pairs)
-    while end > 1 and pairs[end - 1] == pairs[end - 2]:
-        end -= 1
-    return found[:end] if len(found) - end >= REPEATED_MIN else found
+    return found
 
 
 def _places(
@@ -119,7 +115,8 @@ def _places(
     alone = max((each["solo_records_per_s"] or 0.0 for each in modes.values()), default=0.0)
     series = []
     for (title, own), color in zip(rates.items(), COLORS, strict=False):
-        at_ns, per_s = ([x[name] for x in own] for name in ("at_ns", "neighbour_per_s"))
+        known = [x for x in own if x["neighbour_per_s"] is not None]
+        at_ns, per_s = ([x[name] for x in known] for name in ("at_ns", "neighbour_per_s"))
         series.append(charts.TimeSeries(title, at_ns, per_s, color))
     curve = charts.OverTime(
         "Throughput of the neighbour B.3",
@@ -153,9 +150,12 @@ def _state_at(
     off_ns = [abs(each["at_ns"] - sample.at_ns) for each in rates]
     if off_ns and min(off_ns) <= STALE_NS:
         place = off_ns.index(min(off_ns))
-        now, since_ns = rates[place], rates[place - 1]["at_ns"] if place else 0
-        facts = {"since": since_ns / 1e9, "until": now["at_ns"] / 1e9, "now": now}
-        lines = [" ".join([phase, *texts(HEAD_OF_LINE, "between", facts)])]
+        now = rates[place]
+        facts: dict[str, Any] = {"now": now}
+        if now["neighbour_per_s"] is not None:
+            known = [x["at_ns"] for x in rates[:place] if x["neighbour_per_s"] is not None]
+            facts |= {"since": max(known, default=0) / 1e9, "until": now["at_ns"] / 1e9}
+            lines = [" ".join([phase, *texts(HEAD_OF_LINE, "between", facts)])]
         if now["paused_credit"] is not None:
             for name, field in (("before", "neighbour_backlog"), ("behind", "paused_backlog")):
                 facts[name] = units.counted(now[field] or 0, "buffer")

@@ -229,9 +229,9 @@ class ProgressMeter:
         self._collected.add(index, statistics)
         for read in statistics.read:
             records, at_ns, per_s = self._channels[read.channel]
-            if at_ns and now_ns > at_ns:
-                per_s = (read.records - records) / (now_ns - at_ns) * 1e9
-            self._channels[read.channel] = read.records, now_ns, per_s
+            if at_ns and statistics.at_ns > at_ns:
+                per_s = (read.records - records) / (statistics.at_ns - at_ns) * 1e9
+            self._channels[read.channel] = read.records, statistics.at_ns, per_s
         known = self._collected.tasks
         own = [known[each] for each in self._attempts.get(index, ()) if each in known]
         self._taken.setdefault(index, _Taken()).count(
@@ -252,10 +252,7 @@ class ProgressMeter:
             throughput_bytes_per_s=sum(each.bytes_per_s for each in self._taken.values()),
             latency_ns_p50=latency.percentile(0.5),
             latency_ns_p99=latency.percentile(0.99),
-            channels=tuple(
-                self._channel(deployed, per_s)
-                for deployed, (_, _, per_s) in zip(self._load.channels, self._channels, strict=True)
-            ),
+            channels=tuple(self._channel(each, now_ns) for each in self._load.channels),
             tasks=tuple(
                 results.TaskProgress(
                     name=task_name(each),
@@ -268,7 +265,8 @@ class ProgressMeter:
             ),
         )
 
-    def _channel(self, deployed: InputChannelDescriptor, per_s: float) -> results.ChannelProgress:
+    def _channel(self, deployed: InputChannelDescriptor, now_ns: int) -> results.ChannelProgress:
+        _, at_ns, per_s = self._channels[deployed.index]
         written = self._collected.written.get(deployed.index)
         credits = -1 if written is None else written.credits_available
         return results.ChannelProgress(
@@ -281,6 +279,7 @@ class ProgressMeter:
             edge=deployed.edge,
             edge_number=deployed.edge + 1,
             is_local=deployed.is_local,
+            rate_age_ns=now_ns - at_ns if at_ns else 0,
         )
 
     def _phase(self, now_ns: int) -> str:

@@ -408,13 +408,14 @@ def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -
     assert meter.progress("starting", 0).fraction == 0.0
     meter.start = START
 
-    def sample(records: int, size: int) -> Statistics:
+    def sample(at_ns: int, records: int, size: int) -> Statistics:
         read = ReadChannel(0, records, size), ReadChannel(1, 0, 0)
-        return statistics_of(records, size, latency=histogram(*[50] * 600), read=read)
+        found = statistics_of(records, size, latency=histogram(*[50] * 600), read=read)
+        return replace(found, at_ns=at_ns)
 
     meter.add(0, Statistics(0, written=(WrittenChannel(0, 4, 2, 0),)), 2 * S)
-    meter.add(1, sample(1000, 10_000), 2 * S)
-    meter.add(1, sample(1500, 15_000), 2 * S + S // 2)
+    meter.add(1, sample(2 * S, 1000, 10_000), 2 * S)
+    meter.add(1, sample(2 * S + S // 2, 1500, 15_000), 2 * S + S // 2)
     progress = meter.progress(None, 2 * S + S // 2)
     assert progress.phase == "measuring"
     assert progress.fraction == 0.75
@@ -423,6 +424,8 @@ def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -
     first, second = progress.channels
     assert (first.throughput_records_per_s, second.throughput_records_per_s) == (1000, 0)
     assert (first.backlog_buffers, first.credits_available) == (4, 2)
+    assert first.rate_age_ns == 0
+    assert meter.progress(None, 3 * S).channels[0].rate_age_ns == S // 2
     assert second.backlog_buffers is None
     assert meter.progress(None, S).phase == "warming up"
     assert meter.progress(None, 4 * S).phase == "draining"
@@ -430,6 +433,15 @@ def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -
     stored.start = START
     assert stored.progress(None, 4 * S).phase == "reading"
     assert meter.progress("finished", 9 * S).fraction == 1.0
+
+
+def test_the_rate_of_a_channel_does_not_depend_on_when_its_counts_arrive() -> None:
+    meter = ProgressMeter(load_of(producers=1, consumers=1, duration_ns=S), Collected())
+    meter.start = START
+    for at_ns, now_ns, records in ((S, S, 0), (2 * S, 3 * S, 1000), (3 * S, 3 * S + 1, 2000)):
+        meter.add(1, Statistics(at_ns, read=(ReadChannel(0, records, 1),)), now_ns)
+        rate_per_s = meter.progress(None, now_ns).channels[0].throughput_records_per_s
+        assert rate_per_s == (1000 if records else 0)
 
 
 def test_the_total_rate_does_not_depend_on_when_other_task_managers_speak() -> None:
