@@ -7,10 +7,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -71,6 +73,7 @@ def task_manager_of(deployment: Fields) -> dict[str, Any]:
 
 PLAIN = {
     **STANDALONE,
+    "metadata": {"name": "flink-taskmanager"},
     "spec": {
         "selector": STANDALONE["spec"]["selector"],
         "template": {
@@ -83,7 +86,7 @@ PLAIN = {
         },
     },
 }
-"""TaskManagers as in Flink's own manifests, without a tap."""
+"""TaskManagers as in Flink's own manifests, without a tap: only the pods have labels."""
 
 PODS = {
     "operator": task_manager_of(OPERATED)["spec"],
@@ -243,11 +246,42 @@ def test_one_tap_stands_in_all_files() -> None:
     assert list(what_restricted_refuses({"containers": [TAPS["Helm"]]})) == []
 
 
+def built(resource: Fields, *patches: str) -> subprocess.CompletedProcess[str]:
+    """What kustomize makes of a resource, the component `tap` and patches of deploy/kubernetes."""
+    with TemporaryDirectory() as directory:
+        here = Path(directory)
+        (here / "resource.yaml").write_text(yaml.safe_dump(resource))
+        for each in patches:
+            shutil.copy(DEPLOY / "kubernetes" / each, here)
+        kustomization = {
+            "resources": ["resource.yaml"],
+            "components": [os.path.relpath(DEPLOY / "kubernetes/tap", here.resolve())],
+            "patches": [{"path": each} for each in patches],
+        }
+        (here / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+        command = ["kubectl", "kustomize", directory]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl builds it")
+
+
+@needs_kubectl
+def test_the_component_adds_the_tap_to_flinks_own_manifest_and_refuses_another() -> None:
+    done = built(PLAIN)
+    assert done.returncode == 0, done.stderr
+    [pod] = (each["spec"]["template"]["spec"] for each in yaml.safe_load_all(done.stdout))
+    assert {each["name"]: each for each in pod["initContainers"]} == {
+        "flinknet-tap": TAPS["component"]
+    }
+    other = built({**PLAIN, "metadata": {"name": "team-a"}})
+    assert other.returncode != 0
+    assert "no resource matches" in other.stderr
+
+
 def test_the_component_is_for_the_task_managers_of_flinks_own_manifests() -> None:
-    target = {"kind": "Deployment", "labelSelector": "component=taskmanager"}
-    assert COMPONENT["patches"] == [{"path": "tap.yaml", "target": target}]
-    assert STANDALONE["metadata"]["labels"]["component"] == "taskmanager"
-    assert PATCH["metadata"]["name"] == STANDALONE["metadata"]["name"]
+    assert COMPONENT["patches"] == [{"path": "tap.yaml"}], "a target can match nothing, in silence"
+    assert PATCH["metadata"] == PLAIN["metadata"] == {"name": STANDALONE["metadata"]["name"]}
     [added], [standalone] = (PODS[name]["initContainers"] for name in ("component", "standalone"))
     assert added == standalone
     [container] = PODS["component"]["containers"]
