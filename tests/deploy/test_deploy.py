@@ -279,9 +279,26 @@ def test_the_component_adds_the_tap_to_flinks_own_manifest_and_refuses_another()
     assert "no resource matches" in other.stderr
 
 
+@needs_kubectl
+def test_the_patch_for_tls_goes_with_the_component_and_with_the_deployment() -> None:
+    done = built(PLAIN, "tls.yaml")
+    assert done.returncode == 0, done.stderr
+    pod = yaml.safe_load(done.stdout)["spec"]["template"]["spec"]
+    [tap] = pod["initContainers"]
+    assert tap["args"] == TAPS["standalone with TLS"]["args"]
+    assert {"mountPath": "/pem", "name": "pem", "readOnly": True} in tap["volumeMounts"]
+    assert {each["name"] for each in pod["volumes"]} == {"traces", "no-token", "pem"}
+
+
+def test_the_patches_name_the_deployment() -> None:
+    names = ("apiVersion", "kind")
+    for patch in (TLS, PATCH):
+        assert [patch[each] for each in names] == [STANDALONE[each] for each in names]
+        assert patch["metadata"] == {"name": STANDALONE["metadata"]["name"]}
+
+
 def test_the_component_is_for_the_task_managers_of_flinks_own_manifests() -> None:
     assert COMPONENT["patches"] == [{"path": "tap.yaml"}], "a target can match nothing, in silence"
-    assert PATCH["metadata"] == PLAIN["metadata"] == {"name": STANDALONE["metadata"]["name"]}
     [added], [standalone] = (PODS[name]["initContainers"] for name in ("component", "standalone"))
     assert added == standalone
     [container] = PODS["component"]["containers"]
