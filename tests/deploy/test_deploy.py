@@ -318,6 +318,18 @@ def test_the_line_that_takes_the_tap_out_leaves_a_deployment_without_one() -> No
     }
 
 
+def test_the_policy_goes_before_the_tap_and_an_undo_ends_with_the_replicas() -> None:
+    [operated, undone] = (
+        block.strip().splitlines()
+        for block in re.findall(r"^```\n(.+?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+        if "kubectl patch flinkdeployment" in block or "kubectl rollout undo" in block
+    )
+    policy = f"kubectl delete networkpolicy {POLICY['metadata']['name']} --ignore-not-found"
+    assert operated[0] == undone[0] == policy
+    name = STANDALONE["metadata"]["name"]
+    assert undone[-1].startswith(f"kubectl scale deployment/{name} --replicas=")
+
+
 def test_one_line_copies_the_traces_of_all_pods(tmp_path: Path) -> None:
     [line] = re.findall(r"^for pod in .+?^done$", GUIDE, re.MULTILINE | re.DOTALL)
     kubectl = tmp_path / "kubectl"
