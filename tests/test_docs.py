@@ -96,7 +96,7 @@ def test_every_option_in_the_text_is_there(page: Path) -> None:
     files = [*(ROOT / "bench").rglob("*.py"), *(ROOT / "tests").rglob("__main__.py")]
     scripts = " ".join(each.read_text(encoding="utf-8") for each in files)
     text = re.sub(
-        r"(?m)^(?:\$ (?:iptables|OTLP_ENDPOINT)|kubectl (?:debug|patch|rollout)).*$",
+        r"(?m)^(?:\$ (?:iptables|OTLP_ENDPOINT)|kubectl (?:debug|delete|patch|rollout|scale)).*$",
         "",
         page.read_text(encoding="utf-8"),
     )
