@@ -330,6 +330,18 @@ def test_the_policy_goes_before_the_tap_and_an_undo_ends_with_the_replicas() -> 
     assert undone[-1].startswith(f"kubectl scale deployment/{name} --replicas=")
 
 
+def test_the_guide_says_what_a_tap_adds_to_a_pod_and_what_the_policy_leaves_open() -> None:
+    requests = TAPS["operator"]["resources"]["requests"]
+    millicores, memory = requests["cpu"].removesuffix("m"), requests["memory"].removesuffix("Mi")
+    assert f"requests {int(millicores) / 1000} CPU and {memory} MiB more" in GUIDE
+    (row,) = re.findall(r"^\| `around\.yaml` \| a NetworkPolicy .+$", GUIDE, re.MULTILINE)
+    for rule in POLICY["spec"]["ingress"]:
+        for each in rule["from"]:
+            labels = each.get("namespaceSelector", each.get("podSelector"))["matchLabels"]
+            who = labels.get(METADATA_NAME, labels.get("component"))
+            assert who in row.lower() or (who == "taskmanager" and "each other" in row)
+
+
 def test_one_line_copies_the_traces_of_all_pods(tmp_path: Path) -> None:
     [line] = re.findall(r"^for pod in .+?^done$", GUIDE, re.MULTILINE | re.DOTALL)
     kubectl = tmp_path / "kubectl"
@@ -378,6 +390,7 @@ def test_the_ephemeral_container_is_root_and_tcpdump_does_not_depend_on_an_attac
     [line] = re.findall(r"^kubectl debug .+$", GUIDE, re.MULTILINE)
     options, _, command = line.partition(" -- ")
     assert {"--custom=root.json", "--profile=netadmin"} < set(options.split())
+    assert re.search(r" --image=\S+:v\d", options), "an image without a version changes unseen"
     assert not {"-i", "-it"} & set(options.split())
     assert command.startswith("sleep ")
     assert re.search(r"^kubectl exec POD -c capture -- timeout \d+ tcpdump ", GUIDE, re.MULTILINE)
