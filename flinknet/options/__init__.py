@@ -7,8 +7,9 @@ each combination of the values in comma-separated lists, `network_config` interp
 
 A key that Flink has and flinknet ignores is accepted with a warning. A key that Flink does not have
 is an error on the command line that names the nearest one, and a warning in a file or a running
-cluster, where Flink ignores it. Keys that are fixed numbers in Flink 2.x still work here,
-with a warning; deprecated keys work, with a warning that names their replacement.
+cluster, where Flink ignores it. Keys that are fixed numbers in Flink 2.x work on the command line,
+with a warning, and are ignored in a file of 2.x. Deprecated keys work, with a warning that names
+their replacement.
 
     keys       the keys of Flink 1.20 and 2.3, and finding one by any of its spellings
     values     one value: parsed by type and limits, and formatted

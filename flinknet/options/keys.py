@@ -218,12 +218,10 @@ FAMILIES = (
 )
 """A config.yaml has keys for many parts of Flink; in these families an unknown key is reported."""
 
-
-REMOVED = dict.fromkeys(
-    ("taskmanager.network.credit-model", "taskmanager.network.credit-based-flow-control.enabled"),
-    "1.10",
+REMOVED_IN_1_10 = (
+    *("taskmanager.network.credit-model", "taskmanager.network.credit-based-flow-control.enabled"),
 )
-"""Keys that releases before those of the table had, with the release that removed them."""
+"""Keys that releases before those of the table had."""
 
 _ONLY_IN_1_X = frozenset(("security.ssl.enabled",))
 """Spellings that Flink 2.x no longer has, of options that it has."""

@@ -30,7 +30,7 @@ def network_settings(
 ) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
     """The layer of a file or of a running cluster: its keys of the network stack, and warnings
     about those that are deprecated or ignored. Flink ignores keys that it does not have, as it does
-    a mistyped key.
+    a mistyped key, and those that a release has fixed.
 
     Args:
         release: of Flink, whose keys and values a file has; None for a running cluster, where a
@@ -39,13 +39,15 @@ def network_settings(
     Raises: ConfigError for a value in a file that Flink refuses.
     """
     known: dict[str, str] = {}
-    gone, strange = [], []
+    gone, fixed, strange = [], [], []
     for key, text in read.items():
         option = keys.options().get(keys.current_keys().get(key, ""))
         if option is None or option.is_of_the_past:
             strange += [key] if keys.is_of_network(key) else []
         elif release is not None and not option.is_in(release, key):
-            gone.append(key)
+            gone.append(f"{key} (use {option.replacement})" if option.replacement else key)
+        elif release is not None and not option.is_read_in(release):
+            fixed += [] if text == option.fixed_in_2_x else [f"{key} ({option.fixed_in_2_x})"]
         else:
             known[key] = text
     layer = canonical(known)
@@ -54,7 +56,7 @@ def network_settings(
     unreadable, doubts = [], []
     for key, text in layer.items():
         option = keys.options()[key]
-        is_refused = release is not None and option.is_read_in(release)
+        is_refused = release is not None
         try:
             if key not in unread:
                 layer[key], doubt = flink_text(option, text, release or keys.FLINK_2)
@@ -72,11 +74,9 @@ def network_settings(
     for key in strange:
         near = keys.nearest_key(key, 0.85)
         hint = "" if near in (None, key) else f" (did you mean {near}?)"
-        if key in keys.REMOVED:
-            hint = f" (removed in Flink {keys.REMOVED[key]})"
+        if key in keys.REMOVED_IN_1_10:
+            hint = " (removed in Flink 1.10)"
         unknown.append(key + hint)
-    replaced = {key: keys.find_option(key).replacement for key in gone}
-    past = [f"{key} (use {each})" if each else key for key, each in replaced.items()]
     warnings = (
         *left_out("ignored, Flink has no such key", unknown),
         *left_out("ignored by flinknet, values that it cannot use", unreadable),
@@ -86,7 +86,8 @@ def network_settings(
     which = f"Flink {release.partition('.')[0]}.x"
     return layer, (
         *warnings,
-        *left_out(f"ignored, {which} has no such key", past),
+        *left_out(f"ignored, {which} has no such key", gone),
+        *left_out(f"ignored, fixed in {which}", fixed),
         *doubts,
         *deprecated_keys({key: text for key, text in known.items() if key not in layer}),
     )

@@ -124,7 +124,7 @@ def test_named_options_and_definitions_win_over_the_file(
     conf.write_text(
         "execution.buffer-timeout.interval: 1 ms\n"
         "taskmanager.memory.segment-size: 4kb\n"
-        "taskmanager.network.memory.buffers-per-channel: 7\n"
+        "parallelism.default: 7\n"
     )
     flinknet(
         *("bench", "--no-trace", "--flink-conf", str(conf), "--buffer-timeout", "3ms"),
@@ -132,21 +132,23 @@ def test_named_options_and_definitions_win_over_the_file(
     )
     network = run.scenarios[0].network
     assert network.buffer_timeout_ns == 3_000_000
-    assert (network.segment_size_bytes, network.exclusive_buffers) == (8192, 7)
+    assert network.segment_size_bytes == 8192
 
 
 @pytest.mark.parametrize("command", [("bench", "--flink-conf"), ("compare-configs", "base")])
-def test_a_file_of_flink_1_has_its_own_overdraft_and_no_note_on_flink_2(
+def test_keys_that_flink_2_has_fixed_count_in_files_of_flink_1_alone(
     flinknet: Flinknet, run: Any, command: tuple[str, str]
 ) -> None:
     text = "taskmanager.memory.process.size: 2gb\n"
     text += "taskmanager.network.memory.buffers-per-channel: 4\n"
-    for name, overdraft in (("flink-conf.yaml", 5), ("config.yaml", 20)):
+    for name, exclusive, overdraft in (("flink-conf.yaml", 4, 5), ("config.yaml", 2, 20)):
         Path(name).write_text(text)
         run.scenarios.clear()
         result = flinknet(*command, name, "--no-trace")
         assert min(each.network.max_overdraft_buffers for each in run.scenarios) == overdraft
-        assert ("ignored by Flink 2.x" in result.output) is (name == "config.yaml")
+        assert max(each.network.exclusive_buffers for each in run.scenarios) == exclusive
+        note = "config.yaml: ignored, fixed in Flink 2.x: taskmanager.network.memory.buffers-per-"
+        assert (note in result.output) is (name == "config.yaml")
 
 
 @pytest.mark.parametrize(

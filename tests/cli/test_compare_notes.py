@@ -127,6 +127,15 @@ def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without
     assert run.scenarios == []
 
 
+def test_a_key_that_flink_2_has_fixed_lets_no_candidate_start(compare: Flinknet) -> None:
+    few = "taskmanager.memory.network.min: 1mb\ntaskmanager.memory.network.max: 1mb\n"
+    Path("few.yaml").write_text(f"{few}taskmanager.network.memory.buffers-per-channel: 0\n")
+    call = ("base", "few.yaml", "--producers", "4", "--consumers", "4", "--rate", "1k/s")
+    result = compare(*call, "--fail-if", "p99>+10%")
+    assert result.exit_code == 1, result.output
+    assert "insufficient number of network buffers" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -199,7 +199,25 @@ def test_a_file_of_flink_1_is_planned_with_the_defaults_of_flink_1(flinknet: Fli
         most += re.findall(r"(\d+) with overdraft", result.stdout)
         assert ("Flink 2.x" in result.stderr) is (name == "config.yaml"), result.stderr
     old, new = map(int, most)
-    assert new - old == 4 * (20 - 5)
+    channels, gates = 16, 4
+    assert new - old == gates * (20 - 5) - channels * (4 - 2)
+
+
+@pytest.mark.parametrize(("version", "rc"), [("v1_20", 0), ("v2_2", 1)])
+def test_a_key_that_flink_2_has_fixed_starts_no_job_of_flink_2(
+    flinknet: Flinknet, version: str, rc: int
+) -> None:
+    text = (
+        f"kind: FlinkDeployment\nspec:\n  flinkVersion: {version}\n  flinkConfiguration:\n"
+        "    taskmanager.network.memory.buffers-per-channel: 0\n"
+        "    taskmanager.memory.network.min: 2500kb\n"
+        "    taskmanager.memory.network.max: 2500kb\n"
+        "  taskManager: {resource: {memory: 2Gi}}\n"
+    )
+    Path("pay.yaml").write_text(text)
+    result = flinknet("plan", "--vertices", "40,40", "--slots", "1", "--flink-conf", "pay.yaml")
+    assert result.exit_code == rc, result.output
+    assert ("fixed in Flink 2.x" in result.stderr) is (rc == 1)
 
 
 def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:

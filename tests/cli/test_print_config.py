@@ -17,6 +17,7 @@ from .conftest import Flinknet
 TIMEOUT = "execution.buffer-timeout.interval"
 SEGMENT = "taskmanager.memory.segment-size"
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
+FLOATING = "taskmanager.network.memory.floating-buffers-per-gate"
 NETWORK_MIN = "taskmanager.memory.network.min"
 FLINK_SIZE = "taskmanager.memory.flink.size"
 
@@ -64,7 +65,7 @@ def test_a_file_with_which_flink_does_not_start_has_keys_and_no_buffers(
 
 def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path) -> None:
     conf = tmp_path / "config.yaml"
-    conf.write_text(f"{SEGMENT}: 8kb\n{EXCLUSIVE}: 3\n{TIMEOUT}: 1 ms\n")
+    conf.write_text(f"{SEGMENT}: 8kb\n{EXCLUSIVE}: 3\n{FLOATING}: 3\n{TIMEOUT}: 1 ms\n")
     (keys,) = configs(
         flinknet(
             *("bench", "config", "--json", "-", "--flink-conf", "config.yaml"),
@@ -76,7 +77,7 @@ def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path)
     assert actual[SEGMENT] == ("8 kb", "config.yaml")
     assert actual[EXCLUSIVE] == ("4", "-D")
     assert actual[TIMEOUT] == ("5 ms", "--buffer-timeout")
-    assert actual["taskmanager.network.memory.floating-buffers-per-gate"] == ("8", "fixed in 2.3")
+    assert actual[FLOATING] == ("8", "fixed in 2.3")
     assert actual["taskmanager.network.numberOfBuffers"] == ("2048", "default of 1.20")
     assert actual["taskmanager.bind-host"] == ("127.0.0.1", "default of flinknet")
     assert actual["taskmanager.host"] == ("unset", "default of 2.3")
