@@ -14,6 +14,7 @@ from flinknet.plain_values import from_plain
 from flinknet.report.page import capital, page_of
 from flinknet.report.replay import replay_page
 from flinknet.results import JobAnswer
+from flinknet.units import human_bytes, human_change, human_count, human_share
 from tests.chromium import PROGRAM, WHY_NOT, Chromium
 from tests.page_answer import answer, filled, latency, point, situation, typed
 
@@ -364,6 +365,18 @@ def slide(browser: Chromium, number: int, value: int) -> str:
 
 
 @browser_test
+def test_numbers_are_rounded_as_on_a_terminal(show: Callable[..., Chromium]) -> None:
+    numbers = [0.125, 1.375, 12.25, 12.75, 396.5, 766.5, 767.5, 772.5, 1125.0, 2_515_000.0, 0.615]
+    browser = show(answer())
+    assert browser.run(f"{numbers}.map(count)") == [human_count(each) for each in numbers]
+    assert browser.run(f"{numbers}.map(bytes)") == [human_bytes(each) for each in numbers]
+    assert browser.run(f"{numbers}.map(change)") == [human_change(each) for each in numbers]
+    shares = [0.125, 0.625, 0.00125, 0.0625, 0.3]
+    assert browser.run(f"{shares}.map((x) => percent(x, 0))") == [human_share(x) for x in shares]
+    assert browser.run(f"{shares}.map((x) => percent(x))") == [f"{x:.1%}" for x in shares]
+
+
+@browser_test
 @pytest.mark.parametrize("width", [1280, 390])
 def test_figures_and_curves_follow_the_sliders(show: Callable[..., Chromium], width: int) -> None:
     browser = show(answer((0, 10, 100), (2, 8)), width=width)
@@ -480,7 +493,7 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
     assert texts_of(chromium, "#trade-offs svg .strong") == ["choice"] * 3
     assert texts_of(chromium, "#trade-offs svg .of-mark") == ["choice", "recorded"] * 3
     slide(chromium, 0, 0)
-    assert "2.08 ms … 3.13 ms" in text_of(chromium, ".grid .facts")
+    assert "2.08 ms … 3.12 ms" in text_of(chromium, ".grid .facts")
     tabs = texts_of(chromium, "#runs button")
     assert tabs == ["the job", *(f"{n} {edge}" for n, edge in enumerate(edges, 1))]
     assert chromium.run("document.documentElement.scrollWidth") == width

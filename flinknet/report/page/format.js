@@ -2,9 +2,15 @@
 
 const MISSING = "–";
 
+// At most two decimals, rounded as Python does: a tie goes to the even digit.
+function fixed(value, digits) {
+  const shifted = value * 10 ** digits, isTie = Number.isInteger(value * 8) && Math.abs(shifted % 1) === 0.5;
+  return (isTie ? 2 * Math.round(shifted / 2) / 10 ** digits : value).toFixed(digits);
+}
+
 function threeDigits(value) {
   const size = Math.abs(value);
-  return size >= 99.95 ? value.toFixed(0) : size >= 9.995 ? value.toFixed(1) : value.toFixed(2);
+  return fixed(value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
 function scaled(value, units, plain) {
@@ -16,7 +22,7 @@ function scaled(value, units, plain) {
 
 function duration(ns) {
   if (ns === null || ns === undefined) return MISSING;
-  return scaled(ns, [["s", 1e9], ["ms", 1e6], ["us", 1e3]], (value) => value ? `${value.toFixed(0)} ns` : "0 s");
+  return scaled(ns, [["s", 1e9], ["ms", 1e6], ["us", 1e3]], (value) => value ? `${fixed(value, 0)} ns` : "0 s");
 }
 
 function count(value) {
@@ -27,17 +33,16 @@ function count(value) {
 
 function bytes(value) {
   if (value === null || value === undefined) return MISSING;
-  return scaled(value, [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]], (small) => `${small.toFixed(0)} B`);
+  return scaled(value, [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]], (small) => `${fixed(small, 0)} B`);
 }
 
 function percent(share, digits = 1) {
   if (share === null || share === undefined) return MISSING;
-  const value = share * 100, isHalf = !digits && value % 1 === 0.5; // as Python rounds
-  return `${isHalf ? 2 * Math.round(value / 2) : value.toFixed(digits)}%`;
+  return `${fixed(share * 100, digits)}%`;
 }
 
 function change(ratio) {
-  return ratio === null || ratio === undefined ? MISSING : `${ratio < 0 ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)}%`;
+  return ratio === null || ratio === undefined ? MISSING : `${ratio < 0 ? "−" : "+"}${fixed(Math.abs(ratio * 100), 1)}%`;
 }
 
 // A tick is a round number: no digits that say nothing, and no unit for none.
