@@ -373,9 +373,10 @@ def test_the_timeouts_of_a_demo_are_moved_by_hand(show_page: Callable[..., Chrom
     browser = show_page(timeout(runs, LOAD).page)
     hollow = "document.querySelectorAll('.grid circle[fill=\"var(--card)\"]').length"
     assert browser.run(hollow) == 3  # p50, p99 and buffers of the invalid run
-    assert text_of(browser, ".sliders output") == "100ms (longest)"
+    assert text_of(browser, ".sliders output") == "100ms (reference)"
     assert slide(browser, 0, 0) == "0"
     assert text_of(browser, ".grid .facts").startswith("p50\n1.00 ms −98.0%")
+    assert "1.00 k \N{MULTIPLICATION SIGN}100" in text_of(browser, ".grid .facts")
 
 
 @browser_test

@@ -231,7 +231,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         [*(["invalid"] if ends else []), *(["slower"] if slower else [])],
         ["full"] if last.flushes.full else [],
         [*_TIMEOUT, _FILL],
-        [charts.Grid([slider], figures, points, 0, at, "longest")],
+        [charts.Grid([slider], figures, points, 0, at, "reference")],
         codes=(),
     )
 

@@ -42,7 +42,8 @@ function percent(share, digits = 1) {
 }
 
 function change(ratio) {
-  return ratio === null || ratio === undefined ? MISSING : `${ratio < 0 ? "−" : "+"}${fixed(Math.abs(ratio * 100), 1)}%`;
+  if (ratio === null || ratio === undefined) return MISSING;
+  return Math.abs(ratio) < 0.0005 ? "0.0%" : `${ratio < 0 ? "−" : "+"}${fixed(Math.abs(ratio * 100), 1)}%`;
 }
 
 // A tick is a round number: no digits that say nothing, and no unit for none.

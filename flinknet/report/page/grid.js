@@ -29,8 +29,8 @@ function gridPart({sliders, figures, points, parts, recorded, base: baseName, al
       const value = point.values[index], before = base && base !== point ? base.values[index] : null;
       const range = point.ranges[index], format = FORMATS[figure.unit];
       return h("div", {class: "fact"}, h("dt", {}, term(figure.name, figure.meaning)), h("dd", {}, format(value),
-        before && value !== null ? h("small", {}, ` ${change(value / before - 1)}`) : null),
-      range ? h("div", {class: "small range"}, `${format(range[0])} … ${format(range[1])}`) : null);
+        before && value !== null ? h("small", {}, ` ${value / before < 10 ? change(value / before - 1) : ratioText(value / before - 1)}`) : null),
+      range ? h("div", {class: "small range"}, term(`${format(range[0])} … ${format(range[1])}`, meaning.replace("band", "range"))) : null);
     }));
   }
   function charts() {
