@@ -156,16 +156,16 @@ def machine_lines(document: Mapping[str, Any]) -> list[str]:
         return []
     if _validity(control) is Validity.INVALID:
         return ["This machine cannot be compared with that of the recording: invalid control."]
-    slower = {
-        (x < 0) == (name == "throughput") for name, x in change.items() if abs(x) > SAME[name]
-    }
+    off = [name for name, each in change.items() if abs(each) > SAME[name]]
+    slower = {(change[name] < 0) == (name == "throughput") for name in off}
     how = "unlike" if len(slower) > 1 else "slower than" if True in slower else "faster than"
     how = how if slower else SIMILAR
     of = " all of" if recording["is_longer"] else ""
     doubt = ", doubtful" if is_doubtful(control) else ""
+    where = f" in {' and '.join(off)}" if off else ""
     first = (
-        f"This machine is now {how} that of the recording: {_changes(change)} (the recorded setting"
-        f" now{doubt}, against{of} the recording)."
+        f"This machine is now {how} that of the recording{where}: {_changes(change)} (the recorded"
+        f" setting now{doubt}, against{of} the recording)."
     )
     error = _known(recording["model_error"])
     own = f" Against the recording, the model's error is {_changes(error)}." if error else ""

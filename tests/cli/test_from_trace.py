@@ -157,8 +157,8 @@ def test_the_control_shows_whether_this_machine_is_that_of_the_recording(
     result = flinknet(*call, "--json", "p.json", "--report", "page.html")
     first, second = machine_lines(result.stdout)
     assert first == (
-        "This machine is now slower than that of the recording: throughput 0.0%, p50 +100.0%, p99"
-        " +5.3% (the recorded setting now, against the recording)."
+        "This machine is now slower than that of the recording in p50: throughput 0.0%, p50"
+        " +100.0%, p99 +5.3% (the recorded setting now, against the recording)."
     )
     assert second.startswith("The errors in the table include that, not the model's alone. Against")
     recording = json.loads(Path("p.json").read_text())["recording"]
