@@ -160,6 +160,16 @@ def test_the_lesson_is_drawn_from_the_numbers() -> None:
     assert "keeps 99%" in taught
 
 
+def test_a_terminal_shows_both_halves_of_the_verdict_next_to_a_long_doubt() -> None:
+    doubt = "other processes: a TaskManager waited up to 64% of the time for a CPU"
+    warnings = (RunWarning("disturbed", f"{doubt}.", doubt),)
+    found = text_of(mode(TCP, 100.0, warnings=warnings), mode(CREDIT, 9_900.0), width=100)
+    answer = " ".join(found.partition("next")[0].split())
+    assert doubt in answer
+    assert "keeps 1% of its rate), and" in answer
+    assert "(the neighbour keeps 99%)" in answer
+
+
 def test_a_rate_that_was_not_measured_again_is_not_drawn() -> None:
     """From the 10th to the 29th sample only the producer's TaskManager speaks."""
     runs = [run for each in (mode(TCP, 100.0), mode(CREDIT, 9_900.0)) for run in each.runs()]
