@@ -284,8 +284,8 @@ def _verdict(
 
 
 def _figures_of(run: DemoRun, workload: WorkloadConfig) -> dict[str, Any]:
-    """Figures of one run: what is in flight, the time that the consumer needs for it, and the
-    gate's estimate of that (`expected`), all medians of the second half; sizes of buffers."""
+    """Figures of one run: what is in flight and the time that the consumer needs for it, medians of
+    the second half; sizes of buffers."""
     result, end_ns = run.result, run.measured_to_ns
     rates = [each.taken_records_per_s for each in result.channels]
     taken = sum(each for each in rates if each is not None) if any(rates) else None
@@ -296,20 +296,12 @@ def _figures_of(run: DemoRun, workload: WorkloadConfig) -> dict[str, Any]:
     per_s = taken * workload.record_size.mean_bytes if taken else None
     gates = [each for gate in result.debloating for each in gate.samples if each.at_ns < end_ns]
     sizes = [each.buffer_size_bytes for each in gates] or [run.segment_size_bytes]
-    settled = [each for each in gates if each.at_ns >= half_ns]
     checkpoints = result.measured.checkpoints
-    expected = ("time_to_consume_ns", "throughput_bytes_per_s")
-    medians = [median(map(attrgetter(x), settled)) if settled else None for x in expected]
     return {
         "taken_records_per_s": taken,
         "in_flight_bytes": in_flight,
-        "in_flight_least_bytes": min(late, default=None),
-        "in_flight_most_bytes": max(late, default=None),
         "in_flight_ns": in_flight / per_s * 1e9 if in_flight is not None and per_s else None,
         "buffer_size_first_bytes": sizes[0],
-        "buffer_size_middle_bytes": settled[0].buffer_size_bytes if settled else sizes[-1],
         "buffer_size_bytes": sizes[-1],
-        "expected_ns": medians[0],
-        "expected_bytes_per_s": medians[1],
         "checkpoint_duration_mean_ns": checkpoints and checkpoints.duration_ns.mean,
     }
