@@ -202,6 +202,16 @@ def test_what_was_not_shown_is_not_taught(tcp: float | None, credit: float) -> N
     assert shown(mode(TCP, tcp), mode(CREDIT, credit)).lesson[0].startswith("Unexpected")
 
 
+def test_a_share_of_a_rate_that_was_not_reached_is_no_verdict() -> None:
+    behind = (RunWarning("rate-not-reached", "5.37 k of 10.0 k records/s"),)
+    alone = replace(mode(CREDIT, 9_900.0), solo=result(5_370.0, 4e6, warnings=behind))
+    found = shown(mode(TCP, 100.0), alone)
+    assert found.lesson[0].startswith("No verdict: credit, alone is invalid")
+    assert found.figures["modes"][CREDIT]["neighbour_rate_ratio"] is None
+    assert "188%" not in printed(found.view, width=140)
+    assert shown(mode(TCP, 100.0, warnings=behind), mode(CREDIT, 9_900.0)).verdict == "lesson"
+
+
 def test_a_disturbed_machine_is_reported_and_late_sources_are_not() -> None:
     warnings = (
         RunWarning("schedule-missed", "it was late"),

@@ -50,9 +50,11 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
     starved, unharmed = (each["neighbour_rate_ratio"] for each in modes.values())
     is_shown = starved is not None and starved <= STARVED_RATIO
     is_shown = is_shown and unharmed is not None and unharmed >= UNHARMED_RATIO
+    broken = [each.name for each in runs[::2] if each.result.validity is Validity.INVALID]
     facts: dict[str, Any] = {
         **{**modes, "starved": STARVED_RATIO, "unharmed": UNHARMED_RATIO},
         **{"pause": units.format_duration_ns(pause_ns, separator=" "), "end": pause.to_ns / 1e9},
+        "broken": " and ".join(broken),
     }
     # how much lay between the tasks at most; and without credit, for whom the data at the front was
     more: list[str] = []
@@ -69,7 +71,7 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
         [(TITLES[name], [each]) for name, each in modes.items()],
         {"modes": modes},
         facts,
-        SHOWN_EFFECT if is_shown else NOT_SHOWN,
+        "baseline" if broken else SHOWN_EFFECT if is_shown else NOT_SHOWN,
         more,
         charts=[_places(modes, paused, pause)],
         channels=(("A.1", "B.3"), ("A.2", "B.4")),
@@ -80,8 +82,9 @@ def _mode(solo: RunResult, shared: DemoRun) -> dict[str, Any]:
     alone, beside = (each.channels[NEIGHBOUR] for each in (solo, shared.result))
     rate, kept = alone.taken_records_per_s, beside.taken_records_per_s
     buffering = shared.result.buffering
+    is_baseline = solo.validity is not Validity.INVALID
     return {
-        "neighbour_rate_ratio": kept / rate if rate and kept is not None else None,
+        "neighbour_rate_ratio": ratio_of(kept, rate) if is_baseline else None,
         "neighbour_p99_ns": beside.latency_ns.p99,
         "neighbour_records_per_s": kept,
         "solo_records_per_s": rate,
