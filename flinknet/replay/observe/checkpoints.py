@@ -231,17 +231,28 @@ def checkpoints_in(run: RecordedRun, barriers: Sequence[BarrierRow]) -> Checkpoi
     stated = run.manifest.scenario.get("job")
     job = stated if isinstance(stated, Mapping) else {}
     reported = checkpoints_within(run.place, run.from_ns, run.to_ns + NOTICED_NS)
-    numbers = range(min(begun), max(begun) + 1)  # others ended meanwhile, too
     lines = [
         each
         for each in reported
-        if each.get("job") in (job.get("ids") or ()) and each["checkpoint"] in numbers
+        if each.get("job") in (job.get("ids") or ()) and each["checkpoint"] >= min(begun)
     ]
+    sent_ns = {number: min(each.sent_ns for each in own) for number, own in begun.items()}
+    triggered_ns = {each["checkpoint"]: _triggered_ns(each) for each in lines}
+    apart_ns = [sent_ns[each] - triggered_ns[each] for each in triggered_ns.keys() & sent_ns.keys()]
+    until_ns = run.to_ns - min(apart_ns, default=0)  # by the clock of triggers
+    if apart_ns:  # of barriers that did not come here within the part, too
+        lines = [each for each in lines if triggered_ns[each["checkpoint"]] < until_ns]
+    else:
+        lines = [each for each in lines if each["checkpoint"] <= max(begun)]
     if not lines:
         return summary
     vertices = job["vertices"] if (edge := recorded_edge(run)) else ()
     targets = (each.get("id") for each in vertices if edge and each["index"] == edge.target)
     return _joined(summary, lines, next(targets, None))
+
+
+def _triggered_ns(line: Mapping[str, Any]) -> int:
+    return int((number_of(line.get("triggered_at_ms")) or 0) * NS_PER_MS)
 
 
 def since_trigger(

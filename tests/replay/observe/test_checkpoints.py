@@ -16,6 +16,7 @@ from flinknet.replay.ledger import ledger_of
 from flinknet.replay.observe.checkpoints import (
     BarrierRow,
     begun_within,
+    checkpoints_in,
     checkpoints_of,
     interval_ns_of,
     since_trigger,
@@ -26,6 +27,7 @@ from flinknet.replay.read import AskedPart, open_runs
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import Cluster
 from flinknet.trace.metrics import METRICS_NAME
+from flinknet.trace.recordings import checkpoints_within
 from tests.edited_manifest import edit_manifest
 from tests.page_answer import typed
 from tests.replay.advise.test_between import tapped
@@ -171,6 +173,20 @@ def test_checkpoints_of_a_part_are_those_of_that_part(
     assert [(each.triggered, each.aborted) for each in found] == [(count, aborted)] * 2
     counts = ledger_of(observed).checkpoints
     assert (counts.completed, counts.expired, counts.failed) == (0, count, 0)
+
+
+def test_checkpoints_whose_barriers_stuck_before_the_edge_count() -> None:
+    """Of ten that expired, barriers of two came as far as this edge."""
+    run = open_runs([TAPPED], AskedPart(None, None))[0]
+    lines = checkpoints_within(run.place, run.from_ns, run.to_ns)
+    barriers = [
+        BarrierRow(0, 0, number, line["checkpoint"], sent_ns, -1, 0)
+        for number, line in enumerate(lines[-9:-7])
+        for sent_ns in [line["at_ns"] - line["duration_ms"] * MS]
+    ]
+    found = checkpoints_in(run, barriers)
+    assert found is not None
+    assert (found.triggered, found.aborted) == (2, 9)
 
 
 def test_the_interval_of_checkpoints_is_that_of_most() -> None:
