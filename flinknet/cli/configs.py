@@ -186,7 +186,8 @@ def names_of_settings(
     differ = [key for key in keys if len({str(row.get(key)) for row in rows}) > 1]
     varied = [key for key in differ if key not in _NAMES] or differ
     texts = [
-        {short_name(key): str(row.get(key)).replace(" ", "") for key in varied} for row in rows
+        {short_name(key): str(row.get(key)).lower().replace(" ", "") for key in varied}
+        for row in rows
     ]
     return [setting_name(" ".join(map("=".join, each.items()))) for each in texts]
 

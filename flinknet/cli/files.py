@@ -161,7 +161,7 @@ class Outputs:
         targets: by format, those that are wanted; STDOUT for one at most, and then nothing else is
             printed there.
         page, plot: files for the page and the picture; None if not wanted.
-        step: does what an option asked for.
+        step: writes the file of an option; of stdout a failure is never left out.
     """
 
     targets: Mapping[str, AnyPath | str]
@@ -219,7 +219,7 @@ class Outputs:
         make_page: Callable[[], Page] | None = None,
         **texts: Callable[[], str],
     ) -> None:
-        """Write all files, and print a view unless stdout is taken.
+        """Write all files, and print a view unless stdout is taken, also if the page fails.
 
         Args:
             document: for --json.
@@ -228,16 +228,20 @@ class Outputs:
         """
         from flinknet.report.export import dump
 
-        if make_page is not None:
-            self.step("--report", partial(self.write_page, make_page))
-        self.put({"json": partial(dump, document), **texts})
-        if not self.takes_stdout:
-            show(shown, has_details=self.has_details)
+        try:
+            if make_page is not None:
+                self.step("--report", partial(self.write_page, make_page))
+        finally:
+            self.put({"json": partial(dump, document), **texts})
+            if not self.takes_stdout:
+                show(shown, has_details=self.has_details)
 
     def put(self, texts: Mapping[str, Callable[[], str]]) -> None:
         """Write texts of some formats, as far as they are wanted."""
         for name, text in texts.items():
-            if (target := self.targets.get(name)) is not None:
+            if (target := self.targets.get(name)) == STDOUT:
+                put_text(target, text())
+            elif target is not None:
                 self.step(f"--{name}", partial(put_text, target, text()))
 
     def write_page(self, make: Callable[[], Page]) -> None:

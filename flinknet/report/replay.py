@@ -150,12 +150,12 @@ def _predicted(job: JobAnswer) -> list[Section]:
 
 
 def _tasks(own: Sequence[EdgeAnswer]) -> list[tuple[TaskMetrics, bool]]:
-    """The tasks of a job by Flink's metrics, each with whether it is a consumer; the first ones
-    where there are many."""
+    """The tasks of a job by Flink's metrics, each with whether it reads the edge, whose vertices come
+    first; the first tasks where there are many."""
     found: dict[str, tuple[TaskMetrics, bool]] = {}
     for answer in own:
         for place, vertex in enumerate(answer.flink.vertices if answer.flink else ()):
-            found |= {each.name: (each, place > 0) for each in vertex.tasks}
+            found |= {each.name: (each, place == 1) for each in vertex.tasks}
     return list(found.values())[:TASKS_SHOWN]
 
 

@@ -23,7 +23,7 @@ from .host_clock import ClockLine
 from .reports import Report as Report
 from .reports import Statistics as Statistics
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 
 LAUNCHER = "launcher"
 """Role of a connection to a worker that may start TaskManagers."""
