@@ -75,8 +75,8 @@ class GrowingRun:
 
     def excerpt(self, directory: Path, span_ns: int) -> Excerpt:
         """Copy the newest part into a new directory, up to `span_ns` and EVENTS_MAX of it; of a run
-        that has ended that of its measured part. Raises: TraceFormatError if nothing can be said
-        of the run yet, or if it is damaged."""
+        that has ended that of what a replay uses. Raises: TraceFormatError if nothing can be said
+        of the run yet, or if it is damaged or files of it are missing."""
         manifest, _ = RunManifest.load_with_fault(self.path)
         self._has_ended |= bool(manifest.files)
         known: dict[Path, list[WholeBlock]] = {}
@@ -93,9 +93,10 @@ class GrowingRun:
         processes = {file: process_of(file) for file in known}
         first_ns = min(each.first_ns for own in known.values() for each in own)
         known_to_ns, life_ns = _known_to_ns(known, processes)
-        to_ns, measured_to_ns = known_to_ns - life_ns, manifest.measured_to_ns
-        if self._has_ended and manifest.measured_from_ns is not None and measured_to_ns is not None:
-            first_ns, to_ns, life_ns = manifest.measured_from_ns, measured_to_ns, 0
+        to_ns = known_to_ns - life_ns
+        if self._has_ended:
+            whole = open_runs([self.path], AskedPart(from_ns=0))[0]
+            first_ns, to_ns, life_ns = whole.from_ns, whole.to_ns, 0
         from_ns = max(to_ns - span_ns, first_ns)
         from_ns = _from_ns(known, from_ns, to_ns)
         if to_ns <= from_ns:

@@ -40,3 +40,17 @@ def test_what_goes_to_stdout_is_alone_there(flinknet: Flinknet, option: str) -> 
 def test_json_without_a_file_goes_to_stdout_in_every_command(flinknet: Flinknet) -> None:
     assert json.loads(flinknet("bench", "--no-trace", "--json", "--runs", "1").stdout)["runs"]
     assert json.loads(CliRunner().invoke(main, ["bench", "config", "--json"]).stdout)
+
+
+def test_a_gate_whose_stdout_is_full_fails(
+    flinknet: Flinknet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(target: object, text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("flinknet.cli.files.put_text", full)
+    arguments = ("compare-configs", "a:rate=1k", "b:rate=2k", "--runs", "2", "--json")
+    assert flinknet(*arguments, "-").exit_code == 4
+    in_a_file = flinknet(*arguments, "compared.json")
+    assert in_a_file.exit_code != 4
+    assert "--json was not written" in in_a_file.stderr

@@ -280,3 +280,11 @@ def test_work_without_progress_that_lasts_far_longer_than_usual_is_a_preemption(
 ) -> None:
     found = preempted(Intervals(*np.array(work_ns, np.int64).T), progress_ns)
     assert list(zip(found.starts_ns.tolist(), found.ends_ns.tolist(), strict=True)) == found_ns
+
+
+def test_a_delay_of_a_third_of_a_millisecond_is_a_preemption() -> None:
+    """Where a buffer takes 12 us, such delays are what one record in a hundred waits for."""
+    progress_ns = np.concatenate([np.arange(0, MS, 12 * US), MS + np.arange(300 * US, MS, 12 * US)])
+    found = preempted(Intervals(np.array([0]), np.array([2 * MS])), progress_ns)
+    (length_ns,) = found.ends_ns - found.starts_ns
+    assert 250 * US < length_ns < 300 * US

@@ -392,3 +392,16 @@ def test_between_processes_the_latency_has_an_upper_bound(tmp_path: Path, origin
     assert edge.starved == 0
     assert edge.records == 16_000
     assert edge.verdict == "none"
+
+
+def test_an_ended_run_whose_file_is_cut_or_gone_is_not_judged(tmp_path: Path) -> None:
+    """Half of a file would do for a verdict and not for a true one."""
+    shutil.copytree(RECORDINGS / "slow-consumer", tmp_path / "run")
+    file = tmp_path / "run" / "tm-1.fnt"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    for fault in ("tm-1.fnt is cut off", "tm-1.fnt, which is not there"):
+        look = Watch(tmp_path / "run", tmp_path, span_ns=10**12).look()
+        assert look.has_ended
+        assert (look.edges, look.bottlenecks) == ((), {})
+        assert fault in look.waiting["run"]
+        file.unlink(missing_ok=True)
