@@ -150,8 +150,8 @@ def _predicted(job: JobAnswer) -> list[Section]:
 
 
 def _tasks(own: Sequence[EdgeAnswer]) -> list[tuple[TaskMetrics, bool]]:
-    """The tasks of a job by Flink's metrics, each with whether it reads the edge, whose vertices come
-    first; the first tasks where there are many."""
+    """The tasks of a job by Flink's metrics, each with whether it reads an edge, whose two vertices
+    come first; the first tasks where there are many."""
     found: dict[str, tuple[TaskMetrics, bool]] = {}
     for answer in own:
         for place, vertex in enumerate(answer.flink.vertices if answer.flink else ()):
