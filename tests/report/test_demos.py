@@ -220,6 +220,7 @@ def test_messages_have_the_names_of_flink_and_each_has_a_meaning() -> None:
     none = ("NONE", -1, 0, -1)
     words = [
         words_of("PARTITION_REQUEST", *none, 2),
+        words_of("CANCEL_PARTITION_REQUEST", *none, -1),
         words_of("ADD_CREDIT", *none, 3),
         words_of("RESUME_CONSUMPTION", *none, -1),
         words_of("BUFFER_RESPONSE", "PRIORITIZED_EVENT_BUFFER", 7, 38, 4, -1),
@@ -227,7 +228,8 @@ def test_messages_have_the_names_of_flink_and_each_has_a_meaning() -> None:
         words_of("BUFFER_RESPONSE", "DATA_BUFFER", 8, 2048, 4, -1),
     ]
     assert words == [
-        *("PartitionRequest credit 2", "AddCredit +3", "ResumeConsumption"),
+        *("PartitionRequest credit 2", "CancelPartitionRequest", "AddCredit +3"),
+        "ResumeConsumption",
         *(
             "Buffer #7 CheckpointBarrier backlog 4",
             "Buffer #0 EndOfOutputChannelStateEvent backlog 0",
