@@ -196,12 +196,13 @@ class Intervals:
 class PlacesStep:
     """Content of the places at an instant, in their order, and events: one sentence each.
     `by_channel` splits each place by channel; a place that is one queue of all channels is not
-    split."""
+    split. `full` are the places that accept no more, whatever their capacity."""
 
     at_ns: int
     levels: Sequence[float]
     lines: Sequence[str] = ()
     by_channel: Sequence[Sequence[int]] = ()
+    full: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

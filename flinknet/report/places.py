@@ -79,8 +79,8 @@ def places_of(
     Args:
         channels: numbers and names of channels, each of which has a colour in the first and in the
             last place.
-        ends: names of the writers and of the readers of these channels: the first and the last
-            place are apart for each of them.
+        ends: names of the writers and of the readers of these channels, all on one connection: the
+            first and the last place are apart for each of them.
         lines: sentences about a run at the instant of a sample.
     """
     colors = zip((channels or {}).values(), CHANNEL_COLORS, strict=False)
@@ -89,14 +89,15 @@ def places_of(
     places = [*_apart(PLACES[0], writers), *PLACES[1:-1], *_apart(PLACES[-1], readers)]
     found = []
     for name, result in runs.items():
-        buffering, steps = result.buffering, []
+        buffering, steps, count = result.buffering, [], len(writers) or 1
         if buffering is None:
             continue
+        sockets = (count + 1, count + 2) if ends else ()  # of one connection, which stands still
         for each in buffering.samples:
             levels, split = _levels_of(each, numbers, is_apart=bool(ends))
-            steps.append(PlacesStep(each.at_ns, levels, lines(name, each), split))
+            full = () if each.is_reading or each.is_writable else sockets
+            steps.append(PlacesStep(each.at_ns, levels, lines(name, each), split, full))
         pool, *between, last = astuple(buffering.bounds)
-        count = len(writers) or 1
         fullest = max((max(each.levels[:count]) for each in steps), default=0)
         first = min(max(_quota_bytes(result) // count or pool, fullest), pool // count)
         bounds = [*[first] * count, *between, *[last // count] * count]

@@ -383,6 +383,21 @@ def test_a_timeout_that_is_slower_than_a_longer_one_is_unexpected() -> None:
     assert "at 1ms p50 is 9.00 ms, higher than the 3.00 ms at 5ms" in timeout(runs, LOAD).lesson[1]
 
 
+def test_sockets_of_a_connection_that_stands_still_are_full_whatever_their_limit() -> None:
+    """The kernel raises a limit later, while the consumer catches up."""
+    result = mode("tcp", 100.0).shared
+    assert result.buffering is not None
+    first, second, third, *_ = result.buffering.samples
+    second = replace(second, is_reading=False)
+    third = replace(third, is_reading=False, is_writable=False)
+    buffering = replace(result.buffering, samples=(first, second, third))
+    result = replace(result, buffering=buffering)
+    ends = (("A.1", "A.2"), ("B.3", "B.4"))
+    places = places_of({"tcp": result}, OverTime(), {0: "for B.3", 1: "for B.4"}, ends=ends)
+    full = [[places.names[at] for at in each.full] for each in places.runs[0].steps]
+    assert full == [[], [], ["3 socket, sender", "4 socket, receiver"]]
+
+
 def test_buffers_that_left_full_are_named() -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 40, 16)]
     flushed = replace(runs[-1].result.measured, flushes=results.FlushCounts(6, 10, 0))

@@ -275,7 +275,7 @@ def test_two_runs_stand_side_by_side_each_with_the_instant_that_it_shows(
         charts.PlacesRun(
             name,
             [100] * 8,
-            [charts.PlacesStep(at * MS, [50] * 8, [f"at {at} ms"]) for at in instants],
+            [charts.PlacesStep(at * MS, [50] * 8, [f"at {at} ms"], (), [3]) for at in instants],
         )
         for name, instants in (("tcp", every), ("credit", late))
     ]
@@ -286,6 +286,8 @@ def test_two_runs_stand_side_by_side_each_with_the_instant_that_it_shows(
     browser.run(step_on)
     assert text_of(browser, ".clock") == "0.20 s"
     assert texts_of(browser, ".placed h3") == ["tcp, at 0.20 s", "credit, at 0.16 s"]
+    half = ["of 100 B"]
+    assert texts_of(browser, ".bound") == 2 * [*3 * half, "full", *4 * half]
     browser.run(step_on)
     assert texts_of(browser, ".placed h3") == ["tcp, at 0.30 s", "credit, at 0.24 s"]
     tops = "[...document.querySelectorAll('.placed h3')].map((each) => each.offsetTop)"

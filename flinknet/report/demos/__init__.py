@@ -87,8 +87,7 @@ def texts(name: str, what: str, facts: Mapping[str, Any] | None = None) -> list[
 
 def consumer_time(name: str) -> float:
     """Time of the demo's consumer for a record, as a multiple of that in which one is made."""
-    times: float = _demos()[name]["consumer_time"]
-    return times
+    return float(_demos()[name]["consumer_time"])
 
 
 def columns_of(name: str) -> list[Figure[Any]]:

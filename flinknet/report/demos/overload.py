@@ -104,7 +104,6 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
 def _filled(
     run: DemoRun, pools: Sequence[charts.TimeSeries], waits: charts.OverTime
 ) -> list[charts.Places]:
-
     def at(series: charts.TimeSeries, at_ns: int) -> float:
         known = [x for x, at in zip(series.values, series.at_ns, strict=True) if at <= at_ns]
         return (known[-1] if known else 0.0) or 0.0

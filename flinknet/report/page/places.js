@@ -98,11 +98,11 @@ function placesOfRun(run, names, meanings, ends, channels, unit) {
     const one = run.steps[nearestTo(instants, at)];
     clock.textContent = `, at ${(one.at_ns / 1e9).toFixed(2)} s`;
     parts.forEach(({level, amount, limit, bound, element: place}, index) => {
-      const held = one.levels[index], share = bound ? Math.min(1, held / bound) : 0, isFull = share >= 0.9;
+      const held = one.levels[index], isStuck = one.full.includes(index), share = isStuck ? 1 : bound ? Math.min(1, held / bound) : 0, isFull = share >= 0.9;
       level.replaceChildren(...layers(one.by_channel[index], channels));
       level.style.height = `${(100 * share).toFixed(1)}%`;
       place.classList.toggle("full", isFull);
-      limit.textContent = !bound ? "not used" : isShare ? (isFull ? "full" : "") : `of ${format(bound)}${isFull ? ": full" : ""}`;
+      limit.textContent = isStuck ? "full" : !bound ? "not used" : isShare ? (isFull ? "full" : "") : `of ${format(bound)}${isFull ? ": full" : ""}`;
       amount.textContent = format(held);
     });
     lines.replaceChildren(...one.lines.map((line) => h("p", {}, line)));
