@@ -104,15 +104,15 @@ def replay_runs(
     compared, simulated = answers.compared_runs(spark, observed, recorded)
     grids = grids_for([each.run for each in observed], observed, grid)
     of_run = {each.run.run: each for each in observed}
-    holding = {each.run.run: said.bottleneck for each, said in zip(observed, verdicts, strict=True)}
+    holding = {each.run.job: said.bottleneck for each, said in zip(observed, verdicts, strict=True)}
 
     def answered(found: Predictions) -> tuple[list[answers.AdvisedRun], list[JobAnswer]]:
         advised = [
-            answers.advise(each.run, part, found, own, targets, holding[each.run.run])
+            answers.advise(each.run, part, found, own, targets, holding[each.run.job])
             for each, part, own in zip(observed, compared, grids, strict=True)
         ]
         return advised, [
-            answers.job_answer(each, found, of_run, targets, holding[each.edges[0].run])
+            answers.job_answer(each, found, of_run, targets, holding[each.run.job])
             for each in found.jobs
         ]
 
