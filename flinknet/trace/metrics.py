@@ -83,7 +83,9 @@ class Series:
     values: dict[str, FloatArray]
 
     def increase_per_s(self, name: str) -> float | None:
-        """Growth of a counter per second, first line to last; None for one line, or a reset."""
+        """Growth of a counter per second, first line to last; None for one line, or a reset. Busy
+        time is what Flink's other times leave of the age of a task, and falls when they catch up.
+        """
         column = self.values.get(name)
         known = np.zeros(0, np.int64) if column is None else np.flatnonzero(~np.isnan(column))
         if column is None or len(known) < 2:
@@ -91,6 +93,9 @@ class Series:
         first, last = known[0], known[-1]
         span_ns = int(self.at_ns[last] - self.at_ns[first])
         increase = float(column[last] - column[first])
+        if name in CLOCK and self.values.keys() >= set(CLOCK):
+            grown = sum(float(self.values[each][last] - self.values[each][first]) for each in CLOCK)
+            increase = max(increase, 0.0) if grown >= 0 else increase
         return increase * 1e9 / span_ns if span_ns > 0 and increase >= 0 else None
 
     def mean(self, name: str) -> float | None:

@@ -131,6 +131,27 @@ def test_of_a_short_part_the_lines_around_it_count(
     assert own == ([] if found is None else [found])
 
 
+@pytest.mark.parametrize(
+    ("idle_ms", "found"),
+    [
+        pytest.param((1_950, 3_962), 0, id="busy time is what the others leave of its age"),
+        pytest.param((1_950, 62), None, id="a reset"),
+        pytest.param((None, None), None, id="no clock"),
+    ],
+)
+def test_a_busy_time_that_falls_while_its_task_grows_older_does_not_grow(
+    tmp_path: Path, idle_ms: tuple[int | None, ...], found: float | None
+) -> None:
+    lines = [
+        looked_at(at, None, at)
+        | {"accumulateBusyTimeMs": busy_ms, "accumulateIdleTimeMs": own_ms}
+        | {"accumulateBackPressuredTimeMs": 0}
+        for at, busy_ms, own_ms in zip((2, 4), (50, 38), idle_ms, strict=True)
+    ]
+    (series,) = read_series(write(tmp_path, *lines), 0, 1 << 62)
+    assert series.increase_per_s("accumulateBusyTimeMs") == found
+
+
 def test_the_attempt_with_most_lines_in_the_part_counts(tmp_path: Path) -> None:
     first = [looked_at(at, None, at, attempt=0) for at in (1, 2, 3, 4)]
     second = [looked_at(at, None, at, attempt=1) for at in (6, 7, 8)]
