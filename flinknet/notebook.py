@@ -158,8 +158,8 @@ class Answers:
     @property
     def is_reliable(self) -> bool:
         """Whether the model's error on the recorded setting is known and small enough to rely on
-        the predictions for every run; the column `is_reliable` of `to_pandas` has it for each.
-        """
+        the predictions for every run, without p99 where that alone is off. The column
+        `is_reliable` of `to_pandas` has it for each."""
         return all(is_reliable(each.model_error) for each in self.answers)
 
     def to_pandas(self) -> Any:
