@@ -128,7 +128,7 @@ def usable(directory: AnyPath) -> Iterator[None]:
 def say_warnings(warnings: Iterable[RunWarning]) -> None:
     """Print warnings on stderr, a line for each."""
     for warning in warnings:
-        click.echo(f"flinknet: {warning.text}", err=True)
+        click.echo(f"flinknet: {warning.brief or warning.text}", err=True)
 
 
 class CountingLine:

@@ -254,10 +254,9 @@ def read_cluster_conf(file: str) -> Settings:
     settings, warnings = flink.read_flink_conf(Path(file))
     of_cluster = [key for key in flink.ADDRESSES if settings.pop(key, None) is not None]
     if of_cluster:
-        why = f"{file}: a cluster's addresses, not used here"
-        named = ", ".join(of_cluster)
-        text = f"{why}: {named}; set them with -D if the TaskManagers of this run need them"
-        warnings += (RunWarning("keys-left-out", text, f"{why}: {named}"),)
+        named = f"{file}: a cluster's addresses, not used here: {', '.join(of_cluster)}"
+        text = f"{named}; set them with -D if the TaskManagers of this run need them"
+        warnings += (RunWarning("keys-left-out", text),)
     return Settings(settings, {}, warnings, release=flink.release_of(Path(file)))
 
 

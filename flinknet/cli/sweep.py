@@ -79,12 +79,13 @@ def default_executor(values: Mapping[str, Any], scenarios: Sequence[Scenario]) -
 def begin(
     plans: Sequence[Plan], executor: Executor | None, values: Mapping[str, Any], outputs: Outputs
 ) -> tuple[Executor, Path | None, dict[str, Any]]:
-    """Print warnings about the settings of some plans. Returns: what runs them, the directory for
-    the runs, and the environment. Raises: ConfigError; TransportError if a worker cannot be used.
-    """
+    """Print warnings about the settings of some plans. Returns: what runs them, their directory,
+    and the environment. Raises: ConfigError; TransportError if a worker cannot be used."""
     executor = executor or default_executor(values, [each.scenario for each in plans])
     out = out_directory(values["out"], trace=values["trace"])
     warned = [(each.name, each.warnings) for each in plans]
+    if outputs.has_details:
+        warned = [(name, tuple(replace(x, brief=x.text) for x in own)) for name, own in warned]
     say_first(warned, is_stdout_taken=outputs.takes_stdout)
     return executor, out, executor.environment()
 

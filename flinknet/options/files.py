@@ -88,25 +88,25 @@ def read_flink_conf(
         refuses, or whose values it refuses.
     """
     path, read = _read_at(path)
-    known = {key for key in read.settings if key in current_keys() or is_of_network(key)}
-    if any(resources.TEMPLATE.search(read.settings[key]) for key in known):
+    merged = [key for key in read.settings if resources.MERGE_KEY in key.split(".")]
+    settings = {key: text for key, text in read.settings.items() if key not in merged}
+    known = {key for key in settings if key in current_keys() or is_of_network(key)}
+    if any(resources.TEMPLATE.search(settings[key]) for key in known):
         raise resources.template_error(str(path))
     _check_is_of_flink(path, read.settings)
     try:
-        layer, warnings = network_settings(read.settings, release or read.release)
+        layer, warnings = network_settings(settings, release or read.release)
     except ConfigError as error:
         raise RefusedValuesError(str(path), str(error)) from None
-    others = [key for key in read.settings if key not in known]
-    merged = [key for key in others if resources.MERGE_KEY in key.split(".")]
-    others = [key for key in others if key not in merged]
-    return layer, (
-        *left_out(f"{path}: ignored, not of the form `key: value`", read.other_lines),
-        *left_out(f"{path}: ignored, Flink merges nothing with {resources.MERGE_KEY}", merged),
-        *left_out(f"{path}: ignored by flinknet, not network keys", others),
-        *(
-            RunWarning(each.code, f"{path}: {each.text}", f"{path}: {each.line}")
-            for each in warnings
-        ),
+    others = [key for key in settings if key not in known]
+    found = (
+        *left_out("ignored, not of the form `key: value`", read.other_lines),
+        *left_out(f"ignored, Flink merges nothing with {resources.MERGE_KEY}", merged),
+        *warnings,
+        *left_out("ignored by flinknet, not network keys", others),
+    )
+    return layer, tuple(
+        RunWarning(each.code, f"{path}: {each.text}", f"{path}: {each.line}") for each in found
     )
 
 

@@ -150,7 +150,6 @@ metrics.latency.granularity | E single operator subtask ~ | operator | operator 
 metrics.latency.history-size | I >=1 ~ | 128 | 128 |  |
 """  # noqa: E501 - one line for each key
 
-
 FLINK_1, FLINK_2 = "1.20", "2.3"
 """Releases of Flink whose keys and values files have."""
 
@@ -296,8 +295,7 @@ class Option:
         return self.default_in(FLINK_2)
 
     def default_in(self, release: str) -> str | None:
-        """The default of a release, or of the other one if only that has the option; None if there
-        is none."""
+        """The default of a release, or of the other one if only that has it; None without one."""
         own, other = self.default_1_20, self.default_2_3
         if release == FLINK_2:
             own, other = other, own
@@ -364,20 +362,23 @@ def find_option(key: str) -> Option:
     current = current_keys().get(key)
     if current is not None:
         return options()[current]
-    near = nearest_key(key, 0.5)
+    whole = [known for known in options() if known.endswith("." + key)]
+    near = whole[0] if whole else nearest_key(key, 0.5)
     hint = f"did you mean {near}?" if near else "see Flink's configuration page for its keys"
     raise ConfigError(f"{key}: Flink has no such key; {hint}")
 
 
 def nearest_key(key: str, cutoff: float) -> str | None:
-    """The current key that is most similar to an unknown one; None if none is similar enough."""
+    """The current key most like an unknown one, in any case; None if none is similar enough."""
     import difflib
 
-    near = [known for known in options() if known.endswith("." + key)]
-    near = near or difflib.get_close_matches(key, current_keys(), n=1, cutoff=cutoff)
-    return current_keys()[near[0]] if near else None
+    current = {known.lower(): found for known, found in current_keys().items()}
+    near = difflib.get_close_matches(key.lower(), current, n=1, cutoff=cutoff)
+    return current[near[0]] if near else None
 
 
+@cache
 def is_of_network(key: str) -> bool:
-    """Whether a key belongs to a family of the network stack, even if Flink does not have it."""
-    return key.startswith(FAMILIES)
+    """Whether a key belongs to a family of the network stack, even if Flink does not have it, or is
+    a misspelt key of the table: all other keys of Flink are less similar to those."""
+    return key.startswith(FAMILIES) or nearest_key(key, 0.94) is not None

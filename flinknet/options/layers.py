@@ -110,11 +110,11 @@ def _check_starting_size(layer: Mapping[str, str]) -> None:
 
 
 def left_out(why: str, names: Sequence[str]) -> tuple[RunWarning, ...]:
-    """A warning that names the ignored keys, and why; none if nothing is."""
+    """A warning that names the ignored keys, briefly the first ones, and why; none without any."""
     if not names:
         return ()
-    named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return (RunWarning("keys-left-out", f"{why}: {named}"),)
+    brief = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (RunWarning("keys-left-out", f"{why}: {', '.join(names)}", f"{why}: {brief}"),)
 
 
 def canonical(settings: Mapping[str, str]) -> dict[str, str]:

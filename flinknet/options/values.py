@@ -38,7 +38,6 @@ _EXPECTED = {
     **{"T": "a number of seconds", "N": "a number of milliseconds"},
 }
 
-
 BLANKS = "".join(map(chr, range(33)))
 """Characters that Java's String.trim removes."""
 

@@ -204,7 +204,7 @@ def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
     flinknet ignores them."""
     base, own = (
         [
-            warning.text.removeprefix(f"{each.name}: ")
+            (warning.brief or warning.text).removeprefix(f"{each.name}: ")
             for result in each.results
             for warning in result.warnings
             if validity_by(warning) is Validity.VALID

@@ -286,6 +286,15 @@ def test_the_table_has_corrected_and_uncorrected_latency_and_the_limit(flinknet:
     assert "seed 1" in result.stderr
 
 
+def test_all_ignored_keys_of_a_file_are_in_the_details_and_in_the_json(flinknet: Flinknet) -> None:
+    names = [f"jobmanager.memory.{name}.size" for name in ("heap", "process", "flink", "off-heap")]
+    Path("config.yaml").write_text("".join(f"{key}: 1g\n" for key in names))
+    call = ("bench", "--no-trace", "--flink-conf", "config.yaml")
+    assert names[-1] not in flinknet(*call).stdout
+    assert names[-1] in flinknet(*call, "--details").stdout
+    assert names[-1] in flinknet(*call, "--json", "-").stdout
+
+
 def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet) -> None:
     result = flinknet("bench", "--no-trace", "--exclusive-buffers", "5", "--rate", "9k/s")
     first, *rest = result.stdout.splitlines()

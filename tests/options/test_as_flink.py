@@ -11,7 +11,7 @@ import pytest
 
 from flinknet import options
 from flinknet.errors import ConfigError
-from flinknet.options.keys import MEMORY_SIZES
+from flinknet.options.keys import FAMILIES, MEMORY_SIZES, current_keys, is_of_network
 from flinknet.options.values import parse_value
 
 from .drawn_files import ANSWERS, FILES, REFUSED, RELEASES, answers_of_flink, harness, releases_of
@@ -98,6 +98,8 @@ def test_the_table_has_flinks_own_spellings_and_defaults(
 ) -> None:
     release, call = flink
     of_flink = {key: rest for key, *rest in call("options")}
+    others = of_flink.keys() - current_keys().keys()
+    assert not [key for key in others if is_of_network(key) and not key.startswith(FAMILIES)]
     for option in options.options().values():
         default = option.default_1_20 if release == options.FLINK_1 else option.default_2_3
         is_there = default != "-" and not default.startswith("fixed")

@@ -201,11 +201,11 @@ def test_lines_of_flink_1_are_read_one_by_one(tmp_path: Path) -> None:
     assert settings == {TIMEOUT: "5 ms", "taskmanager.memory.network.min": "8mb"}
     assert [warning.code for warning in warnings] == [
         "keys-left-out",
-        "keys-left-out",
         "deprecated-key",
+        "keys-left-out",
     ]
     assert "ignored, not of the form `key: value`: line 5, line 6" in warnings[0].text
-    assert "ignored by flinknet, not network keys: env.java.opts" in warnings[1].text
+    assert "ignored by flinknet, not network keys: env.java.opts" in warnings[2].text
 
 
 @pytest.mark.parametrize("kind", ["FlinkDeployment", "FlinkSessionJob"])
@@ -406,6 +406,10 @@ def test_a_deprecated_key_is_named_with_its_file_and_its_replacement(tmp_path: P
         ("security.ssl.internal.keystor", "security.ssl.internal.keystore"),
         ("taskmanager.data.prt", "taskmanager.data.port"),
         ("execution.buffer-timeout.intervall", TIMEOUT),
+        ("execution.buffertimeout.interval", TIMEOUT),
+        ("exection.buffer-timeout.interval", TIMEOUT),
+        ("Execution.Buffer-Timeout.Interval", TIMEOUT),
+        ("taskmanger.memory.segment-size", SEGMENT),
     ],
 )
 @pytest.mark.parametrize("name", ["config.yaml", "flink-conf.yaml"])
@@ -417,6 +421,17 @@ def test_a_key_that_flink_does_not_have_is_ignored_and_named_with_the_nearest(
     assert settings == {TIMEOUT: "5 ms"}
     nearest = f"{wrong} (did you mean {right}?)"
     assert warning.text == f"{path}: ignored, Flink has no such key: {nearest}"
+
+
+def test_misspelt_keys_come_before_those_of_other_parts_which_are_all_in_the_text(
+    tmp_path: Path,
+) -> None:
+    others = [f"jobmanager.memory.{name}.size" for name in ("heap", "process", "flink", "off-heap")]
+    lines = [f"{key}: 1g" for key in (*others, "taskmanger.memory.process.size")]
+    _, (misspelt, other) = read_flink_conf(write(tmp_path, "\n".join(lines)))
+    assert "(did you mean taskmanager.memory.process.size?)" in misspelt.line
+    assert other.line.endswith(f": {', '.join(others[:3])} and 1 more")
+    assert other.text.endswith(f": {', '.join(others)}")
 
 
 def test_a_key_that_flink_removed_is_named_with_the_release(tmp_path: Path) -> None:
