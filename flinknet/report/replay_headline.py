@@ -282,7 +282,8 @@ def _next(job: results.JobAnswer) -> list[str]:
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
     if (limit := words.example_limit(job.points)) is None:
-        return ["no setting has less latency; try others: --buffer-timeout, --floating-buffers"]
+        others = "try others: --buffer-timeout, --floating-buffers"
+        return [f"no setting has clearly less latency; {others}"]
     return [f"give a limit, as in --target '{limit}', for the keys to set"]
 
 

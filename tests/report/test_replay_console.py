@@ -169,9 +169,13 @@ def with_choice(**changes: Any) -> dict[str, Any]:
     [
         (point("0 ms"), "give a limit, as in --target 'p99<=4.5ms', for the keys to set"),
         (point("8 ms"), "give a limit, as in --target 'p99<=8.3ms', for the keys to set"),
-        (point("9 ms"), "no setting has less latency; try others: "),
-        (point("100 ms"), "no setting has less latency; try others: "),
-        (point("1 ms", consumer_speed=2.0), "no setting has less latency; try others: "),
+        (point("9 ms"), "no setting has clearly less latency; try others"),
+        (
+            point("1 ms") | {"latency_high_ns": latency(0.6) | {"p99": 8.5e6}},
+            "give a limit, as in --target 'p50<=3.4ms', for the keys to set",
+        ),
+        (point("100 ms"), "no setting has clearly less latency; try others"),
+        (point("1 ms", consumer_speed=2.0), "no setting has clearly less latency; try others"),
     ],
 )
 def test_a_limit_is_an_example_only_where_a_predicted_setting_keeps_it(
