@@ -138,7 +138,9 @@ def _trade_off(job: results.JobAnswer) -> Sentence:
     if advice.is_off(job.model_error.buffers_per_s):
         unpriced = replace(chosen.trade, buffers_ratio=None, messages_per_s=None, cpu_cores=None)
         chosen = replace(chosen, trade=unpriced)
-    rate, cost = words.rate_parts(chosen.trade), words.cost_parts(chosen.trade)
+    is_assumed = job.cpu_cost is not None and not job.cpu_cost.is_learnt
+    rate = words.rate_parts(chosen.trade)
+    cost = words.cost_parts(chosen.trade, is_cpu_assumed=is_assumed)
     first, *more = [*rate, *_latencies(chosen), *cost]
     setting = chosen.setting.removeprefix(f"{words.BUFFER_TIMEOUT} ")
     return Sentence("trade-off", [f"{setting} instead of {chosen.before}: {first}", *more], ", ")

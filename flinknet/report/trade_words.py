@@ -186,7 +186,7 @@ def rate_parts(trade: Trade) -> list[str]:
     return [f"{units.signed((ratio or 0.0) - 1, '{:.0%}'.format)} records/s"] if differs else []
 
 
-def cost_parts(trade: Trade) -> list[str]:
+def cost_parts(trade: Trade, *, is_cpu_assumed: bool = False) -> list[str]:
     parts, ratio = [], trade.buffers_ratio
     differs = ratio is not None and abs(ratio - 1) > _SAME_RATIO
     if ratio:
@@ -195,7 +195,8 @@ def cost_parts(trade: Trade) -> list[str]:
         parts.append(f"{'about ' * differs}as many buffers/s" if digits == "1.0" else text)
     if trade.cpu_cores is not None:
         ends = _ends_text(trade.cpu_range_cores, cpu_text)
-        parts.append(f"{cpu_text(trade.cpu_cores)}{ends} of a core")
+        assumed = " (assumed)" * (is_cpu_assumed and cpu_text(trade.cpu_cores) != "0%")
+        parts.append(f"{cpu_text(trade.cpu_cores)}{ends} of a core{assumed}")
     if differs and trade.messages_per_s is not None:
         parts.append(f"{units.signed(trade.messages_per_s, units.human_count)} messages/s")
     return parts

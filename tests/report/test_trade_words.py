@@ -12,6 +12,7 @@ from flinknet.report import trade_words
 from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
 from flinknet.report.replay import replay_page
+from flinknet.report.replay_headline import replay_sentences
 from flinknet.results import Choice, EdgeAnswer, LatencySummary
 from flinknet.results.trades import Trade, range_of_change
 from flinknet.units import NS_PER_MS
@@ -48,6 +49,15 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
     assert "1/10 of the buffers/s" in others[0]
     assert not any("and its credit" in each for each in others)
     assert json.dumps(first[1:])[1:-1] in page_of(replay_page([priced().alone]))
+
+
+def test_a_price_in_cpu_that_no_counter_of_the_job_shows_is_called_assumed() -> None:
+    assumed = priced().alone
+    assert assumed.cpu_cost is not None
+    measured = replace(assumed, cpu_cost=replace(assumed.cpu_cost, is_learnt=True))
+    said = [replay_sentences(each)[2].text for each in (assumed, measured)]
+    assert ", +6.1% of a core (assumed), +1.90 k messages/s" in said[0]
+    assert ", +6.1% of a core, +1.90 k messages/s" in said[1]
 
 
 def test_what_meets_a_target_is_compared_with_the_recorded_setting() -> None:
