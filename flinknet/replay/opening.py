@@ -42,8 +42,7 @@ NAMED_LOSSES: Mapping[str, str] = {
     "missed_buffers": "buffers and events whose headers are missing",
     "sequence_gaps": "gaps in sequence numbers",
     "unpaid_buffers": "buffers without credit, as where messages are missing or out of order",
-    CREDIT_UNKNOWN_KIND: "channels whose credit is unknown from some instant on, and with it"
-    " how long data waited for credit",
+    CREDIT_UNKNOWN_KIND: "channels with unknown credit; waits for it are unknown, at least in part",
     "observer_failures": "connections that were not observed to their end",
     "channels_refused": "channels more than it has room for",
     "one_way": "connections with one direction in the capture; what the other end sent is unknown",

@@ -39,6 +39,7 @@ class Sentence:
     clauses: Sequence[str]  # of falling weight; the last ones are left out for lack of room
     separator: str = "; "
     takes_rest: bool = False  # it fills the lines that the first clauses of the others leave
+    is_list: bool = False  # one clause that does not fit makes room for those after it
 
     @property
     def text(self) -> str:
@@ -384,7 +385,16 @@ def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
     room, clauses, separator = width - NAME_WIDTH, list(sentence.clauses), sentence.separator
     most = most if width >= WIDTH else room * len(clauses)
     wrapper = textwrap.TextWrapper(room, break_on_hyphens=False)  # options are kept whole
-    while len(lines := wrapper.wrap(separator.join(clauses).rstrip(STOPS))) > most:
+
+    def wrapped(clauses: Sequence[str]) -> list[str]:
+        return wrapper.wrap(separator.join(clauses).rstrip(STOPS))
+
+    if sentence.is_list:
+        first, *others = clauses
+        clauses = [first]
+        for each in others:
+            clauses += [each] * (len(wrapped([*clauses, each])) <= most)
+    while len(lines := wrapped(clauses)) > most:
         if len(clauses) == 1:  # a comma may stand in mid-phrase: "in runs 1, 3 and 5"
             clauses, separator = clauses_of(clauses[0]), " "
         if len(clauses) == 1:  # it is never cut off in mid-sentence

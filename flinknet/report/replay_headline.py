@@ -15,7 +15,7 @@ from flinknet.units import NS_PER_MS, counted, human_change, human_count, human_
 from . import advice
 from . import trade_words as words
 from .observed_tables import held_back
-from .page_parts import Sentence, clauses_of, last_part
+from .page_parts import NAME_WIDTH, WIDTH, Sentence, clauses_of, last_part
 from .recordings import recording_lines
 from .warning_lines import alike, merged_text
 
@@ -29,6 +29,9 @@ _MEND = "mend what holds the job up, then record again"
 RATE_KEPT = 0.005
 """Error of records/s that is not worth a word: where a rate was set, it follows from the input."""
 
+LOSS_COLUMNS = 60
+"""Columns of the first line for what was lost; if they do not do, its number has to."""
+
 TIMEOUTS_MIN = 20
 """Length of a recording, in buffer timeouts, below which a few beats of the flusher decide."""
 
@@ -37,7 +40,7 @@ def replay_sentences(job: results.JobAnswer) -> list[Sentence]:
     """The sentences about a recorded job."""
     is_healthy = _is_healthy(job)
     return [
-        Sentence("recorded", _recorded(job)),
+        Sentence("recorded", _recorded(job), is_list=True),
         Sentence("verdict", _verdict(job), " ", takes_rest=not is_healthy),
         *(Sentence("watermark", [each]) for each in held_back(job.answers)),
         replace(_trade_off(job), takes_rest=is_healthy),
@@ -67,10 +70,15 @@ def _recorded(job: results.JobAnswer) -> list[str]:
     name = last_part(trace.path)
     used, whole = human_duration(part.to_ns - part.from_ns), human_duration(part.whole_ns)
     rate = job.observed.throughput_records_per_s
-    name = f"{name}: {_chain(job.edges)}" if job.edges else name
     found = [
         used if part.is_whole else f"{used} used of {whole}",
         f"{human_count(rate)} records/s" if rate is not None else "",
+    ]
+    if job.edges:
+        named = f"{name}: {_chain(job.edges)}"
+        is_short = len("; ".join([named, *found])) <= WIDTH - NAME_WIDTH
+        name, found = (named, found) if is_short else (name, [*found, _chain(job.edges)])
+    found += [
         f"link {trace.link}" if trace.link else "",
         f"buffer timeout {words.timeout_text(trace.config)}",
     ]
@@ -81,6 +89,8 @@ def _recorded(job: results.JobAnswer) -> list[str]:
     ]
     more = len(trace.losses[1:])
     losses += [counted(more, "more loss", "more losses")] if more else []
+    if sum(map(len, losses)) > LOSS_COLUMNS:
+        losses = [counted(len(trace.losses), "loss", "losses")]
     briefs = [_brief(each) for each in recording_lines(replace(trace, losses=()))]
     own = [
         (each.trace.edge or "", _brief(doubt))

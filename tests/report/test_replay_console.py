@@ -347,6 +347,22 @@ def test_losses_are_in_the_first_lines_and_lost_metrics_are_nothing_to_rest_on()
     assert sentences_of(job)["trust"] == said["trust"].text
 
 
+def test_a_long_loss_or_a_long_name_leaves_length_and_rate_in_the_first_line() -> None:
+    text = "as many things as a line has no room for are lost " * 3
+    loss = {"path": "runs/one", "file": None, "kind": "x", "count": None, "text": text}
+    seen = {"records": 1000, "throughput_records_per_s": 538.0}
+    lossy = answer(observed=seen)
+    lossy["trace"] |= {"losses": [loss]}
+    edge = "Source: lines of orders → an operator with a name"
+    named = answer(observed=seen)
+    named["trace"] |= {"path": f"runs/{'long' * 8}", "edge": edge}
+    for each in (lossy, named):
+        first = printed_first(each)[0]
+        assert "538 records/s" in first, first
+        assert len(first) <= WIDTH
+        assert ("; 1 loss; " in first) == (each is lossy)
+
+
 def test_a_recording_that_is_left_out_is_named_in_the_first_line() -> None:
     given = answer()
     lost = {"path": "runs/two", "file": None, "kind": "left_out", "count": None}

@@ -142,10 +142,11 @@ def _of_count(run: RecordedRun, measured: Measured) -> str | None:
         return None
     if abs(measured.records - counted) < 0.005 * counted:
         return None
+    rate = "" if per_s is None else f", {human_count(per_s)}/s"
     return (
-        f"the run itself counted {counted:,} records, {human_count(per_s)}/s: it knew the instant"
-        " of each; a trace knows those of the first and the last record of a buffer, and takes"
-        " those between as evenly spread, also over the edges of the measured part"
+        f"the run itself counted {counted:,} records{rate}: it knew the instant of each; a trace"
+        " knows those of the first and the last record of a buffer, and takes those between as"
+        " evenly spread, also over the edges of the measured part"
     )
 
 
