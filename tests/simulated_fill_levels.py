@@ -25,8 +25,8 @@ def fill_sample(cluster: Cluster) -> FillSample:
             netty_outbound_bytes=sum(end.unsent_bytes for end in senders),
             socket_send_bytes=sum(max(0, each - window_bytes) for each in taken),
             socket_receive_bytes=sum(min(each, window_bytes) for each in taken),
-            netty_inbound_bytes=fill_levels.netty_inbound_bytes(
-                cluster.channels.consumer_connections
+            netty_inbound_bytes=sum(
+                each.staged_bytes for each in cluster.channels.consumer_connections
             ),
             input_channel_bytes=fill_levels.input_channel_bytes(cluster.gates),
         ),
@@ -56,10 +56,10 @@ def fill_bounds(cluster: Cluster) -> FillLevels:
         ),
         socket_send_bytes=links * window_bytes,
         socket_receive_bytes=links * window_bytes,
-        netty_inbound_bytes=fill_levels.netty_inbound_bytes_max(
-            cluster.channels.consumer_connections,
-            receive_bytes=2 * RECEIVE_BYTES,
-            segment_size_bytes=segment_bytes,
+        netty_inbound_bytes=sum(
+            2 * RECEIVE_BYTES + segment_bytes
+            for each in cluster.channels.consumer_connections
+            if not each.is_credit_based
         ),
         input_channel_bytes=fill_levels.input_channel_bytes_max(cluster.gates),
     )

@@ -58,19 +58,6 @@ def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
     )
 
 
-def netty_inbound_bytes(connections: Iterable[ConsumerConnection]) -> int:
-    """Bytes read and staged for lack of a buffer; always 0 with credit."""
-    return sum(each.staged_bytes for each in connections)
-
-
-def netty_inbound_bytes_max(
-    connections: Iterable[ConsumerConnection], *, receive_bytes: int, segment_size_bytes: int
-) -> int:
-    """The most that one read and one partly received message leave staged."""
-    without_credit = sum(not each.is_credit_based for each in connections)
-    return without_credit * (receive_bytes + segment_size_bytes)
-
-
 def _received_bytes(channel: RemoteInputChannel) -> int:
     return sum(buffer.size_bytes for buffer, _ in channel.received if buffer.data_type in IS_BUFFER)
 
@@ -146,11 +133,10 @@ class FillMeter:
                 is_reading = is_reading and connection.wants_data
                 levels += FillLevels(
                     socket_receive_bytes=unread_bytes(sock),
-                    netty_inbound_bytes=netty_inbound_bytes([connection]),
+                    netty_inbound_bytes=connection.staged_bytes,
                 )
-                inbound = netty_inbound_bytes_max(
-                    [connection], receive_bytes=RECEIVE_BYTES, segment_size_bytes=segment_bytes
-                )
+                # with credit nothing is staged; else at most one read and one partial message
+                inbound = 0 if connection.is_credit_based else RECEIVE_BYTES + segment_bytes
                 bounds += FillLevels(
                     socket_receive_bytes=_size(sock, socket.SO_RCVBUF), netty_inbound_bytes=inbound
                 )
