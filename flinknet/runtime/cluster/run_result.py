@@ -95,7 +95,7 @@ def assemble(
         load, reports, measured, processors, within_ns=within_ns, is_behind=bool(behind)
     )
     found = verdict(ledger)
-    advice = advice_on(found, processors)
+    advice = advice_on(found, processors, scenario.workload)
     local = [each for each in consumers if load.channels[each.channel].is_local]
     bytes_in_local = sum(each.bytes_in for each in local)
     return results.RunResult(

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from flinknet import results
-from flinknet.config import ON_OFF, RECORDED, Scenario, on_off_ns
+from flinknet.config import ON_OFF, RECORDED, Scenario, WorkloadConfig, on_off_ns
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.job.load.load_tasks import scheduled_records
 from flinknet.job.load.plan import LoadPlan
+from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.results.bottleneck import LOADED_FROM
 from flinknet.results.validity import FEW_SAMPLES, GIVEN_UP, RATE_NOT_REACHED, SCHEDULE_MISSED
 from flinknet.units import counted, human_count, human_duration
@@ -85,11 +86,15 @@ def rate_warning(
     )
 
 
-def advice_on(verdict: results.Bottleneck | None, processors: results.ProcessorUse) -> str:
+def advice_on(
+    verdict: results.Bottleneck | None, processors: results.ProcessorUse, workload: WorkloadConfig
+) -> str:
     """Advice about late records: a lower rate helps where the run itself delayed its sources, and a
-    quiet machine where others did."""
+    quiet machine where others did. A consumer that pauses, as it is asked to, is cause enough."""
     if stood := _stood_still(processors):
         return f"Run again: {stood}."
+    if any(each.delay_ns_per_record == PAUSED_NS for each in workload.slow_consumers):
+        return "A consumer pauses, as the load asks, so records wait."
     taken, busy = processors.taken_share, processors.busy_share
     is_limited = verdict is not None and not verdict.is_healthy
     is_machine = verdict is not None and verdict.place in busy and verdict.edge is None

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.config import NetworkConfig, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.plan import LoadPlan, load_plan_of
+from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.results import DISTURBED_BY_STRANGERS, STRANGERS, Cause, RunResult, Strangers, Taken
 from flinknet.runtime.cluster.collected import Collected, ProgressMeter
 from flinknet.runtime.cluster.control_messages import Start
@@ -223,6 +224,16 @@ def test_a_source_that_is_late_although_it_is_idle_was_held_up_by_the_machine() 
     assert "--rate" not in idle
     assert "Lower --rate" in full
     assert "machine" not in full
+
+
+def test_records_that_wait_for_a_consumer_which_is_to_pause_are_not_the_machines() -> None:
+    paused = (SlowConsumer(0, PAUSED_NS, S),)
+    upstream = replace(UPSTREAM, late_ns_max=20_000_000, busy_share=0.1)
+    result = result_of(upstream, taken(400, behind_ns=0), rate_per_s=800.0, slow_consumers=paused)
+    texts = {each.code: each.text for each in result.warnings}
+    for code in ("rate-not-reached", "schedule-missed"):
+        assert "A consumer pauses" in texts[code]
+        assert "quiet" not in texts[code]
 
 
 @pytest.mark.parametrize("others", [0.0, 0.02, 0.3])
