@@ -151,7 +151,7 @@ def checkpointed(name: str, duration_ms: float, overtaken_bytes: float) -> DemoR
 def test_unaligned_checkpoints_are_faster_and_store_what_they_overtake() -> None:
     shown = unaligned([checkpointed("aligned", 400, 0), checkpointed("unaligned", 8, 65_536)], LOAD)
     assert shown.lesson[0] == (
-        "Unaligned, a checkpoint takes 8.00 ms instead of 400 ms, and stores 64.0 KiB of"
+        "Unaligned, a checkpoint takes 8.00 ms on average instead of 400 ms, and stores 64.0 KiB of"
         " overtaken data."
     )
     places = shown.charts[0]
