@@ -282,6 +282,9 @@ def test_debloating_compares_what_is_in_flight() -> None:
         " the target of 5 ms is met."
     )
     assert "4.00 KiB at first and 4.00 KiB at the end" in shown.lesson[1]
+    assert shown.lesson[1].endswith("without it always 32.0 KiB.")
+    (whole,) = shown.curves[1].limits
+    assert (whole.value, whole.name) == (32_768, "off")
     places = shown.charts[0]
     assert isinstance(places, Places)
     assert places.curve is not None

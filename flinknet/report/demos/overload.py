@@ -230,11 +230,9 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     off, on = (_figures_of(each, workload) for each in runs)
     gates = [gate for gate in runs[1].result.debloating if gate.samples]
     target_ns = gates[0].target_ns if gates else None
-    target = (
-        units.format_duration_ns(target_ns, separator=" ")
-        if target_ns is not None
-        else units.MISSING
-    )
+    target = units.MISSING
+    if target_ns is not None:
+        target = units.format_duration_ns(target_ns, separator=" ")
     spans, end_ns = [runs[0].measured_span("slow consumer")], runs[1].measured_to_ns
     limits = []
     if target_ns and on["in_flight_bytes"] and on["in_flight_ns"]:
@@ -246,7 +244,9 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         sizes = [each.buffer_size_bytes for each in known]
         series = [charts.TimeSeries(gate.name, [each.at_ns for each in known], sizes, "green")]
         meaning = "What the consumer asks its producers for."
-        curves.append(charts.OverTime("Buffer size", series, "bytes", meaning, spans, y="bytes"))
+        curve = charts.OverTime("Buffer size", series, "bytes", meaning, spans, y="bytes")
+        whole = charts.Limit(off["buffer_size_bytes"], "off")
+        curves.append(replace(curve, limits=[whole]))
     verdict, is_missed = _verdict(off, on, target_ns)
     both_ns = [each["checkpoint_duration_mean_ns"] for each in (on, off)]
     checkpoints = " instead of ".join(map(units.human_duration, both_ns))
