@@ -57,12 +57,12 @@ def notes_on(plan: Plan, base: Described, limits: Sequence[Limit]) -> tuple[str,
     tests.
     """
     changes = setting_changes(base, described(plan))
-    workload = plan.scenario.workload
+    workload, release = plan.scenario.workload, plan.scenario.flink_release or flink.FLINK_2
     few = []
     for each in changes:
         if each.name == NETWORK_MEMORY:
             few += [] if _is_plenty(plan, base) else [each.name]
-        elif is_of_buffers(each) and flink.find_option(each.name).fixed_in_2_x is None:
+        elif is_of_buffers(each) and flink.find_option(each.name).is_read_in(release):
             few.append(each.name)  # no load shows an effect of a key that Flink 2.x ignores
     notes = [*_hardly_shown(plan.name, workload, changes, few)]
     named = [each.text for each in limits if each.metric.startswith("throughput")]

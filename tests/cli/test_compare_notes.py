@@ -54,6 +54,18 @@ def test_a_key_that_flink_2_ignores_gets_no_advice(compare: Flinknet) -> None:
     assert "ignored by Flink 2.x, which always uses 2" in result.stderr.splitlines()[0]
 
 
+def test_few_buffers_of_flink_1_hardly_show_at_a_fixed_rate(compare: Flinknet) -> None:
+    few = "taskmanager.network.memory.buffers-per-channel: 0\n"
+    few += "taskmanager.network.memory.floating-buffers-per-gate: 1\n"
+    for name, text in (("a", ""), ("b", few)):
+        Path(name).mkdir()
+        Path(name, "flink-conf.yaml").write_text(f"parallelism.default: 1\n{text}")
+    files = ("a/flink-conf.yaml", "b/flink-conf.yaml")
+    note = "buffers-per-channel, taskmanager.network.memory.floating-buffers-per-gate: a shortage"
+    assert note in compare(*files, "--rate", "2k/s", "--runs", "2").output
+    assert note not in compare(*files, "--rate", "max", "--runs", "2").output
+
+
 def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value_differs(
     compare: Flinknet,
 ) -> None:
