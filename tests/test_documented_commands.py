@@ -171,7 +171,8 @@ def place(
         "execution.buffer-timeout.interval": "10 ms",
         "taskmanager.memory.process.size": "1728m",
     }
-    for name in ("conf/config.yaml", "main.yaml"):
+    (tmp_path / "main").mkdir()
+    for name in ("conf/config.yaml", "main/config.yaml", "main.yaml"):
         (tmp_path / name).write_text(yaml.safe_dump(settings))
     for name, timeout in (("old.toml", "100 ms"), ("new.toml", "10 ms")):
         (tmp_path / name).write_text(

@@ -158,7 +158,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
         except RunFailedError as error:  # its own exit code would mean that no rate keeps the limit
             raise FlinknetError(f"a run failed: {error}") from error
     executor, out, environment = sweep.begin(task.plans, executor, values, outputs)
-    for note in dict.fromkeys((*chain(*task.notes.values()), *task.equals)):
+    for note in dict.fromkeys((*chain(*task.notes.values()), *task.of_all)):
         click.echo(f"Note: {note}", err=outputs.takes_stdout)
     with RunsView(console_for(sys.stderr)) as watcher:
         runs = sweep.run_all(

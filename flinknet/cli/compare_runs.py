@@ -53,9 +53,7 @@ def described(plan: Plan) -> Described:
 
 
 def notes_on(plan: Plan, base: Described, limits: Sequence[Limit]) -> tuple[str, ...]:
-    """Notes on differences from the base that this load hardly shows, and on limits that it hardly
-    tests.
-    """
+    """Notes on differences from the base, and on limits, that this load hardly tests."""
     changes = setting_changes(base, described(plan))
     workload, release = plan.scenario.workload, plan.scenario.flink_release or flink.FLINK_2
     few = []
@@ -102,9 +100,12 @@ def _hardly_shown(
         )
 
 
-def note_on_equals(plans: Sequence[Plan]) -> Iterator[str]:
-    """A note on configurations that are equal to the first one."""
+def notes_on_all(plans: Sequence[Plan]) -> Iterator[str]:
+    """Notes on rules of several releases, and on configurations that are equal to the first one."""
     base, *others = plans
+    read = [f"{each.name} (Flink {each.scenario.flink_release or flink.FLINK_2})" for each in plans]
+    if len({each.scenario.flink_release or flink.FLINK_2 for each in plans}) > 1:
+        yield f"rules and defaults are those of different releases: {', '.join(read)}."
     equal = [each.name for each in others if not setting_changes(described(base), described(each))]
     if not equal:
         return
@@ -128,7 +129,7 @@ class Task:
         plans: the configurations to run; the first is the base unless there is a baseline.
         baseline: an earlier result, and the configuration in it that is the base.
         notes: notes on each configuration except the base, by name.
-        equals: a sentence about configurations that are equal to the first one.
+        of_all: sentences about all configurations.
     """
 
     plans: tuple[Plan, ...]
@@ -136,7 +137,7 @@ class Task:
     confidence: float
     baseline: tuple[EarlierResult, Configuration] | None
     notes: Mapping[str, tuple[str, ...]]
-    equals: tuple[str, ...] = ()
+    of_all: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, configs: Sequence[str], values: Mapping[str, Any]) -> Task:
@@ -187,8 +188,8 @@ class Task:
                 )
                 warning = RunWarning("unlike-workload", text)
                 plans[at] = replace(plan, warnings=(*plan.warnings, warning))
-        equal = () if baseline else tuple(note_on_equals(plans))
-        return cls(tuple(plans), limits, confidence, baseline, notes, equal)
+        of_all = () if baseline else tuple(notes_on_all(plans))
+        return cls(tuple(plans), limits, confidence, baseline, notes, of_all)
 
     def comparison(
         self,

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from flinknet.errors import ConfigError
 from flinknet.units import counted, human_bytes
 
@@ -133,9 +131,7 @@ def _config(
         merged = {k: v for k, v in merged.items() if not k.startswith("taskmanager.memory.")}
         merged |= memory
     config, doubts = job_config(merged)
-    for doubt in doubts:
-        if doubt.text.startswith(flink.ADAPTIVE_PARTITIONER):
-            click.echo(f"flinknet: {doubt.text}", err=True)
+    say_warnings(each for each in doubts if each.text.startswith(flink.ADAPTIVE_PARTITIONER))
     return config
 
 

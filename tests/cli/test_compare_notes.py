@@ -66,6 +66,19 @@ def test_few_buffers_of_flink_1_hardly_show_at_a_fixed_rate(compare: Flinknet) -
     assert note not in compare(*files, "--rate", "max", "--runs", "2").output
 
 
+def test_files_that_are_read_by_rules_of_two_releases_are_named_with_them(
+    compare: Flinknet,
+) -> None:
+    for name in ("main.yaml", "flink-conf.yaml"):
+        Path(name).write_text("parallelism.default: 1\n")
+    result = compare("main.yaml", "flink-conf.yaml", "--runs", "2")
+    assert (
+        "Note: rules and defaults are those of different releases: main.yaml (Flink 2.3),"
+        " flink-conf.yaml (Flink 1.20)." in " ".join(result.output.split())
+    )
+    assert "different releases" not in compare("base", "main.yaml", "--runs", "2").output
+
+
 def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value_differs(
     compare: Flinknet,
 ) -> None:
