@@ -238,15 +238,14 @@ def with_ends(shown: str, ends: Range | None, text: Callable[[float], str]) -> s
 
 
 def _ends_text(ends: Range | None, text: Callable[[float], str], unit: str = "") -> str:
-    """Both ends in brackets, those of a duration in its unit and without it; empty if there are
-    none, or if they are the same.
-    """
+    """Both ends in brackets, those of a duration in its unit and without it, if that takes at most
+    four digits; empty if there are none, or if they are the same."""
     texts = [text(each) for each in ends or ()]
     if ends is None or texts[0] == texts[1]:
         return ""
     if unit and all(each.endswith(unit) for each in texts):
         texts = [each.removesuffix(unit) for each in texts]
-    elif unit in _UNITS_NS:
+    elif unit in _UNITS_NS and max(map(abs, ends)) < 9_999.5 * _UNITS_NS[unit]:
         signs = ["+" if each.startswith("+") else "" for each in texts]
         values = [each / _UNITS_NS[unit] for each in ends]
         digits = [0 if abs(x) >= 99.95 else 1 if abs(x) >= 9.995 else 2 for x in values]

@@ -126,6 +126,8 @@ def test_the_interval_of_a_change_comes_from_those_of_both_settings() -> None:
 def test_both_ends_of_an_interval_have_a_sign_in_the_unit_of_the_change() -> None:
     assert trade_words.duration_text(2e6, (5e5, 4e6)) == "+2.00 ms (+0.50 … +4.00)"
     assert trade_words.duration_text(-2e6, (-4e6, -59_300)) == "−2.00 ms (−4.00 … −0.06)"
+    ends = (-109.144e6, -90.042e6)
+    assert trade_words.from_to(100e6, 512e3, ends) == "100 ms → 512 us (−109 ms … −90.0 ms)"
 
 
 def test_a_sentence_has_the_interval_of_each_change() -> None:
