@@ -185,8 +185,7 @@ def _changes(change: Mapping[str, float]) -> str:
 
 def change_lines(document: Mapping[str, Any]) -> list[str]:
     """How each setting differs from the recorded one, as both were measured now, and as predicted;
-    nothing if the recorded one was not run.
-    """
+    nothing if the recorded one was not run."""
     rows = document["runs"]
     base = next((row for row in rows if row.get("is_recorded")), None)
     if base is None:

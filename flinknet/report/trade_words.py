@@ -263,8 +263,7 @@ _DEFAULTS = {"arrivals": "constant", "partitioner": "rebalance", "placement": "s
 
 def load_words(workload: Mapping[str, Any]) -> str:
     """Tasks, rate, sizes and what else is not as usual; fields that an older run does not have are
-    left out.
-    """
+    left out."""
     tasks = [
         units.counted(workload[f"{name}s"], name)
         for name in ("producer", "consumer")

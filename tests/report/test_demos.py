@@ -337,6 +337,8 @@ def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
     )
     shown = timeout([runs[0], replace(runs[1], result=disturbed), runs[2]], LOAD)
     assert shown.doubts == ["Warning in 1 of 3 runs (5ms): others took it"]
+    text = " ".join(printed(shown.view, width=100).split())
+    assert "trust fair: doubtful rows (!): 1 of 3; in 1 of 3 runs (5ms): others took it" in text
     assert len(shown.lesson) == 1
     assert not shown.lesson[0].endswith("(doubtful)")
     assert [row.cells[0] for row in shown.table.rows] == ["0", "! 5ms", "100ms"]
@@ -359,7 +361,7 @@ def test_a_verdict_from_doubtful_runs_says_so_and_its_trust_is_fair() -> None:
     doubt = "in 3 of 3 runs (0, 5ms, 100ms): others took it 7 … 9%"
     assert shown.doubts == [f"Warning {doubt}"]
     trust = next(each for each in shown.view.headline if each.name == "trust")
-    assert trust.clauses[0] == f"fair: {doubt}"
+    assert trust.clauses == ["fair: doubtful rows (!): 3 of 3", doubt]
     assert doubt in " ".join(printed(shown.view, width=80, details=False).split())
     assert "100ms): others took it 7" in page_of(shown.page)
 

@@ -191,7 +191,10 @@ class DemoShown:
         verdict, *more = self.lesson
         doubts = self.doubts
         good = "no other process disturbed the runs"
-        trust = trust_words(doubts, good=good, says_invalid=True)
+        marked = [x for x in self.runs if x.result.validity is results.Validity.DOUBTFUL]
+        is_told = marked and not self.codes  # rows are marked for any doubt about their runs
+        rows = [f"doubtful rows (!): {len(marked)} of {len(self.runs)}"] if is_told else []
+        trust = trust_words([*rows, *doubts], good=good, says_invalid=True)
         if self.verdict != SHOWN_EFFECT:
             trust = ["poor: the effect did not show", *(trust if doubts else [])]
         else:
