@@ -24,6 +24,7 @@ import numpy as np
 
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.storage import AnyPath
+from flinknet.units import NS_PER_MS
 
 from .plain_text import read_json
 
@@ -107,8 +108,9 @@ class Series:
 def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
     """Metrics of all tasks and TaskManagers within [from_ns, to_ns); empty without a file. Those of
     a task are of its attempt with most lines. Where that has fewer than two there, the nearest ones
-    before and after count, too, up to FETCHED_NS away, since counters grow in between; those of a
-    task that had ended before have counters that do not. Lines truncated by a crash are skipped.
+    before and after count, too, up to FETCHED_NS away, since counters grow in between, from 0 when
+    the task began; those of a task that had ended before have counters that do not. Lines truncated
+    by a crash are skipped.
     """
     found: dict[tuple[Any, ...], dict[Any, list[dict[str, Any]]]] = {}
     for line in metrics_lines(directory, from_ns - FETCHED_NS, to_ns + FETCHED_NS):
@@ -156,8 +158,22 @@ def _near(lines: list[dict[str, Any]], from_ns: int, to_ns: int) -> list[dict[st
     first = sum(each["at_ns"] < from_ns for each in lines)
     end = sum(each["at_ns"] < to_ns for each in lines)
     if end - first < 2:
+        begin = None if first else _begin_of(lines[0])
+        if begin is not None and from_ns - FETCHED_NS <= begin["at_ns"] < to_ns:
+            return _near([begin, *lines], from_ns, to_ns)
         first, end = max(first - 1, 0), end + 1
     return lines[max(min(first, len(lines) - 2), 0) : end]
+
+
+def _begin_of(line: dict[str, Any]) -> dict[str, Any] | None:
+    """A line for the begin of a task of a real Flink, whose counters were 0 then; None unless it
+    says how old it is."""
+    times_ms = [number_of(line.get(name)) for name in CLOCK]
+    if line.get("job") is None or None in times_ms:
+        return None
+    age_ns = round(sum(each or 0.0 for each in times_ms) * NS_PER_MS)
+    counters = {name: 0 for name in line if _is_counter(name) and name not in ABOUT}
+    return {**counters, "at_ns": line["at_ns"] - age_ns}
 
 
 def describe_metrics(directory: AnyPath) -> MetricsDescription | None:

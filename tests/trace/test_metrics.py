@@ -152,6 +152,29 @@ def test_a_busy_time_that_falls_while_its_task_grows_older_does_not_grow(
     assert series.increase_per_s("accumulateBusyTimeMs") == found
 
 
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "age_s", "busy_ms_per_s"),
+    [
+        pytest.param(0, 6, 6, 100, id="before its first line"),
+        pytest.param(0, 9, 6, 100, id="with its first line"),
+        pytest.param(0, 6, None, None, id="of unknown age"),
+        pytest.param(9, 12, 6, 200, id="between two lines"),
+    ],
+)
+def test_counters_of_a_task_grow_from_0_when_it_begins(
+    tmp_path: Path, from_s: int, to_s: int, age_s: float | None, busy_ms_per_s: float | None
+) -> None:
+    first = looked_at(7, age_s, 600, inPoolUsage=1)
+    later = looked_at(
+        17, age_s and 16, 1600, accumulateBusyTimeMs=2600, accumulateIdleTimeMs=10_200
+    )
+    write(tmp_path, first, later)
+    (series,) = read_series(tmp_path, from_s * SECOND_NS, to_s * SECOND_NS)
+    found = series.increase_per_s("accumulateBusyTimeMs")
+    assert found == (None if busy_ms_per_s is None else pytest.approx(busy_ms_per_s))
+    assert series.mean("inPoolUsage") == 1
+
+
 def test_the_attempt_with_most_lines_in_the_part_counts(tmp_path: Path) -> None:
     first = [looked_at(at, None, at, attempt=0) for at in (1, 2, 3, 4)]
     second = [looked_at(at, None, at, attempt=1) for at in (6, 7, 8)]
