@@ -65,7 +65,7 @@ notebook: errors storage units config results
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (12_311, 50),
+    "replay": (12_313, 50),
     "predict": (10_547, 39),
     "core": (11_588, 56),
     "runtime": (12_490, 50),
@@ -76,7 +76,7 @@ BUDGETS = {
     "capture": (6_775, 33),
     "trace": (5_614, 24),
     "simulator": (1_731, 10),
-    "results": (4_384, 20),
+    "results": (4_395, 20),
     "(leaves)": (2_416, 14),
     "options": (2_550, 10),
     "export": (506, 4),

@@ -14,6 +14,7 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_network
+from flinknet.predict.fit.queued import BUSY_TIME
 from flinknet.results import ledger as cells
 from flinknet.results.bottleneck import HELD_FROM, STALLED_FROM
 from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
@@ -205,7 +206,8 @@ def _captured(edges: Sequence[ObservedRun]) -> cells.Ledger:
     for index, vertex in described.items():
         vertices[index] = _reported(vertex, [each for each in times if each.target == index], run)
     times = [_with_names(each, vertices) for each in times]
-    is_reported = any(t.working is not None for each in vertices.values() for t in each.tasks)
+    known = [each.values.get(BUSY_TIME) for each in series_of(run)]
+    is_reported = any(each is not None and not np.isnan(each).all() for each in known)
     unseen = [each for each in links if each.name not in recorded]
     by = cells.SeenBy.FLINK if is_reported else cells.SeenBy.TAP
     found = cells.Ledger(vertices, [*times, *unseen], _checkpoints(run), tasks_by=by)

@@ -56,6 +56,7 @@ class Cause(StrEnum):
     BLOCKING = "blocking"  # an exchange is read only when all of it is written
     BUFFER_TIMEOUT = "buffer-timeout"  # records wait for nothing but the flusher
     NONE = "none"  # nothing waits
+    UNKNOWN = "unknown"  # something may wait: who works was not recorded
 
 
 _SLOW = {*(Cause.SLOW_TASKS, Cause.SLOW_SUBTASK, Cause.SLOW_HOST, Cause.SKEW, Cause.NETWORK)}
@@ -64,7 +65,7 @@ _SLOW = {*(Cause.SLOW_TASKS, Cause.SLOW_SUBTASK, Cause.SLOW_HOST, Cause.SKEW, Ca
 def state_of(cause: str | None) -> str:
     """The verdict in a word: slow tasks, hosts or networks; records that are held although all
     have time left; healthy; or unknown."""
-    if cause is None:
+    if cause is None or cause == Cause.UNKNOWN:
         return "unknown"
     if cause in _SLOW:
         return "slow"
@@ -117,8 +118,8 @@ class Bottleneck:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing but the flusher, or a blocking exchange, holds records up."""
-        return self.cause in (Cause.NONE, Cause.BUFFER_TIMEOUT, Cause.BLOCKING)
+        """Whether nothing is known to hold records up but the flusher, or a blocking exchange."""
+        return self.cause in (Cause.NONE, Cause.UNKNOWN, Cause.BUFFER_TIMEOUT, Cause.BLOCKING)
 
     @property
     def why_unpredictable(self) -> str | None:

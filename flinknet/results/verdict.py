@@ -340,12 +340,22 @@ def machine(ledger: Ledger) -> Bottleneck | None:
 def healthy(ledger: Ledger) -> Bottleneck | None:
     """A job that nothing holds up, with the task that would saturate next; None where neither the
     tasks nor the credit of all channels were seen. Contradicted by a task that waits for its
-    output, where Flink's metrics lack one that reads it."""
+    output, where Flink's metrics lack one that reads it; where nobody saw the tasks, by data that
+    waits for credit, and by metrics of Flink that have no sample near: it is then unknown."""
     if all(each.working is None for each in ledger.tasks):
         if not all(each.is_credit_known for each in ledger.edges):
             return None
         most = max((each.most(CREDIT) for each in ledger.edges), default=0.0)
         most_waited = f"data waits for credit {most:.0%} of the time at most"
+        why = ""
+        if ledger.tasks_by is SeenBy.FLINK:
+            why = (
+                "Flink's metrics have too few samples near this part to show how busy the tasks are"
+            )
+        elif most >= PRESSED_FROM:
+            why = "slow consumers or few buffers: how busy the tasks are was not recorded"
+        if why:
+            return Bottleneck(cause=Cause.UNKNOWN, evidence=(why, most_waited))
         seen = (
             "the network holds nothing up",
             "how busy the tasks are was not recorded",

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from flinknet.results import Bottleneck, Cause, Remedy
+from flinknet.results import Bottleneck, Cause, Remedy, state_of
 from flinknet.results import ledger as cells
 from flinknet.results.slow_tasks import saturated
 from flinknet.results.verdict import healthy, starved, verdict
@@ -81,6 +81,27 @@ def test_a_job_is_not_called_healthy_where_a_task_waits_for_one_that_was_not_see
     assert is_healthy(1.0, 0.3, 0.2)
     assert not is_healthy(1.0, 0.3, None)
     assert is_healthy(0.0, 0.3, None)
+
+
+@pytest.mark.parametrize(
+    ("by", "starved", "state", "why"),
+    [
+        pytest.param(cells.SeenBy.TAP, 0.05, "healthy", "the network holds nothing up", id="tap"),
+        pytest.param(cells.SeenBy.TAP, 0.23, "unknown", "slow consumers or few", id="starved"),
+        pytest.param(cells.SeenBy.FLINK, 0.0, "unknown", "Flink's metrics have too few", id="rest"),
+    ],
+)
+def test_a_job_is_unknown_where_data_waits_and_nobody_saw_the_tasks(
+    by: cells.SeenBy, starved: float, state: str, why: str
+) -> None:
+    found = ledger(source(), vertex("Sink", [None]))
+    (edge,) = found.edges
+    inputs = [cells.InputTime(0, "tm-0", 1, 10, {cells.CREDIT: starved})]
+    said = verdict(replace(found, edges=[replace(edge, inputs=inputs)], tasks_by=by))
+    assert said is not None
+    assert state_of(said.cause) == state
+    assert said.text.startswith(why)
+    assert said.is_healthy  # predictions are worth a look
 
 
 SLOW: Mapping[str, tuple[Bottleneck, Cause, tuple[str, ...], str]] = {
