@@ -24,7 +24,6 @@ import numpy as np
 
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.storage import AnyPath
-from flinknet.units import NS_PER_MS
 
 from .plain_text import read_json
 
@@ -171,7 +170,7 @@ def _begin_of(line: dict[str, Any]) -> dict[str, Any] | None:
     times_ms = [number_of(line.get(name)) for name in CLOCK]
     if line.get("job") is None or None in times_ms:
         return None
-    age_ns = round(sum(each or 0.0 for each in times_ms) * NS_PER_MS)
+    age_ns = round(1e6 * sum(each or 0.0 for each in times_ms))
     counters = {name: 0 for name in line if _is_counter(name) and name not in ABOUT}
     return {**counters, "at_ns": line["at_ns"] - age_ns}
 
