@@ -12,7 +12,7 @@ import pytest
 from flinknet.config import SlowConsumer
 from flinknet.job.load.plan import load_plan_of
 from flinknet.report.bench_find import find_document, find_view
-from flinknet.report.page_parts import headline
+from flinknet.report.page_parts import Table, headline
 from flinknet.results.breaking_point import FoundRate, Search, change_between
 from flinknet.results.comparison import Verdict
 from flinknet.simulator.cluster import START_NS
@@ -161,6 +161,38 @@ def test_a_rate_that_most_runs_broke_is_not_said_to_keep_the_limit() -> None:
         assert second["change"]["verdict"] == "not measured"
     search.add(7_000.0, is_kept=True, figure=9e6)
     assert not search.is_unseen
+
+
+def test_the_sentence_the_rows_and_the_runs_of_an_answer_agree() -> None:
+    """The runs of a consumer that takes 5,000 records/s, whose latency is near the limit there."""
+    search = Search(5_130.0)
+    broken = {5_130: 4, 5_200: 1}  # rates that were not reached
+    for rate, runs in (
+        *((5_130, "n"), (4_170, "n"), (3_390, "y"), (3_870, "y"), (4_110, "y"), (4_420, "y")),
+        *((4_910, "y"), (5_200, "n"), (5_050, "yynnn"), (5_130, "nnn"), (4_980, "ynynnn")),
+    ):
+        for each in runs:
+            figure = None if rate in broken else 150e6 if each == "y" else 205e6
+            search.add(rate, is_kept=each == "y", figure=figure)
+    assert search.is_decided
+    view = find_view([FoundRate("", "p99<=200ms", 8_000.0, search)], None, "p99")
+    said = {each.name: each.text for each in view.headline}
+    assert "highest rate that keeps" not in said["verdict"]
+    begin, _, end = said["verdict"].partition(" (95%); ")
+    assert re.fullmatch(r"p99<=200ms breaks between 4\.\d+ k/s and 5\.\d+ k/s", begin)
+    assert end == "1 of 1 run at 4.91 k/s kept it"
+    assert said["trust"].endswith("only 2 of 6 runs at 4.98 k/s kept the limit")
+    (table,) = view.parts
+    assert isinstance(table, Table)
+    rows = {row.cells[0]: row.cells[1:] for row in table.rows}
+    assert [rows["4.17 k/s"][each] for each in (0, 1, 4)] == ["1", "0", "unclear"]
+    assert rows["4.42 k/s"][4] == "kept"
+    assert rows["4.98 k/s"][4] == "at the limit"
+    assert rows["5.13 k/s"][2:5:2] == ["–", "broken, rate not reached in 4 runs"]
+    (document,) = find_document({}, [FoundRate("", "p99<=200ms", 8_000.0, search)])["find"]
+    assert {each["rate_per_s"]: each["not_reached"] for each in document["rates"]}.items() >= (
+        broken.items()
+    )
 
 
 def test_a_rate_near_which_few_runs_kept_the_limit_is_fair_at_best() -> None:

@@ -165,16 +165,18 @@ def _take_run(
         # overload breaks the limit by a queue, which delays most records, others by a short pause
         p50 = result.measured.latency_ns.p50
         is_queue = target.metric == "backlog" or p50 is None or p50 > target.limit
-        is_overload = is_queue or _is_given_up(result)
+        is_overload = is_queue or figure is None
         if not is_kept and candidate.repeats < REPEATS_MAX and not is_overload:
             candidate.repeats += 1
             return
     search.add(rate, is_kept=is_kept, figure=figure)
     low, high = search.interval_per_s
     name = f"{plan.name}: " if plan.name else ""
+    outcome = f"{'keeps' if is_kept else 'breaks'} {target.text}"
+    outcome = "is not reached" if figure is None else outcome
     _show_progress(
-        f"{name}run {len(search.runs)}: {human_rate(rate)} {'keeps' if is_kept else 'breaks'}"
-        f" {target.text}; between {human_rate(low)} and {human_rate(high)}"
+        f"{name}run {len(search.runs)}: {human_rate(rate)} {outcome}; between {human_rate(low)}"
+        f" and {human_rate(high)}"
     )
 
 
@@ -192,16 +194,12 @@ def _floor_per_s(workload: WorkloadConfig, target: Target) -> float:
     return each * NS_PER_S / workload.duration_ns if workload.duration_ns else 0.0
 
 
-def _is_given_up(result: RunResult) -> bool:
-    return any(each.code in (GIVEN_UP, RATE_NOT_REACHED) for each in result.warnings)
-
-
 def _outcome(result: RunResult, target: Target) -> tuple[bool, float | None]:
-    """Whether a run kept its rate and the limit, and the limited figure."""
+    """Whether a run kept its rate and the limit, and the limited figure; None if not the rate."""
     measured = result.measured
+    if any(each.code in (GIVEN_UP, RATE_NOT_REACHED) for each in result.warnings):
+        return False, None
     figure = target.figure(measured.latency_ns, measured.backlog_buffers)
-    if _is_given_up(result):
-        return False, figure
     if figure is None:
         raise RunFailedError(
             f"--find: {measured.records:,} records are too few for {target.metric}; run for longer"

@@ -101,11 +101,11 @@ def _verdict(found: FoundRate, *, is_short: bool) -> str:
         return f"{name}no rate that was tried, down to {lowest}, keeps {found.limit}"
     rate, (low, high) = _rate(found, search.rate_per_s), search.interval_per_s
     interval = f"{human_rate(low)} to {human_rate(high)}"
+    near, seen = _around(found)[0], search.seen
     if search.is_unseen:
-        nearest = _around(found)[0]
         return (
-            f"{name}no rate that was tried surely keeps {found.limit}: {nearest.kept} of"
-            f" {counted(nearest.runs, 'run')} at {_rate(found, nearest.rate_per_s)} did"
+            f"{name}no rate that was tried surely keeps {found.limit}: {near.kept} of"
+            f" {counted(near.runs, 'run')} at {_rate(found, near.rate_per_s)} did"
         )
     if is_short:
         return f"{name}{rate} ({interval})"
@@ -113,6 +113,12 @@ def _verdict(found: FoundRate, *, is_short: bool) -> str:
         return (
             f"{name}the highest rate that keeps {found.limit} is not known yet, probably"
             f" {human_rate(low)} to {_rate(found, high)}"
+        )
+    if seen is not None and 2 * near.kept < near.runs:
+        return (
+            f"{name}{found.limit} breaks between {human_rate(low)} and {_rate(found, high)}"
+            f" ({search.confidence:.0%}); {seen.kept} of {counted(seen.runs, 'run')} at"
+            f" {_rate(found, seen.rate_per_s)} kept it"
         )
     kept = [is_kept for tried_per_s, is_kept, _ in search.runs if tried_per_s <= high]
     return (
@@ -134,18 +140,21 @@ def _change(base: FoundRate, found: FoundRate) -> str:
 
 
 def _around(found: FoundRate) -> list[TriedRate]:
-    tried = found.search.tried()
-    below = [each for each in tried if each.rate_per_s <= found.search.rate_per_s]
+    """The tried rates next to the breaking point; one that is printed like it counts as below."""
+    tried, best_per_s = found.search.tried(), found.search.rate_per_s
+    same = human_rate(best_per_s)
+    below = [x for x in tried if x.rate_per_s <= best_per_s or human_rate(x.rate_per_s) == same]
     return [*below[-1:], *tried[len(below) :][:1]]
 
 
 def _trade(found: FoundRate, metric: str) -> list[str]:
     return [
-        f"{metric} is {_figure(each.figure, metric)} at {_rate(found, each.rate_per_s)}"
+        ("no run reached its rate" if each.figure is None
+         else f"{metric} is {_figure(each.figure, metric)}")
+        + f" at {_rate(found, each.rate_per_s)}"
         f" ({each.kept} of {counted(each.runs, 'run')} kept the limit)"
         for each in _around(found)
-        if each.figure is not None
-    ]
+    ]  # fmt: skip
 
 
 def _figure(value: float | None, metric: str) -> str:
@@ -155,17 +164,17 @@ def _figure(value: float | None, metric: str) -> str:
 def _table(found: Sequence[FoundRate], metric: str) -> Table:
     rows = []
     for each in found:
-        confidence = each.search.confidence
         for tried in each.search.tried():
-            decision = "kept" if tried.is_below_probability >= confidence else "at the limit"
-            decision = "broken" if tried.is_below_probability <= 1 - confidence else decision
+            standing = tried.standing(each.search.confidence)
+            if tried.not_reached:
+                standing += f", rate not reached in {counted(tried.not_reached, 'run')}"
             cells = [
                 human_rate(tried.rate_per_s),
                 str(tried.runs),
                 str(tried.kept),
                 _figure(tried.figure, metric),
                 human_share(tried.is_below_probability),
-                decision,
+                standing,
             ]
             rows.append(Row([each.name or UNNAMED_SETTING, *cells] if found[1:] else cells))
     names = ["rate", "runs", "kept", metric, "probability", "limit"]

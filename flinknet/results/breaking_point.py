@@ -56,6 +56,17 @@ class TriedRate:
     kept: int  # runs that kept the limit
     figure: float | None  # median of the limited figure, of the runs that have it; None without any
     is_below_probability: float  # that of the breaking point not being below this rate
+    not_reached: int  # runs that did not reach the rate, which have no figure
+
+    def standing(self, confidence: float) -> str:
+        """Whether the rate is "kept" or "broken", the breaking point being surely above or below;
+        "unclear" if most of its own runs deny that; "at the limit" if nothing is sure."""
+        if 1 - confidence < self.is_below_probability < confidence:
+            return "at the limit"
+        word, agreeing = "kept", self.kept
+        if self.is_below_probability < confidence:
+            word, agreeing = "broken", self.runs - self.kept
+        return word if 2 * agreeing >= self.runs else "unclear"
 
 
 @dataclass(slots=True)
@@ -69,7 +80,6 @@ class Search:
     within: float = 0.03
     confidence: float = 0.95
     floor_per_s: float = 0.0
-    runs_max: int = RUNS_MAX
     runs: list[tuple[float, bool, float | None]] = field(default_factory=list)
     _logs: FloatArray = field(init=False)
     _weights: FloatArray = field(init=False)
@@ -119,17 +129,21 @@ class Search:
         return self.is_below and not self._has_kept
 
     @property
+    def seen(self) -> TriedRate | None:
+        """The highest tried rate that keeps the limit in most runs, up to the interval's end."""
+        high = self.interval_per_s[1]
+        kept = [each for each in self.tried() if 2 * each.kept > each.runs]
+        return next((each for each in reversed(kept) if each.rate_per_s <= high), None)
+
+    @property
     def is_unseen(self) -> bool:
-        """Whether it is decided, and yet no tried rate keeps the limit: surely or in most runs."""
-        return self.is_decided and not any(
-            each.is_below_probability >= self.confidence or 2 * each.kept > each.runs
-            for each in self.tried()
-        )
+        """Whether it is decided, and yet no tried rate keeps the limit in most runs."""
+        return self.is_decided and self.seen is None
 
     @property
     def is_over(self) -> bool:
         """Whether no further run is needed, or allowed."""
-        return self.is_decided or self.is_below or len(self.runs) >= self.runs_max
+        return self.is_decided or self.is_below or len(self.runs) >= RUNS_MAX
 
     @property
     def next_per_s(self) -> float:
@@ -146,6 +160,7 @@ class Search:
         return rate
 
     def add(self, rate_per_s: float, *, is_kept: bool, figure: float | None = None) -> None:
+        """Take a run; one that did not reach its rate has not kept the limit, and has no figure."""
         self.runs.append((rate_per_s, is_kept, figure))
         away = (self._logs - math.log(rate_per_s)) / (math.log1p(self.within) / 3)
         below = 1 / (1 + np.exp(-np.clip(away, -50.0, 50.0)))
@@ -167,7 +182,8 @@ class Search:
             place = min(int(np.searchsorted(self._logs, math.log(rate))), len(self._logs) - 1)
             kept, middle = sum(each[1] for each in own), figures[len(figures) // 2 :]
             figure, probability = middle[0] if middle else None, float(1 - cumulated[place])
-            found.append(TriedRate(rate, len(own), kept, figure, probability))
+            missed = len(own) - len(figures)
+            found.append(TriedRate(rate, len(own), kept, figure, probability, missed))
         return found
 
     def quantiles(self, count: int) -> FloatArray:

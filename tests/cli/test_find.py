@@ -94,6 +94,10 @@ def test_bench_finds_the_capacity(tmp_path: Path, is_disturbed: bool) -> None:
     )
     assert measured >= disturbed == own["disturbed_runs"]
     assert f"trust      {'fair' if is_disturbed else 'good'}: within" in found.output
+    assert re.search(r"k/s is not reached; between", words)
+    assert re.search(r"broken, rate not reached in \d runs?", words)
+    assert own["rates"][-1]["figure"] is None
+    assert own["rates"][-1]["not_reached"] == own["rates"][-1]["runs"]
     assert csv.read_text().startswith("setting,producers,rate_per_s,runs,kept,figure")
 
 
