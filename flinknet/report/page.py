@@ -88,8 +88,8 @@ def _capitalised(value: Any) -> Any:
 
 
 def capital(text: str) -> str:
-    """The text with a capital letter, unless it begins with a metric or the name of a file."""
-    return re.sub(r"^[a-z]+\b(?![\w-]*\s*[<>_=]|[.]\w)", lambda word: word[0].capitalize(), text)
+    """The text with a capital letter, unless it begins with a metric, file or name like tm-0."""
+    return re.sub(r"^[a-z]+\b(?![\w-]*(\s*[<>_=]|-\d)|[.]\w)", lambda x: x[0].capitalize(), text)
 
 
 _IN_CARDS = (Table, Code, Pairs, *get_args(AnyChart))

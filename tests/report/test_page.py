@@ -134,6 +134,7 @@ def test_a_name_with_markup_stays_a_name() -> None:
     [
         ("disturbed for 19%", "Disturbed for 19%"),
         ("a.fnt is cut off", "a.fnt is cut off"),
+        ("tm-0 → tm-1: credit returns", "tm-0 → tm-1: credit returns"),
         ("p99<=20ms is met", "p99<=20ms is met"),
         ("buffer-timeout=5ms: measured", "buffer-timeout=5ms: measured"),
     ],

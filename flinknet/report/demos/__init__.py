@@ -107,7 +107,7 @@ def columns_of(name: str) -> list[Figure[Any]]:
 
 def _slow_words(run: results.RunResult) -> str:
     slow = [each["delay_ns_per_record"] for each in run.workload.get("slow_consumers", ())]
-    return ", ".join("takes none" if each < 0 else human_duration(each) for each in slow)
+    return ", ".join("paused" if each < 0 else human_duration(each) for each in slow)
 
 
 _SETTINGS: Mapping[str, Callable[[results.RunResult], str | None]] = {
