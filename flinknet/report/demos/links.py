@@ -11,6 +11,7 @@ from typing import Any
 
 from flinknet import units
 from flinknet.config import CREDIT, TCP, WorkloadConfig
+from flinknet.options import EXCLUSIVE_BUFFERS
 from flinknet.results import FillSample, Progress, RunResult, Validity
 from flinknet.results.figures import FIGURES, LINK_LIMIT, Figure, of_run
 from flinknet.results.trades import ratio_of
@@ -248,7 +249,7 @@ _RATE = of_run(FIGURES["throughput_records_per_s"])
 _WAN: Sequence[Figure[RunResult]] = (
     _RATE,
     replace(LINK_LIMIT, name="credit allows"),  # these links have no limit of bandwidth
-    Figure("", "of that", lambda run: ratio_of(_RATE.read(run), LINK_LIMIT.read(run)), "share", "",
+    Figure("", "reached", lambda run: ratio_of(_RATE.read(run), LINK_LIMIT.read(run)), "share", "",
            "Measured rate as a share of what the credit allows."),
     *map(of_run, _LATENCIES),
 )  # fmt: skip
@@ -265,15 +266,15 @@ def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     for place, name in enumerate((least, most)):
         own = runs[place * count :][:count]
         measured, allowed = ([x.read(each.result) for each in own] for x in (_RATE, LINK_LIMIT))
-        series.append(charts.Series(name, measured, COLORS[place]))
         allows = charts.Series(f"{name}, credit allows", allowed, COLORS[place], is_bound=True)
-        series.append(allows)
+        series += [charts.Series(name, measured, COLORS[place]), allows]
     near, far, more = rates[0], rates[count - 1], rates[-1]
+    exclusive = int(runs[-1].result.config.get(EXCLUSIVE_BUFFERS, 0))
     is_shown = bool(far) and far <= FEWER * near and more >= MORE * far
     facts = {
         **{"round_trips": ", ".join(labels), "longest": labels[-1], "least": least, "most": most},
         **{"size": runs[0].segment_size_bytes, "far": far, "share": ratio_of(far, near)},
-        "times": ratio_of(more, far),
+        **{"times": ratio_of(more, far), "memory": exclusive * runs[-1].segment_size_bytes},
     }
     columns = {"throughput_records_per_s": _RATE, "link_records_per_s": LINK_LIMIT}
     title, meaning = "Records per second", "Measured, and as the credit allows."

@@ -245,8 +245,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         series = [charts.TimeSeries(gate.name, [each.at_ns for each in known], sizes, "green")]
         meaning = "What the consumer asks its producers for."
         curve = charts.OverTime("Buffer size", series, "bytes", meaning, spans, y="bytes")
-        whole = charts.Limit(off["buffer_size_bytes"], "off")
-        curves.append(replace(curve, limits=[whole]))
+        curves.append(replace(curve, limits=[charts.Limit(off["buffer_size_bytes"], "off")]))
     verdict, is_missed = _verdict(off, on, target_ns)
     both_ns = [each["checkpoint_duration_mean_ns"] for each in (on, off)]
     checkpoints = " instead of ".join(map(units.human_duration, both_ns))
