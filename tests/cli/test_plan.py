@@ -220,6 +220,14 @@ def test_a_key_that_flink_2_has_fixed_starts_no_job_of_flink_2(
     assert ("fixed in Flink 2.x" in result.stderr) is (rc == 1)
 
 
+def test_a_fraction_is_advised_within_the_largest_network_memory(flinknet: Flinknet) -> None:
+    memory = ("-D", "taskmanager.memory.network.max=7m", "-D", "taskmanager.memory.network.min=7m")
+    result = flinknet("plan", "--vertices", "40,40", "--slots", "4", *memory)
+    assert "raise taskmanager.memory.network.fraction within that max" in " ".join(
+        result.stdout.split()
+    )
+
+
 def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:
     result = flinknet(
         *("plan", JOBS / "shuffle.py", "-D", "pipeline.operator-chaining=false"),

@@ -229,7 +229,7 @@ def shortage(buffers: Sequence[TaskManagerBuffers], segment_size_bytes: int) -> 
         f" {worst.required_buffers} of pools), but has {worst.total_buffers} of"
         f" {format_size_bytes(segment_size_bytes)};"
         f" {_more_memory(worst.needed_buffers, segment_size_bytes)}, raise"
-        " taskmanager.memory.network.fraction of a given total, use more TaskManagers, or take a"
+        " taskmanager.memory.network.fraction within that max, use more TaskManagers, or take a"
         " smaller taskmanager.memory.segment-size"
     )
 
