@@ -203,18 +203,17 @@ def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
     """Warnings about keys that differ, or that only one of two configurations has, because Flink or
     flinknet ignores them."""
     base, own = (
-        [
-            (warning.brief or warning.text).removeprefix(f"{each.name}: ")
+        {
+            text.removeprefix(f"{each.name}: "): text
             for result in each.results
             for warning in result.warnings
-            if validity_by(warning) is Validity.VALID
-        ]
+            if validity_by(warning) is Validity.VALID and (text := warning.brief or warning.text)
+        }
         for each in (comparison.base, candidate.configuration)
     )
     names = tuple(f"{each.name}:" for each in candidate.changes)
-    texts = dict.fromkeys((*own, *base))
-    shown = [x for x in texts if x.startswith(names) or (x in own) != (x in base)]
-    return [f"Note: {each}" for each in shown]
+    shown = [x for x in own | base if x.startswith(names) or (x in own) != (x in base)]
+    return [f"Note: {(own | base)[each]}" for each in shown]
 
 
 def environment_of(comparison: Comparison) -> dict[str, Any]:

@@ -92,9 +92,10 @@ def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value
     Path("new.yaml").write_text("rest.port: 1\nstate.backend.type: hashmap\n")
     result = compare("main.yaml", "new.yaml", *options)
     assert (
-        "- Note: ignored by flinknet, not network keys: rest.port, state.backend.type"
+        "- Note: new.yaml: ignored by flinknet, not network keys: rest.port, state.backend.type"
         in result.stdout
     )
+    assert "- Note: main.yaml: ignored by flinknet, not network keys: rest.port" in result.stdout
 
 
 def test_a_segment_size_costs_throughput_that_a_fixed_rate_does_not_show(compare: Flinknet) -> None:
