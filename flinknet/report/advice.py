@@ -104,7 +104,7 @@ def _of_tasks(job: JobAnswer, found: TaskTimeouts, of_all: Advised, label: str) 
         return replace(of_all[0], notes=(*of_all[0].notes, remark)), of_all[1]
     choice, points = found.choice, job.points
     assert choice.point is not None, "the search ends with one"
-    remarks = []
+    remarks = [] if choice.is_safe else [UNSAFE]
     for task, timeout_ns, longer in zip(found.tasks, found.timeouts_ns, found.longer, strict=True):
         if longer is None:
             remarks.append(f"no longer timeout of {task} was tried")
@@ -117,8 +117,6 @@ def _of_tasks(job: JobAnswer, found: TaskTimeouts, of_all: Advised, label: str) 
     if not found.is_ended:
         text = f"the search stopped after {found.settings} settings: longer ones may be possible"
         remarks.append(text)
-    if not choice.is_safe:
-        remarks.append(UNSAFE)
     head, text = _met(choice, job, "", f"{timeouts}{_reached(choice, points[choice.point])}")
     patch = f"{choice.patch}\n# or one timeout for all tasks:\n{one_for_all(job)}"
     text = f"{text}; {saved} fewer buffers/s than {label} for all"
@@ -193,9 +191,7 @@ def _of_choice(
             closest.insert(0, TAIL_UNKNOWN if job.lacks_tail(choice) else UNKNOWN)
         return Text(f"{head} {at}", "", is_doubt=True, notes=closest), None
     point = job.points[choice.point]
-    remarks = _remarks_on_longer(choice, point)
-    if not choice.is_safe:
-        remarks.append(UNSAFE)
+    remarks = [*([] if choice.is_safe else [UNSAFE]), *_remarks_on_longer(choice, point)]
     by = f" by{whole}" if whole else ""
     setting = f"{label_of(settings_of(point), varied)}{_reached(choice, point)}"
     head, text = _met(choice, job, by, setting, is_recorded=point.is_recorded)

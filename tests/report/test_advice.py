@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from flinknet.report.advice import TOO_CLOSE, UNTRIED, is_on_frontier, marks_of, recommendations
+from flinknet.report.advice import (
+    TOO_CLOSE,
+    UNSAFE,
+    UNTRIED,
+    is_on_frontier,
+    marks_of,
+    recommendations,
+)
 from flinknet.report.trade_words import frontier_meaning
 from tests import page_answer
 from tests.page_answer import typed
@@ -189,3 +196,10 @@ def test_an_interval_and_a_busy_machine_are_named_with_the_target(
 def test_what_is_not_advised_has_its_reason() -> None:
     off = text(frontier=[], withheld="the model is off")
     assert "no frontier or setting is advised: the model is off" in off
+
+
+def test_that_a_setting_is_too_close_to_the_limit_stands_before_other_remarks() -> None:
+    given = answer(situation(choice=CHOICE | {"is_safe": False, "margin": 0.01}))
+    advised, _ = recommendations(typed(given).alone)[0]
+    assert advised.notes[0] == UNSAFE
+    assert len(advised.notes) > 1
