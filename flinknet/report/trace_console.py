@@ -242,8 +242,8 @@ def _part(edge: WatchedEdge) -> list[str]:
     span_ns = edge.to_ns - edge.from_ns
     if edge.behind_ns <= BEHIND_SHARE * span_ns:
         return [f"the last {human_duration(span_ns)}"]
-    rates = f"records/s of the last {human_duration(span_ns + edge.behind_ns)}"
-    return [rates, f"all else of the first {human_duration(span_ns)} of it"]
+    whole, known = human_duration(span_ns + edge.behind_ns), human_duration(span_ns)
+    return [f"the last {whole}", f"all but records/s is known of its first {known} so far"]
 
 
 def _verdict(look: WatchLook) -> list[str]:

@@ -98,7 +98,7 @@ def test_a_part_that_ends_before_the_newest_event_says_by_how_much() -> None:
     text = shown(WatchLook(1, (OWN,), {}, {}, has_ended=True))
     assert text.startswith("ended      runs; the last 60.0 s; 1 events read")
     text = shown(WatchLook(1, (late,), {}, {}))
-    assert "records/s of the last 3.00 s; all else of the first 500 ms of it" in text
+    assert "the last 3.00 s; all but records/s is known of its first 500 ms so far" in text
     assert "records/s: with those of 2 local channels, by Flink's counters" in text
     assert "without what passes on 3 local channels" in shown(
         WatchLook(1, (replace(TAPPED, uncounted_channels=3),), {}, {})
