@@ -134,7 +134,8 @@ def _trade_off(job: results.JobAnswer) -> Sentence:
         begin = [_MEND] if _is_mended_first(job) else []
         for edge in job.edges:  # the details say which one it is
             why = why.removeprefix(f"{edge}: ")
-        return Sentence("trade-off", clauses_of(_NOTHING + "; ".join([*begin, why])), " ")
+        asked = "" if job.choice is None else f"{', '.join(job.choice.targets)} undecided, "
+        return Sentence("trade-off", clauses_of(asked + _NOTHING + "; ".join([*begin, why])), " ")
     advised = advised_for(job)
     if advised is not None:
         text, others = advised[0], advice.recommendations(job)[1:]

@@ -194,6 +194,13 @@ def test_a_limit_on_a_p99_that_is_left_out_is_said_to_have_no_answer() -> None:
     assert "a figure is missing" in sentences_of(typed(given).alone)["trade-off"]
 
 
+def test_a_limit_on_what_is_not_predicted_is_said_to_be_undecided() -> None:
+    given = with_choice(point=None, is_known=False, margin=None, recorded_margin=None)
+    given["trade_offs"] = [each | {"latency_ns": None} for each in given["trade_offs"]]
+    said = sentences_of(typed(given).alone)["trade-off"]
+    assert said.startswith("p99<=12ms undecided, not predicted: ")
+
+
 def test_the_recorded_situation_comes_first_and_others_that_miss_the_limit_behind_it() -> None:
     missed = CHOICE | {"point": None, "nearest": 0, "margin": -1.0, "recorded_margin": None}
     kept = CHOICE | {"point": 1, "patch": ""}
