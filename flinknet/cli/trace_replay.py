@@ -47,8 +47,8 @@ _OPTIONS = f"""
     flinknet's own runs, from the measured part). [default: the whole trace; for a tap or a capture,
     all but the start-up of the job]
 --to OFFSET
-    End of that part, such as 2min. The part must be at least 20 times as long as each buffer
-    timeout to be predicted.
+    End of that part, such as 2min. Predictions from a part that is not 20 times as long as the
+    recorded buffer timeout are called poor.
 ~ --max-records N|all
     Records of each run to simulate for each setting, from the start of the part used. [default: all
     if that takes seconds, else windows spread over the part; where each message must be simulated,
