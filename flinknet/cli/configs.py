@@ -232,7 +232,7 @@ def read_config(text: str) -> tuple[str, options.Settings]:
         read = options.read_cluster_conf(text)
         if not read.network and not read.warnings:
             raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
-        of_total = options.total_warning(path, read.network)
+        of_total = options.total_warning(text, read.network)
         return text, replace(read, warnings=(*read.warnings, *of_total))
     if not colon or "=" in name:
         name, assignments = text, text

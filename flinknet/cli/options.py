@@ -260,11 +260,11 @@ def read_cluster_conf(file: str) -> Settings:
     return Settings(settings, {}, warnings, release=flink.release_of(Path(file)))
 
 
-def total_warning(file: object, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
+def total_warning(file: str, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
     """A warning if Flink would not start with a file, as it lacks a total size of memory; flinknet
     needs none."""
     try:
-        flink.check_total(settings)
+        flink.check_total_of(Path(file), settings)
     except ConfigError as error:
         return (RunWarning("no-total-size", f"{file} {error}"),)
     return ()

@@ -144,7 +144,7 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     wanted = (layer,) if layer else LAYERS if has_all else ("physical",)
     if flink_conf is not None and "physical" in wanted:
         try:
-            flink.check_total(settings)
+            flink.check_total_of(Path(flink_conf), settings)
         except ConfigError as error:
             raise ConfigError(f"{flink_conf} {error}") from None
     layers: dict[str, Layer] = {"stream": stream_graph}

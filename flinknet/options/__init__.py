@@ -22,7 +22,7 @@ their replacement.
     what_if    settings that a what-if can change, of which some are keys
 """
 
-from .files import RefusedValuesError, flatten, read_flink_conf, release_of, text_of
+from .files import RefusedValuesError, check_total_of, flatten, read_flink_conf, release_of, text_of
 from .keys import (
     ADAPTIVE_PARTITIONER,
     ADDRESSES,

@@ -16,6 +16,7 @@ from flinknet.results import RunWarning
 from . import resources
 from .keys import FLINK_1, FLINK_2, current_keys, is_of_network
 from .layers import left_out, network_settings
+from .memory import check_total
 from .values import BLANKS
 
 NODES_MAX = 20_000
@@ -53,11 +54,13 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Keys and texts of a file, the release whose rules hold for it, and other lines of it."""
+    """Keys and texts of a file, the release whose rules hold for it, other lines of it, and whether
+    it is one of TaskManagers: those of a session job are its session's."""
 
     settings: dict[str, str]
     release: str = FLINK_2
     other_lines: Sequence[str] = ()
+    has_memory: bool = True
 
 
 class RefusedValuesError(ConfigError):
@@ -113,6 +116,13 @@ def read_flink_conf(
 def release_of(path: Path) -> str:
     """The release of Flink whose rules hold for a file: FLINK_1 or FLINK_2. Raises: ConfigError."""
     return _read_at(path)[1].release
+
+
+def check_total_of(path: Path, settings: Mapping[str, str]) -> None:
+    """Raises: ConfigError for the settings of a file without the total size of memory that its
+    TaskManagers need."""
+    if _read_at(path)[1].has_memory:
+        check_total(settings)
 
 
 def _read_at(path: Path) -> tuple[Path, _Read]:
@@ -196,7 +206,9 @@ def _read(path: Path, text: str, resource: str | None) -> _Read:
     if chosen["kind"] != resources.CONFIG_MAP:
         settings, version = resources.settings_of(str(path), chosen)
         is_flink_1 = version is not None and version.startswith("1.")
-        return _Read(dict(flatten(settings)), FLINK_1 if is_flink_1 else FLINK_2)
+        has_memory = chosen["kind"] != resources.SESSION_JOB
+        found = dict(flatten(settings))
+        return _Read(found, FLINK_1 if is_flink_1 else FLINK_2, has_memory=has_memory)
     data = chosen.get("data")
     for name in resources.CONFIG_NAMES:
         if isinstance(data, dict) and isinstance(held := data.get(name), str):

@@ -15,7 +15,7 @@ from flinknet.units import format_size_bytes, parse_size_bytes
 
 from .keys import PROCESS_SIZE
 
-CONFIG_MAP = "ConfigMap"
+CONFIG_MAP, SESSION_JOB = "ConfigMap", "FlinkSessionJob"
 
 CONFIG_NAMES = CONFIG_NAME, LEGACY_NAME = "config.yaml", "flink-conf.yaml"
 """Names of Flink's files; those of LEGACY_NAME are read line by line, as in Flink."""
@@ -28,11 +28,11 @@ TEMPLATE = re.compile(r"\{\{|\{%")
 _SPECS: Mapping[str, tuple[str, ...]] = {
     "FlinkDeployment": ("spec",),
     "FlinkBlueGreenDeployment": ("spec", "template", "spec"),
-    "FlinkSessionJob": ("spec",),
+    SESSION_JOB: ("spec",),
 }
 """Kinds of the operator -> where their settings are."""
 
-_PREFERRED = (("FlinkDeployment", "FlinkBlueGreenDeployment"), ("FlinkSessionJob",), (CONFIG_MAP,))
+_PREFERRED = (("FlinkDeployment", "FlinkBlueGreenDeployment"), (SESSION_JOB,), (CONFIG_MAP,))
 """Which documents of a file are read: those of the first of these kinds that it has."""
 
 _FLINK_SIZE = re.compile(r"\s*\d+\s*[A-Za-z]*\s*", re.ASCII)

@@ -220,6 +220,15 @@ def test_a_key_that_flink_2_has_fixed_starts_no_job_of_flink_2(
     assert ("fixed in Flink 2.x" in result.stderr) is (rc == 1)
 
 
+def test_a_session_job_has_no_memory_of_its_own(flinknet: Flinknet) -> None:
+    text = "kind: FlinkSessionJob\nspec:\n  deploymentName: pay\n  flinkConfiguration:\n"
+    Path("sj.yaml").write_text(f"{text}    execution.buffer-timeout.interval: 7ms\n")
+    for call in (("plan", "--vertices", "4,4"), ("bench", "config")):
+        result = flinknet(*call, "--flink-conf", "sj.yaml")
+        assert result.exit_code == 0, result.output
+        assert "no total size" not in result.output
+
+
 def test_a_fraction_is_advised_within_the_largest_network_memory(flinknet: Flinknet) -> None:
     memory = ("-D", "taskmanager.memory.network.max=7m", "-D", "taskmanager.memory.network.min=7m")
     result = flinknet("plan", "--vertices", "40,40", "--slots", "4", *memory)
