@@ -350,7 +350,7 @@ def flink_section(vertices: Iterable[results.VertexMetrics], notes: Sequence[str
     table = Table(
         [*heads("vertex", "tasks"), *(Head(each.name, each.meaning) for each in _FLINK)],
         rows,
-        "Mean over tasks (highest task)",
+        "Mean over tasks (highest task); pools: the highest task",
         notes,
         fold="open" if len(rows) <= ROWS_OPEN else "closed",
     )
