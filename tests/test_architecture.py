@@ -76,7 +76,7 @@ BUDGETS = {
     "capture": (6_775, 33),
     "trace": (5_613, 24),
     "simulator": (1_731, 10),
-    "results": (4_411, 20),
+    "results": (4_421, 20),
     "(leaves)": (2_416, 14),
     "options": (2_562, 10),
     "export": (506, 4),

@@ -337,11 +337,21 @@ def machine(ledger: Ledger) -> Bottleneck | None:
     return replace(found, tasks=(), evidence=(text, *found.evidence))
 
 
+def _without_sample(ledger: Ledger) -> list[str]:
+    """Vertices that read an edge and of which nobody saw how busy a single task is."""
+    targets = dict.fromkeys(each.target for each in ledger.edges if each.target in ledger.vertices)
+    found = [ledger.vertices[each] for each in targets]
+    return [own.name for own in found if all(each.working is None for each in own.tasks)]
+
+
 def healthy(ledger: Ledger) -> Bottleneck | None:
     """A job that nothing holds up, with the task that would saturate next; None where neither the
     tasks nor the credit of all channels were seen. Contradicted by a task that waits for its
     output, where Flink's metrics lack one that reads it; where nobody saw the tasks, by data that
     waits for credit, and by metrics of Flink that have no sample near: it is then unknown."""
+    if ledger.tasks_by is SeenBy.FLINK and (unseen := _without_sample(ledger)):
+        why = "Flink's metrics have too few samples near this part to show how busy"
+        return Bottleneck(cause=Cause.UNKNOWN, evidence=(f"{why} {named(unseen)} was",))
     if all(each.working is None for each in ledger.tasks):
         if not all(each.is_credit_known for each in ledger.edges):
             return None
@@ -363,9 +373,9 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
         )
         return Bottleneck(cause=Cause.NONE, evidence=seen)
     waits = {number: each.waits_for_output or 0.0 for number, each in ledger.vertices.items()}
-    unseen = {n for n, own in ledger.vertices.items() if any(t.working is None for t in own.tasks)}
+    partly = {n for n, own in ledger.vertices.items() if any(t.working is None for t in own.tasks)}
     is_hidden = [
-        e.target in unseen and waits.get(e.source, 0) >= PRESSED_FROM for e in ledger.edges
+        e.target in partly and waits.get(e.source, 0) >= PRESSED_FROM for e in ledger.edges
     ]
     if any(is_hidden) and ledger.tasks_by is SeenBy.FLINK:
         return None

@@ -104,6 +104,14 @@ def test_a_job_is_unknown_where_data_waits_and_nobody_saw_the_tasks(
     assert said.is_healthy  # predictions are worth a look
 
 
+def test_a_job_of_which_one_vertex_has_no_sample_is_unknown() -> None:
+    found = ledger(source(), vertex("Map", [0.3]), vertex("Sink", [None, None]))
+    said = verdict(replace(found, tasks_by=cells.SeenBy.FLINK))
+    assert said is not None
+    assert said.cause is Cause.UNKNOWN
+    assert said.text.endswith("how busy Sink was")
+
+
 SLOW: Mapping[str, tuple[Bottleneck, Cause, tuple[str, ...], str]] = {
     "one of several, others idle": (
         of(source(1.0), vertex("Map", [0.1, 0.1], waits=0.9), vertex("Sink", [1.0, 0.0, 0.0])),
