@@ -398,7 +398,7 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
     headroom = None
     if busiest.works >= IDLE_BELOW:
         headroom = 1 / busiest.works
-        evidence[-1] += f": room for {headroom:.1f} times the rate"
+        evidence.append(f"room for {headroom:.1f} times the rate")
     found = Bottleneck(
         cause=Cause.NONE,
         evidence=(*evidence, *free),

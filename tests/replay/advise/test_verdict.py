@@ -229,7 +229,7 @@ def test_a_healthy_job_says_what_would_saturate_next() -> None:
     found = healthy(ledger(source(0.02), vertex("Map", [0.86, 0.5]), vertex("Sink", [0.1, 0.1])))
     assert (found.cause, found.helps) == (Cause.NONE, ())
     assert found.text == (
-        "nothing holds the job up; Map (1/2) is busiest, 86%: room for 1.2 times the rate; no task"
+        "nothing holds the job up; Map (1/2) is busiest, 86%; room for 1.2 times the rate; no task"
         " waits for its output"
     )
     pressed = healthy(ledger(source(0.3), vertex("Map", [0.2, 0.2])))

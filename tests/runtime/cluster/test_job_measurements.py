@@ -201,7 +201,7 @@ def test_the_bottleneck_is_the_task_behind_the_last_that_waits() -> None:
     ("busy", "finished_s", "said"),
     [
         ((0.3, 0.2), (3, 3), "nothing holds the job up"),
-        ((0.3, 0.6), (3, 3), "B is busiest, 60%: room for 1.7 times the rate"),
+        ((0.3, 0.6), (3, 3), "B is busiest, 60%; room for 1.7 times the rate"),
         ((0.3, 0.97), (3, 3), "B is busy 97% of the time; a higher parallelism"),
         ((0.97, 0.3), (3, 3), "A is busy 97% of the time; a higher parallelism"),
         ((0.3, 0.77), (1, 4), "The job goes on for 3.00 s after its sources have ended."),
