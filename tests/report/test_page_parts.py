@@ -265,6 +265,17 @@ def test_the_slider_goes_through_the_places(show_page: Callable[..., Chromium]) 
 
 
 @browser_test
+def test_what_lies_beyond_the_axis_is_no_plateau(show_page: Callable[..., Chromium]) -> None:
+    values = [10, 10, 90, 90, 90, 90, 10]
+    series = charts.TimeSeries("tcp", [at * MS for at in range(7)], values)
+    view = page_parts.View(parts=[charts.OverTime("Throughput", [series], top=20.0)])
+    browser = show_page(page_parts.Page("bench", [view]))
+    paths = "[...document.querySelectorAll('path')].map((each) => each.getAttribute('d'))"
+    (drawn,) = [each for each in browser.run(paths) if each and each.count("L") > 1]
+    assert (drawn.count("M"), drawn.count("L")) == (2, 3)  # up to the axis, and down from it
+
+
+@browser_test
 def test_two_runs_stand_side_by_side_each_with_the_instant_that_it_shows(
     show_page: Callable[..., Chromium],
 ) -> None:

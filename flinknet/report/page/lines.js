@@ -11,7 +11,10 @@ function linesOverTime(spec, width, height = 226) {
   const end = most * 1.08 || 1, y = linearScale([0, end], [bottom, top]);
   const x = timeAxis(svg, spec, room, lanesPx);
   yAxis(svg, y, ticksOf(end, spec.format), spec.format, left, right);
-  for (const one of spec.series) svg.append(line(one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, end))]), one.color));
+  // Between points beyond the axis there is no line, which would look like a rate that stays the same.
+  const isAbove = (value) => value === undefined || value > end;
+  for (const {values, at_ns: at, color} of spec.series) svg.append(line(values.map((value, index) =>
+    value === null || [value, values[index - 1], values[index + 1]].every(isAbove) ? null : [x(at[index]), y(Math.min(value, end))]), color));
   for (const {value, name} of limits) {
     const at = y(Math.min(value, end));
     svg.append(s("line", {class: "mark", x1: left, x2: right, y1: at, y2: at}),
