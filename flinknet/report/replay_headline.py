@@ -16,7 +16,7 @@ from . import advice
 from . import trade_words as words
 from .observed_tables import held_back
 from .page_parts import NAME_WIDTH, WIDTH, Sentence, clauses_of, last_part
-from .recordings import recording_lines
+from .recordings import MISSING_POOR, recording_lines
 from .warning_lines import alike, merged_text
 
 PART_USED = "part used"
@@ -217,6 +217,11 @@ def _trust(job: results.JobAnswer) -> list[str]:
     if timeouts < TIMEOUTS_MIN:
         grade = "poor"
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
+    missed = sum(x.count or 0 for x in job.answers[0].trace.losses if x.kind == "missed_buffers")
+    known = sum(each.observed.buffers + each.observed.events for each in job.answers)
+    if missed > MISSING_POOR * (missed + known):
+        grade = "poor"
+        found.insert(0, f"{missed / (missed + known):.0%} of the buffers and events are missing")
     open_tails = sum(x.startswith(results.OPEN_TAIL) for each in job.points for x in each.notes)
     if open_tails:
         of_all = f" at {open_tails} of {len(job.points)} settings" * (open_tails < len(job.points))

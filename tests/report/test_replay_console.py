@@ -370,6 +370,17 @@ def test_a_long_loss_or_a_long_name_leaves_length_and_rate_in_the_first_line() -
         assert ("; 1 loss; " in first) == (each is lossy)
 
 
+@pytest.mark.parametrize(("missed", "begin"), [(6, "poor: 6% of the buffers"), (2, "good: model")])
+def test_a_recording_that_lacks_many_buffers_is_poor_in_a_replay_as_in_its_import(
+    missed: int, begin: str
+) -> None:
+    figures = {"throughput": 0.0, "p50": 0.01, "p99": 0.01}
+    given = answer(observed={"buffers": 84, "events": 5}, model_error=figures)
+    loss = {"path": "runs/one", "file": None, "kind": "missed_buffers", "count": missed}
+    given["trace"] |= {"origin": "capture", "losses": [loss | {"text": "buffers are missing"}]}
+    assert sentences_of(typed(given).alone)["trust"].startswith(begin)
+
+
 def test_a_recording_that_is_left_out_is_named_in_the_first_line() -> None:
     given = answer()
     lost = {"path": "runs/two", "file": None, "kind": "left_out", "count": None}
