@@ -78,7 +78,7 @@ BUDGETS = {
     "simulator": (1_731, 10),
     "results": (4_421, 20),
     "(leaves)": (2_416, 14),
-    "options": (2_562, 10),
+    "options": (2_571, 10),
     "export": (506, 4),
     "certificates": (101, 2),
 }

@@ -55,12 +55,14 @@ _BYTE_ORDER_MARK = "\ufeff"
 @dataclass(frozen=True, slots=True)
 class _Read:
     """Keys and texts of a file, the release whose rules hold for it, other lines of it, and whether
-    it is one of TaskManagers: those of a session job are its session's."""
+    it is one of TaskManagers: those of a session job are its session's; and keys whose values the
+    operator replaces."""
 
     settings: dict[str, str]
     release: str = FLINK_2
     other_lines: Sequence[str] = ()
     has_memory: bool = True
+    replaced: Sequence[str] = ()
 
 
 class RefusedValuesError(ConfigError):
@@ -105,6 +107,7 @@ def read_flink_conf(
     found = (
         *left_out("ignored, not of the form `key: value`", read.other_lines),
         *left_out(f"ignored, Flink merges nothing with {resources.MERGE_KEY}", merged),
+        *left_out("ignored by the operator, which takes the memory of the pod", read.replaced),
         *warnings,
         *left_out("ignored by flinknet, not network keys", others),
     )
@@ -204,11 +207,11 @@ def _read(path: Path, text: str, resource: str | None) -> _Read:
     if chosen is None:
         return _configuration(path, documents)
     if chosen["kind"] != resources.CONFIG_MAP:
-        settings, version = resources.settings_of(str(path), chosen)
+        settings, version, replaced = resources.settings_of(str(path), chosen)
         is_flink_1 = version is not None and version.startswith("1.")
         has_memory = chosen["kind"] != resources.SESSION_JOB
         found = dict(flatten(settings))
-        return _Read(found, FLINK_1 if is_flink_1 else FLINK_2, has_memory=has_memory)
+        return _Read(found, FLINK_1 if is_flink_1 else FLINK_2, (), has_memory, replaced)
     data = chosen.get("data")
     for name in resources.CONFIG_NAMES:
         if isinstance(data, dict) and isinstance(held := data.get(name), str):

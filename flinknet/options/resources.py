@@ -102,8 +102,11 @@ def chosen_resource(
     )
 
 
-def settings_of(path: str, resource: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Flink's settings in a resource of the operator, and its release, such as 2.2.
+def settings_of(
+    path: str, resource: Mapping[str, Any]
+) -> tuple[dict[str, Any], str | None, Sequence[str]]:
+    """Flink's settings in a resource of the operator, its release, such as 2.2, and the keys whose
+    values the operator replaces.
 
     The operator takes the size of a TaskManager's process from the pod, whatever the settings say
     (FlinkConfigBuilder.applyTaskManagerSpec).
@@ -118,10 +121,13 @@ def settings_of(path: str, resource: Mapping[str, Any]) -> tuple[dict[str, Any],
             f"{path}: a {kind} without settings: {where} must have lines of the form `key: value`"
         )
     settings = dict(found or {})
+    replaced = []
     if memory is not None:
-        settings[PROCESS_SIZE] = _size(path, memory)
+        size = _size(path, memory)
+        replaced = [PROCESS_SIZE] if settings.get(PROCESS_SIZE, size) != size else []
+        settings[PROCESS_SIZE] = size
     version = re.fullmatch(r"v(\d+)_(\d+)", str(_at(spec, "flinkVersion")))
-    return settings, ".".join(version.groups()) if version else None
+    return settings, ".".join(version.groups()) if version else None, replaced
 
 
 def _listed(documents: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
