@@ -288,7 +288,8 @@ def _part_of(part: float | None, whole: float) -> str:
 
 _REPLAYED_CHECKPOINTS = (
     "barriers sent, all arrived: checkpoints of which a barrier was sent on this edge, and of which"
-    " one arrived on each of its recorded channels; aborted: the job's, in the part used"
+    " one arrived on each of its recorded channels; aborted: the job's that began in the part used,"
+    " while a verdict counts those that ended in it"
 )
 
 

@@ -32,7 +32,7 @@ def test_a_replay_says_what_it_counts_on_an_edge() -> None:
     text = printed(checkpoint_table([("recorded", [summary(6, 20)])], is_replayed=True), width=140)
     assert "triggered" not in text
     assert text.split("checkpoints", 1)[1].split()[:4] == ["sent", "all", "arrived", "aborted"]
-    assert "aborted: the job's, in the part used" in " ".join(text.split())
+    assert "aborted: the job's that began in the part used" in " ".join(text.split())
 
 
 def test_several_runs_show_as_their_median_and_a_setting_without_checkpoints_not_at_all() -> None:
