@@ -15,6 +15,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -183,6 +184,7 @@ class _Ending:
         self.raised: BaseException | None = None
         self.is_used = False
         self._warnings = warnings.catch_warnings()
+        self._unraisable = sys.unraisablehook
 
     def __enter__(self) -> _Ending:
         self._warnings.__enter__()
@@ -225,6 +227,7 @@ class _Ending:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         logging.disable(logging.NOTSET)
+        sys.unraisablehook = self._unraisable
         self._warnings.__exit__(None, None, None)
         if self._process is None:  # it never came to be, maybe of a signal to all of us
             for number in self._pending[:1]:
@@ -247,6 +250,7 @@ class _Ending:
             self._then[number](number, frame)
         except BaseException as error:
             self.raised = error
+            sys.unraisablehook = lambda _: None  # raised where Python goes on, as within a fork
             raise
 
 

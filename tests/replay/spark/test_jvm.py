@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,3 +67,24 @@ def test_a_jvm_that_ends_between_two_calls_is_one_line(
 
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_a_signal_where_python_goes_on_after_an_error_is_not_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As within a fork, or while an object is deleted: the end of the JVM is noticed later."""
+
+    class Deleted:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    process = subprocess.Popen(["sleep", "60"])
+    with _Ending() as ending:
+        ending.takes(process)
+        Deleted()
+        assert isinstance(ending.raised, KeyboardInterrupt)
+    assert process.wait() != 0
+    assert reported == []
+    assert sys.unraisablehook == reported.append
