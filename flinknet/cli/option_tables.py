@@ -72,7 +72,7 @@ _WORDS: Mapping[str, str] = {
     "schedulings": " or ".join((", ".join(config.SCHEDULINGS[:-1]), config.SCHEDULINGS[-1])),
     "others": OTHERS,
 }
-"""What stands for the names in brackets of options.txt."""
+"""Values of the names in brackets in options.txt."""
 
 _TYPES: Mapping[str, Any] = {
     **{"repeat_disturbed": WholeNumber(0, 10), "subpartition": WholeNumber(0)},

@@ -62,10 +62,10 @@ def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Out
 
 
 def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
-    """What counts of an exchange whose beginning and end do not (`RecordedExchange.counted_ns`,
-    `RecordedChannel.counted`). Returns: None where the compiled kernel does not know the exchange,
-    and where a writer waits for buffers: then what comes before it waits, too, and what counts
-    depends on the rest. Raises: ConfigError when the buffers do not fit into network memory."""
+    """Simulate an exchange, and count only the records and messages of its middle part
+    (`RecordedExchange.counted_ns`, `RecordedChannel.counted`). Returns: None if the compiled kernel
+    does not cover the exchange, or if a writer waits for buffers, as the middle part then depends
+    on the rest. Raises: ConfigError when the buffers do not fit into network memory."""
     if not exchange.records:
         return None
     return run_fast(KernelEdge.of(exchange, network), may_wait=False)
