@@ -181,14 +181,14 @@ def names_of_settings(
     settings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
 ) -> list[str]:
     """Names of settings, given as Flink's keys and the workload, by what differs between them."""
-    rows = [{**config, **workload, "seed": None} for config, workload in settings]
-    keys = dict.fromkeys(key for row in rows for key in row)
-    differ = [key for key in keys if len({str(row.get(key)) for row in rows}) > 1]
-    varied = [key for key in differ if key not in _NAMES] or differ
-    texts = [
-        {short_name(key): str(row.get(key)).lower().replace(" ", "") for key in varied}
-        for row in rows
+    known = [{**config, **workload, "seed": None} for config, workload in settings]
+    keys = dict.fromkeys(key for row in known for key in row)
+    rows = [
+        {key: "none" if row.get(key) is None else str(row[key]) for key in keys} for row in known
     ]
+    differ = [key for key in keys if len({row[key] for row in rows}) > 1]
+    varied = [key for key in differ if key not in _NAMES] or differ
+    texts = [{short_name(key): row[key].replace(" ", "") for key in varied} for row in rows]
     return [setting_name(" ".join(map("=".join, each.items()))) for each in texts]
 
 

@@ -343,7 +343,7 @@ def batches_of(exchange: RecordedExchange, record_bytes: int) -> list[IntArray]:
     for producer in range(exchange.producers):
         own = [each for each in exchange.channels if each.producer == producer]
         _, subpartitions = emission_order(own)
-        ends = range(batch_records, len(subpartitions), batch_records)
-        batches = np.split(subpartitions, ends)
-        found.append(np.array([np.bincount(each, minlength=len(own)) for each in batches]))
+        batches = -(-len(subpartitions) // batch_records)
+        places = np.arange(len(subpartitions)) // batch_records * len(own) + subpartitions
+        found.append(np.bincount(places, minlength=batches * len(own)).reshape(batches, len(own)))
     return found

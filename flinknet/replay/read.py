@@ -49,7 +49,7 @@ class RecordedRun:
     described: tuple[ReplayedRecording, ...] = ()  # descriptions of several recordings
     losses: tuple[TraceLoss, ...] = ()
     flow: tuple[Edge, ...] = ()  # all edges of the job, in the direction of flow
-    beside: tuple[int, ...] = ()  # vertices at none of its recorded edges; the first edge has them
+    others: tuple[int, ...] = ()  # vertices without a recorded edge; listed at the first edge only
 
     @property
     def ends(self) -> Edge:
@@ -270,16 +270,16 @@ def edges_of(run: RecordedRun) -> list[RecordedRun]:
     jobs = {each.job for each in edges if each.index in recorded}
     run = replace(run, flow=tuple(each for each in edges if each.job in jobs))
     own = [each for each in run.flow if each.index in recorded]
-    seen = {end for each in own for end in (each.source, each.target)}
+    recorded_ends = {end for each in own for end in (each.source, each.target)}
     ends = dict.fromkeys(end for each in run.flow for end in (each.source, each.target))
-    beside = tuple(each for each in ends if each not in seen)
+    others = tuple(each for each in ends if each not in recorded_ends)
     if len(recorded) < 2:
-        return [replace(run, beside=beside)]
-    first, *others = [
+        return [replace(run, others=others)]
+    first, *following = [
         replace(run, run=run.run + place, manifest=run.manifest.of_edge(index), edge=index)
         for place, index in enumerate(each.index for each in own)
     ]
-    return [replace(first, beside=beside), *others]
+    return [replace(first, others=others), *following]
 
 
 def part_of(run: RecordedRun, asked: AskedPart) -> RecordedRun:

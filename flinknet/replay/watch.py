@@ -34,7 +34,7 @@ from .observe.measured import ObservedRun, regime_shares
 from .observe.observed import observe_here
 from .observe.units import even_cuts
 from .opening import CREDIT_UNKNOWN_KIND
-from .read import WHOLE, AskedPart, open_runs
+from .read import WHOLE, AskedPart, RecordedRun, open_runs
 
 UNKNOWN = "how long data waited for credit is unknown, as is the credit of some channels"
 
@@ -72,6 +72,7 @@ class GrowingRun:
     _old_bytes: dict[str, int] = field(default_factory=dict)
     _counted_bytes: dict[str, int] = field(default_factory=dict)
     _has_ended: bool = False
+    _whole: RecordedRun | None = None  # the part that a replay uses, of a run that has ended
 
     def excerpt(self, directory: Path, span_ns: int) -> Excerpt:
         """Copy the newest part into a new directory, up to `span_ns` and EVENTS_MAX of it; of a run
@@ -95,8 +96,8 @@ class GrowingRun:
         known_to_ns, life_ns = _known_to_ns(known, processes)
         to_ns = known_to_ns - life_ns
         if self._has_ended:
-            whole = open_runs([self.path], AskedPart(from_ns=0))[0]
-            first_ns, to_ns, life_ns = whole.from_ns, whole.to_ns, 0
+            self._whole = self._whole or open_runs([self.path], AskedPart(from_ns=0))[0]
+            first_ns, to_ns, life_ns = self._whole.from_ns, self._whole.to_ns, 0
         from_ns = max(to_ns - span_ns, first_ns)
         from_ns = _from_ns(known, from_ns, to_ns)
         if to_ns <= from_ns:

@@ -236,11 +236,11 @@ def checkpoints_in(run: RecordedRun, barriers: Sequence[BarrierRow]) -> Checkpoi
         for each in reported
         if each.get("job") in (job.get("ids") or ()) and each["checkpoint"] >= min(begun)
     ]
-    sent_ns = {number: min(each.sent_ns for each in own) for number, own in begun.items()}
+    sent_ns = begun_ns(barriers)
     triggered_ns = {each["checkpoint"]: _triggered_ns(each) for each in lines}
-    apart_ns = [sent_ns[each] - triggered_ns[each] for each in triggered_ns.keys() & sent_ns.keys()]
+    apart_ns = [sent_ns[each] - triggered_ns[each] for each in triggered_ns.keys() & begun.keys()]
     until_ns = run.to_ns - min(apart_ns, default=0)  # by the clock of triggers
-    if apart_ns:  # of barriers that did not come here within the part, too
+    if apart_ns:  # also checkpoints whose barriers did not reach this edge within the part
         lines = [each for each in lines if triggered_ns[each["checkpoint"]] < until_ns]
     else:
         lines = [each for each in lines if each["checkpoint"] <= max(begun)]

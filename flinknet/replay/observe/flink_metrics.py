@@ -39,7 +39,7 @@ def flink_metrics(run: RecordedRun, measured: results.Measured) -> results.Flink
     vertices: Sequence[Mapping[str, Any]] = run.manifest.scenario["job"]["vertices"]
     of_index = {each["index"]: each for each in vertices}
     source, target, *others = (
-        vertex_metrics(of_index[each], series) for each in (edge.source, edge.target, *run.beside)
+        vertex_metrics(of_index[each], series) for each in (edge.source, edge.target, *run.others)
     )
     records_per_s = _records_per_s(run.manifest, edge, edges.values(), source, target)
     recorded = measured.throughput_records_per_s
